@@ -72,26 +72,27 @@ void ColumnSummary::Add(const shardkit::ColumnView& values) {
 
 Json ColumnSummary::Numbers() const {
   if (numbers_.empty()) return nullptr;
-  const auto [least, most] = std::ranges::minmax_element(numbers_);
+  const double least = std::ranges::min(numbers_);
+  const double most = std::ranges::max(numbers_);
   double sum = 0;
   std::array<uint64_t, kBuckets> counts{};
   // Halves, because the difference of two numbers can be more than the largest.
-  const double half_width = *most / 2 - *least / 2;
+  const double half_width = most / 2 - least / 2;
   for (const double number : numbers_) {
     sum += number / static_cast<double>(numbers_.size());
-    const double place = half_width > 0 ? (number / 2 - *least / 2) / half_width * kBuckets : 0;
+    const double place = half_width > 0 ? (number / 2 - least / 2) / half_width * kBuckets : 0;
     ++counts[std::min(kBuckets - 1, static_cast<size_t>(place))];
   }
   Json histogram = Json::array();
-  const auto edge = [&](size_t i) { return *least + 2 * (half_width * static_cast<double>(i) / kBuckets); };
+  const auto edge = [&](size_t i) { return least + 2 * (half_width * static_cast<double>(i) / kBuckets); };
   const size_t buckets = half_width > 0 ? kBuckets : 1;
   for (size_t i = 0; i < buckets; ++i) {
     histogram.push_back({{"from", JsonNumber(edge(i))},
-                         {"to", JsonNumber(i + 1 == buckets ? *most : edge(i + 1))},
+                         {"to", JsonNumber(i + 1 == buckets ? most : edge(i + 1))},
                          {"count", counts[i]}});
   }
-  return {{"minimum", JsonNumber(*least)},
-          {"maximum", JsonNumber(*most)},
+  return {{"minimum", JsonNumber(least)},
+          {"maximum", JsonNumber(most)},
           {"mean", JsonNumber(sum)},
           {"histogram", std::move(histogram)}};
 }

@@ -64,8 +64,9 @@ export function cellControls(overview, options, onChange) {
       change({ captions: overview.columns.map((other) => other.name).filter((name) => wanted.includes(name)) });
     }));
   if (boxes.length > 0) fields.push(element('fieldset', {}, element('legend', {}, 'Captions'), boxes));
+  // A press on a label moves the focus to what is around it, which must be within.
   const details = element('details', { class: 'popover' }, element('summary', { class: 'button' }, 'Display'),
-    element('div', { class: 'popover-body' }, fields));
+    element('div', { class: 'popover-body', tabindex: '-1' }, fields));
   details.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape' || !details.open) return;
     event.stopPropagation();

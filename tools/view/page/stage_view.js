@@ -31,11 +31,13 @@ export class StageView {
 
   /** Zooms by a factor; the point (x, y) of the frame stays where it is. */
   zoom(factor, x = this.frameWidth / 2, y = this.frameHeight / 2) {
-    const scale = Math.max(this.fitScale, Math.min(Math.max(largestScale, this.fitScale), this.scale * factor));
+    // A small image is enlarged to fit; a person may want to see its pixels as they are.
+    const least = Math.min(this.fitScale, 1);
+    const scale = Math.max(least, Math.min(Math.max(largestScale, this.fitScale), this.scale * factor));
     this.x = x - ((x - this.x) * scale) / this.scale;
     this.y = y - ((y - this.y) * scale) / this.scale;
     this.scale = scale;
-    this.#fitted = scale <= this.fitScale;
+    this.#fitted = scale === this.fitScale;
     this.#bound();
   }
 
@@ -53,7 +55,8 @@ export class StageView {
 
   /** Keeps the image in the frame, or the frame in the image. */
   #bound() {
-    const within = (offset, size, frame) => (size <= frame ? (frame - size) / 2 : Math.min(0, Math.max(frame - size, offset)));
+    // In the middle, but on whole pixels: between two of them an image that is shown 1:1 would be blurred.
+    const within = (offset, size, frame) => (size <= frame ? Math.round((frame - size) / 2) : Math.min(0, Math.max(frame - size, offset)));
     this.x = within(this.x, this.imageWidth * this.scale, this.frameWidth);
     this.y = within(this.y, this.imageHeight * this.scale, this.frameHeight);
   }

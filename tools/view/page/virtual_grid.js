@@ -162,8 +162,11 @@ export class VirtualGrid {
     for (let number = first; number < end; number++) {
       let row = this.#rows.get(number);
       if (!row || row.cells.length < this.#cellsIn(number)) {
+        // The last row of a dataset that grew is made anew; the focus stays in it.
+        const cell = row?.cells.findIndex((other) => other.link === document.activeElement) ?? -1;
         if (row) this.#drop(number, row);
         row = this.#make(number);
+        if (cell >= 0) row.cells[cell].link.focus({ preventScroll: true });
       }
       if (row.base !== base) this.#place(row, number, base);
       for (const cell of row.cells) cell.fill(this.rows.get(cell.ordinal));
