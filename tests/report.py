@@ -7,7 +7,7 @@
 
 The compiled tests are those that Meson knows (`test(...)`). With protocol 'gtest' each case counts, otherwise the
 program. The other tests are tests/layering.py and formatting.py, the scripts *_test.py of tests/golden,
-tests/kill, tests/loader, tests/gpu, tests/interop, tests/remote, tests/examples, tests/bench and tests/docs (unittest; each method counts) and
+tests/kill, tests/loader, tests/gpu, tests/interop, tests/remote, tests/examples, tests/bench, tests/docs and tests/view (unittest; each method counts) and
 tests/cli/run.py (which ends with a line "N passed, N failed, N skipped"). These find the command in the variable SHARDCTL and the
 build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in the Python of --interop, which has other programs'
 packages (tests/interop/make_environment). With --interop, a test that skips because a package is missing is a
@@ -298,7 +298,7 @@ def jobs(settings, compiled_only):
             yield test["name"], lambda test=test: run_program(test, settings)
     if compiled_only:
         return
-    for path in sorted(path for folder in ("golden", "kill", "loader", "gpu", "interop", "remote", "examples", "bench", "docs")
+    for path in sorted(path for folder in ("golden", "kill", "loader", "gpu", "interop", "remote", "examples", "bench", "docs", "view")
                        for path in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_unittest(path, settings)
     yield from package_jobs(settings)

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""Masks over their image: they are those of the library, pixel for pixel; the panel, the pointer and keys."""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import unittest
+
+import numpy
+
+from browser import BUILD, Keys, ViewTest, shardctl
+from inputs import decode
+
+WIDTH, HEIGHT = 320, 240
+FIRST = 20  # masks at least
+
+
+class MasksTest(ViewTest):
+    @classmethod
+    def make(cls):
+        pairs, cls.dataset = os.path.join(cls.folder, "pairs"), os.path.join(cls.folder, "masks")
+        shardctl(
+            "synth",
+            "sa1b",
+            "-o",
+            pairs,
+            "--count",
+            3,
+            "--width",
+            WIDTH,
+            "--height",
+            HEIGHT,
+            "--min-objects",
+            FIRST,
+            "--max-objects",
+            40,
+        )
+        shardctl("pack", pairs, "-o", cls.dataset)
+        cls.masks = [
+            [
+                decode(mask)
+                for mask in json.loads(shardctl("cat", cls.dataset, "--sample", i, "--column", "masks", "--decode"))
+            ]
+            for i in range(3)
+        ]
+        return [cls.dataset]
+
+    def setUp(self):
+        super().setUp()
+        self.expect("willReadFrequently")
+
+    def attribute(self, name, sample=0):
+        array = json.loads(shardctl("cat", self.dataset, "--sample", sample, "--column", name, "--decode"))
+        return numpy.array(array["data"]).reshape(array["shape"])
+
+    def open_masks(self, sample=0):
+        """The sample at one pixel each, when its masks are painted."""
+        self.open(f"#/0/sample/{sample}")
+        self.until("document.querySelectorAll('[data-mask]').length === arguments[0]", len(self.masks[sample]))
+        self.button("One pixel each").click()
+        self.until_text(".stage-scale", r"^100\s?%$")
+        self.wait(lambda: self.count(0)[0] > 0 and self.count(1)[0] > 0, "painted masks")
+
+    def painted(self, layer):
+        """The pixels of a layer that lie on the image: 0 areas, 1 outlines, 2 what is looked at."""
+        text = self.js(
+            """
+            const canvas = document.querySelectorAll('.stage-layer')[arguments[0]];
+            const left = Math.round((canvas.width - arguments[1]) / 2);
+            const top = Math.round((canvas.height - arguments[2]) / 2);
+            const data = canvas.getContext('2d').getImageData(left, top, arguments[1], arguments[2]).data;
+            let text = '';
+            for (let i = 0; i < data.length; i += 32768) text += String.fromCharCode(...data.subarray(i, i + 32768));
+            return btoa(text);""",
+            layer,
+            WIDTH,
+            HEIGHT,
+        )
+        return numpy.frombuffer(base64.b64decode(text), numpy.uint8).reshape(HEIGHT, WIDTH, 4)
+
+    def count(self, layer):
+        """How many pixels of all of a layer are painted, and the strongest opacity."""
+        return self.js(
+            """
+            const canvas = document.querySelectorAll('.stage-layer')[arguments[0]];
+            const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+            let [painted, most] = [0, 0];
+            for (let i = 3; i < data.length; i += 4) if (data[i] > 0) { painted += 1; most = Math.max(most, data[i]); }
+            return [painted, most];""",
+            layer,
+        )
+
+    def colours(self, count):
+        return numpy.array(
+            self.promise(
+                "import('/page/mask_colours.js').then(({ maskColour }) => "
+                "Array.from({ length: parameters[0] }, (_, i) => maskColour(i)))",
+                count,
+            ),
+            numpy.uint8,
+        )
+
+    def test_pixels_are_those_of_the_library(self):
+        self.open("#/0")
+        for sample, masks in enumerate(self.masks):
+            self.assertGreaterEqual(len(masks), FIRST)
+            said = self.promise(
+                """(async () => {
+                const { parseMasks, rasterize, measure } = await import('/page/masks.js');
+                const masks = parseMasks(await (await fetch(parameters[0])).arrayBuffer());
+                return Promise.all(masks.map(async (mask) => {
+                  const pixels = rasterize(mask);
+                  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', pixels));
+                  const { area, box } = measure(mask);
+                  return [mask.height, mask.width, pixels.reduce((sum, pixel) => sum + pixel, 0), area, box,
+                    [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('')];
+                }));
+            })()""",
+                f"/api/0/masks/{sample}?column=masks",
+            )
+            self.assertEqual(len(said), len(masks))
+            for pixels, (height, width, area, measured, box, digest) in zip(masks, said):
+                self.assertEqual((height, width, area, measured), (*pixels.shape, int(pixels.sum()), int(pixels.sum())))
+                rows, columns = numpy.flatnonzero(pixels.any(1)), numpy.flatnonzero(pixels.any(0))
+                self.assertEqual(box, [columns[0], rows[0], columns[-1] + 1 - columns[0], rows[-1] + 1 - rows[0]])
+                self.assertEqual(digest, hashlib.sha256(numpy.ascontiguousarray(pixels).tobytes()).hexdigest())
+
+    def test_decoding_here_is_that_of_the_package(self):
+        python = os.path.join(BUILD, "python-venv", "bin", "python")
+        script = (
+            "import sys, hashlib, shardkit as sk\nfor sample in sk.open(sys.argv[1]):\n"
+            "    print(*(hashlib.sha256(mask.tobytes()).hexdigest() for mask in sample['masks'].dense()))"
+        )
+        environment = {**os.environ, "PYTHONPATH": os.path.join(BUILD, "python")}
+        if (
+            not os.path.exists(python)
+            or subprocess.run(
+                [python, "-B", "-c", "import shardkit"], env=environment, stderr=subprocess.DEVNULL, check=False
+            ).returncode
+            != 0
+        ):
+            self.skipTest("the Python package is not built")
+        done = subprocess.run(
+            [python, "-B", "-c", script, self.dataset], env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+        self.assertEqual(
+            [line.split() for line in done.stdout.splitlines()],
+            [
+                [hashlib.sha256(numpy.ascontiguousarray(mask).tobytes()).hexdigest() for mask in masks]
+                for masks in self.masks
+            ],
+        )
+
+    def test_painted_pixels(self):
+        self.open_masks()
+        masks = self.masks[0]
+        self.js("document.querySelector('.mask-panel input[type=range]').focus()")
+        self.press(Keys.END)
+        colours = self.colours(len(masks))
+        expected = numpy.zeros((HEIGHT, WIDTH, 4), numpy.uint8)
+        # Small masks lie above large ones.
+        for i in sorted(range(len(masks)), key=lambda i: (-int(masks[i].sum()), i)):
+            expected[masks[i] == 1] = (*colours[i], 255)
+        self.until_equal(lambda: bool((self.painted(0) == expected).all()), True)
+        self.assertEqual(self.count(0)[0], int((expected[..., 3] > 0).sum()))
+        # One at a time: its pixels and no other.
+        self.js("document.activeElement.blur()")
+        self.press("s")
+        self.press(*["."] * 4)
+        self.until_equal(lambda: bool(((self.painted(2)[..., 3] > 0) == (masks[4] == 1)).all()), True)
+        self.assertFalse(self.painted(0).any())
+        # Its outline alone is its inner edge.
+        self.press("o")
+        inner = numpy.pad(masks[4], 1)
+        inner = inner[:-2, 1:-1] & inner[2:, 1:-1] & inner[1:-1, :-2] & inner[1:-1, 2:]
+        self.until_equal(lambda: bool(((self.painted(2)[..., 3] > 0) == ((masks[4] == 1) & (inner == 0))).all()), True)
+
+    def test_panel(self):
+        self.open_masks()
+        masks = self.masks[0]
+        self.assertEqual(self.text(".mask-panel h2"), f"{len(masks)} masks")
+        self.assertIn(f"{WIDTH} × {HEIGHT} pixels", self.text(".mask-panel"))
+        scores = self.attribute("predicted_iou")
+        for i, text in enumerate(self.texts("[data-mask]")):
+            self.assertEqual(text.split(), [str(i), f"{int(masks[i].sum()):,}", "px", f"{scores[i]:.4f}"])
+        self.choose("Sort by", "predicted_iou")
+        self.until_equal(
+            lambda: [int(text.split()[0]) for text in self.texts("[data-mask]")],
+            sorted(range(len(masks)), key=lambda i: (scores[i], i)),
+        )
+        self.find("[data-mask='3']").click()
+        self.until("document.querySelector('[data-mask=\"3\"]').getAttribute('aria-selected') === 'true'")
+        self.until_equal(lambda: bool(((self.painted(2)[..., 3] > 0) == (masks[3] == 1)).all()), True)
+
+    def test_pointing_at_a_mask_shows_what_is_known_of_it(self):
+        self.open_masks()
+        masks = self.masks[0]
+        smallest = min(range(len(masks)), key=lambda i: (int(masks[i].sum()), -i))
+        y, x = (int(each[len(each) // 2]) for each in numpy.nonzero(masks[smallest]))
+        box = self.js(
+            "const { left, top, width, height } = document.getElementById('stage-frame').getBoundingClientRect();"
+            "return [left, top, width, height];"
+        )
+        corner = (box[0] + (box[2] - WIDTH) / 2, box[1] + (box[3] - HEIGHT) / 2)
+        self.point(corner[0] + x + 0.5, corner[1] + y + 0.5)
+        self.until_text(".mask-tip", rf"^mask\s+{smallest}\b")
+        facts = dict(zip(self.texts(".mask-tip dt"), self.texts(".mask-tip dd")))
+        self.assertEqual(facts["area"], f"{int(masks[smallest].sum()):,}")
+        self.assertAlmostEqual(float(facts["predicted_iou"]), self.attribute("predicted_iou")[smallest], places=5)
+        self.assertEqual(
+            [float(part.replace(",", "")) for part in facts["bbox"].split(", ")],
+            [float(f"{value:.6g}") for value in self.attribute("bbox")[smallest]],
+        )
+        for name in ("stability_score", "point_coords", "crop_box"):
+            self.assertIn(name, facts)
+        self.point(box[0] + 2, box[1] + 2)
+        self.until("document.querySelector('.mask-tip').hidden")
+
+    def test_keys_change_what_is_painted(self):
+        self.open_masks()
+
+        def painted():
+            return [self.count(i)[0] > 0 for i in range(3)]
+
+        self.assertEqual(painted(), [True, True, False])
+        for key, expected in (
+            ("o", [False, True, False]),
+            ("o", [True, True, False]),
+            ("m", [False, False, False]),
+            ("m", [True, True, False]),
+            ("b", [True, True, True]),
+            ("b", [True, True, False]),
+            ("p", [True, True, True]),
+            ("p", [True, True, False]),
+        ):
+            self.press(key)
+            self.until_equal(painted, expected)
+        before = self.count(0)[1]
+        self.js("document.querySelector('.mask-panel input[type=range]').focus()")
+        self.press(*[Keys.ARROW_LEFT] * 4)
+        self.until_equal(lambda: self.count(0)[1] < before - 40, True)
+        self.press(Keys.HOME)
+        self.until_equal(lambda: self.count(0)[0], 0)
+        # Choices last to the next sample.
+        self.press("j")
+        self.until_text("h1", "^sa_2$")
+        self.until("document.querySelectorAll('[data-mask]').length === arguments[0]", len(self.masks[1]))
+        self.assertEqual(self.find(".mask-panel input[type=range]").get_attribute("value"), "0")
+
+    def test_boxes_lie_where_the_column_says(self):
+        self.open_masks()
+        self.js("document.querySelector('[data-mask=\"5\"]').click()")
+        self.press("s")
+        self.press("b")
+        x, y, width, height = (int(value) for value in self.attribute("bbox")[5])
+
+        def box():
+            # Without the mask itself: what is painted where no pixel of it is.
+            edge = (self.painted(2)[..., 3] > 0) & (self.masks[0][5] == 0)
+            rows, columns = numpy.flatnonzero(edge.any(1)), numpy.flatnonzero(edge.any(0))
+            return len(rows) > 0 and (
+                abs(columns[0] - x) <= 2
+                and abs(columns[-1] - (x + width)) <= 2
+                and abs(rows[0] - y) <= 2
+                and abs(rows[-1] - (y + height)) <= 2
+            )
+
+        self.until_equal(box, True)
+
+
+if __name__ == "__main__":
+    unittest.main()
