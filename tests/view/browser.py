@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sys
 import tempfile
 import time
 import unittest
@@ -54,21 +53,16 @@ class ViewTest(unittest.TestCase):
     def setUp(self):
         self.expected = []
         self.driver.get("about:blank")
-        self.driver.execute_cdp_cmd(
-            "Storage.clearDataForOrigin", {"origin": self.server.origin, "storageTypes": "local_storage"}
-        )
+        storage = {"origin": self.server.origin, "storageTypes": "local_storage"}
+        self.driver.execute_cdp_cmd("Storage.clearDataForOrigin", storage)
         self.emulate("light")
         self.resize(1280, 900)
 
     def tearDown(self):
-        problems = [
-            entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")
-        ]
-        self.assertEqual(
-            [text for text in problems if not any(re.search(pattern, text) for pattern in self.expected)],
-            [],
-            "errors in the browser's console",
-        )
+        log = self.driver.get_log("browser")
+        problems = [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
+        unexpected = [text for text in problems if not any(re.search(pattern, text) for pattern in self.expected)]
+        self.assertEqual(unexpected, [], "errors in the browser's console")
 
     # ---- the browser ----
 
@@ -194,12 +188,10 @@ class ViewTest(unittest.TestCase):
 
     def button(self, name):
         """A button, a link or a summary by its text or label."""
-        return self.until(
-            """[...document.querySelectorAll('button, a, summary, label.check')].find((each) =>
-          each.checkVisibility({ visibilityProperty: true }) &&
-          [each.innerText.trim(), each.getAttribute('aria-label')].includes(arguments[0]))""",
-            name,
-        )
+        script = """[...document.querySelectorAll('button, a, summary, label.check')].find((each) =>
+            each.checkVisibility({ visibilityProperty: true }) &&
+            [each.innerText.trim(), each.getAttribute('aria-label')].includes(arguments[0]))"""
+        return self.until(script, name)
 
     def press(self, *keys):
         for key in keys:
@@ -213,21 +205,15 @@ class ViewTest(unittest.TestCase):
 
     def choose(self, label, text):
         """Chooses in a select with this label."""
-        self.wait(
-            lambda: self.js(
-                """
+        script = """
             const field = [...document.querySelectorAll('label.field')].find((each) =>
               each.firstChild.textContent === arguments[0]);
             const select = field.querySelector('select');
             const option = [...select.options].find((each) => each.textContent === arguments[1]);
             if (!option || select.offsetParent === null) return false;
             select.focus(); option.selected = true; select.dispatchEvent(new Event('change', { bubbles: true }));
-            return true;""",
-                label,
-                text,
-            ),
-            f"choice {text!r} of {label!r}",
-        )
+            return true;"""
+        self.wait(lambda: self.js(script, label, text), f"choice {text!r} of {label!r}")
 
     def wheel(self, selector, delta, x=0, y=0):
         """Turns the wheel, x and y pixels from the middle of an element."""
@@ -257,7 +243,3 @@ class ViewTest(unittest.TestCase):
     def get_json(self, path):
         """The reply of the server."""
         return json.loads(self.promise("await (await fetch(parameters[0])).text()", path))
-
-
-if __name__ == "__main__":
-    sys.exit("the tests are in *_test.py")

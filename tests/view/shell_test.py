@@ -62,7 +62,7 @@ class ShellTest(ViewTest):
         names = self.js("return [...document.getElementById('picker-select').options].map((option) => option.text)")
         self.assertEqual(
             [os.path.basename(name) for name in names],
-            ["pictures", "texts", "tars.tar", "damaged (damaged)", "missing (damaged)"],
+            ["pictures", "texts", "tars.tar", "damaged (cannot be opened)", "missing (cannot be opened)"],
         )
         for number, (samples, container) in enumerate(((12, "shard"), (1, "shard"), (3, "webdataset"))):
             self.js(

@@ -119,9 +119,12 @@ Reply ViewApi::ListDatasets() const {
   Json datasets = Json::array();
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
-    Json document{{"id", i}, {"name", entry.path}, {"path", entry.path}, {"container", nullptr}, {"error", nullptr}};
+    Json document{{"id", i},
+                  {"name", ViewedDataset::NameOf(entry.path)},
+                  {"path", entry.path},
+                  {"container", nullptr},
+                  {"error", nullptr}};
     if (entry.dataset != nullptr) {
-      document["name"] = entry.dataset->name();
       const auto snapshot = entry.dataset->current();
       if (snapshot->reader != nullptr) document["container"] = snapshot->reader->container();
     } else {

@@ -80,6 +80,8 @@ absl::StatusOr<Json> Compute(const ViewedDataset& dataset, const Snapshot& snaps
                              const shardkit::Cancellation& cancellation, const std::function<void(double)>& progress) {
   const shardkit::DatasetReader& reader = *snapshot.reader;
   const bool known = KnowsStatistics(dataset, reader);
+  // Those of shards count what was removed since, and values in whose place others are seen.
+  const bool exact = known && reader.plain();
   std::optional<std::vector<shardkit::ColumnStatistics>> statistics;
   if (known) {
     auto read = reader.ReadStatistics();
@@ -117,9 +119,10 @@ absl::StatusOr<Json> Compute(const ViewedDataset& dataset, const Snapshot& snaps
               {"error", nullptr},
               {"progress", 1.0},
               {"source", known ? "from the statistics of " + Counted(reader.shard_count(), "shard") +
+                                     (exact ? "" : ", which count removed samples and replaced values, too") +
                                      "; numbers and texts from " + drawn
                                : "from " + drawn},
-              {"exact", known},
+              {"exact", exact},
               {"sampled_samples", sampled.samples},
               {"columns", std::move(columns)}};
 }

@@ -76,7 +76,8 @@ int RunView(int argc, char** argv) {
   Stdout().Flush();
   if (!no_open) OpenBrowser((*server)->url());
   while (!cancellation->cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  return kExitSuccess;
+  // A browser keeps its connections, and a store may not answer: nothing of this is worth waiting for.
+  std::_Exit(kExitSuccess);
 }
 
 }  // namespace shardctl

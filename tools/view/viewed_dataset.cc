@@ -70,8 +70,8 @@ void ViewedDataset::Publish(std::shared_ptr<const Snapshot> snapshot) {
   snapshot_ = std::move(snapshot);
 }
 
-std::string ViewedDataset::name() const {
-  std::string_view rest = path_;
+std::string ViewedDataset::NameOf(std::string_view path) {
+  std::string_view rest = path;
   while (rest.size() > 1 && rest.ends_with('/')) rest.remove_suffix(1);
   const size_t slash = rest.rfind('/');
   if (slash != rest.npos && slash + 1 < rest.size()) rest.remove_prefix(slash + 1);

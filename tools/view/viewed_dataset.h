@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -43,7 +44,8 @@ class ViewedDataset {
   std::shared_ptr<const Snapshot> current() const;
 
   // The last part of the path.
-  std::string name() const;
+  std::string name() const { return NameOf(path_); }
+  static std::string NameOf(std::string_view path);
 
   // Another reader of what is there now, for some columns (shardkit::DatasetOptions::columns).
   absl::StatusOr<std::shared_ptr<const Snapshot>> Reopen(const std::vector<std::string>& columns) const;

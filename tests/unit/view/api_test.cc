@@ -7,6 +7,7 @@
 
 #include "select/select_support.h"
 #include "shardkit/jpeg.h"
+#include "shardkit/remove.h"
 #include "shardkit/rle.h"
 
 namespace shardctl {
@@ -128,6 +129,17 @@ TEST_F(ApiTest, StatisticsComeFromAThread) {
   EXPECT_EQ(statistics["columns"][1]["present"], 1);
   EXPECT_EQ(statistics["columns"][1]["absent"], 2);
   EXPECT_EQ(statistics["columns"][1]["numbers"]["minimum"], -5);
+}
+
+TEST_F(ApiTest, StatisticsThatCountRemovedSamplesSaySo) {
+  ASSERT_TRUE(shardkit::RemoveSamples(*files_, "/d", {.ranges = {{1, 2}}}).ok());
+  Reopen();
+  Json statistics;
+  do {
+    statistics = Document("/api/0/statistics");
+  } while (statistics["state"] == "running");
+  EXPECT_FALSE(statistics["exact"]);
+  EXPECT_NE(statistics["source"].get<std::string>().find("count removed samples"), std::string::npos);
 }
 
 TEST_F(ApiTest, RowsHaveCaptions) {

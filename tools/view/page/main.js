@@ -69,7 +69,7 @@ function startPicker() {
   const select = document.getElementById('picker-select');
   document.getElementById('picker').hidden = datasets.length < 2;
   for (const dataset of datasets) {
-    select.append(element('option', { value: dataset.id }, dataset.error ? `${dataset.name} (damaged)` : dataset.name));
+    select.append(element('option', { value: dataset.id }, dataset.error ? `${dataset.name} (cannot be opened)` : dataset.name));
   }
   select.addEventListener('change', () => { window.location.hash = link(Number(select.value)); });
 }
