@@ -150,7 +150,13 @@ void DeviceEngine::UploadAll() {
     }
     const bool failed = !ready.batch.ok();
     lock.lock();
-    ready_.push_back(std::move(ready));
+    try {
+      ready_.push_back(std::move(ready));
+    } catch (...) {
+      // The batch gives its memory back when it goes, and that takes the lock.
+      lock.unlock();
+      throw;
+    }
     changed_.notify_all();
     if (last || failed) return;
   }

@@ -118,13 +118,18 @@ class ShellTest(ViewTest):
                 self.wait_for_content(fragment)
                 if fragment not in ("#/0", "#/0/sample/0"):
                     self.until("document.querySelectorAll('.cell img').length === 12")
-                self.walk()
+                # What arrives late may be made anew while the walk is under way.
+                for last in (False, False, True):
+                    places, expected = self.walk()
+                    if last or places == expected:
+                        self.assertEqual(places, expected)
+                        break
 
     def wait_for_content(self, fragment):
         ready = {
             "#/0": "document.querySelector('.statistics-status').textContent.endsWith('.')",
             "#/0/grid": "document.querySelector('.cell img')",
-            "#/0/sample/0": "document.querySelector('[data-mask]') && document.querySelector('.mask-sorter select')",
+            "#/0/sample/0": "document.querySelector('[data-mask]') && document.querySelectorAll('.mask-sorter option').length > 3",
             "#/0/find?seed=1": "document.querySelector('.cell img')",
             "#/0/order": "document.querySelector('.cell img') && document.querySelector('.score-number')",
         }
@@ -150,7 +155,7 @@ class ShellTest(ViewTest):
                 return [window.reachable.indexOf(own), seen, own.outerHTML.slice(0, 120)];""")
             self.assertTrue(seen, f"the focus is not seen: {name}; it was at {places} of {expected}")
             places.append(place)
-        self.assertEqual(places, list(range(expected)))
+        return places, list(range(expected))
 
     def test_keys_of_all_views(self):
         self.open("#/0")
