@@ -142,7 +142,7 @@ class HostileTest(ViewTest):
             [
                 os.path.basename(self.packed),
                 "<img src=x onerror=window.hostile=1>.tar",
-                f"{IMAGE.replace('/', '|')} broken.shard (damaged)",
+                f"{IMAGE.replace('/', '|')} broken.shard (cannot be opened)",
             ],
         )
         self.assertIn("onclick=hostile", self.driver.title)

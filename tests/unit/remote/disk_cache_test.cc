@@ -36,6 +36,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 struct Counters {
   std::atomic<uint64_t> bytes;
   std::atomic<uint64_t> reads;
+  std::atomic<uint64_t> checked;  // reads of ReadAsProcess that were compared
 };
 
 // An object that knows its version once it was read.
@@ -380,7 +381,11 @@ TEST_F(DiskCacheTest, ThreadsKeepTheLimitTogether) {
     });
   }
   uint64_t most = 0;
-  while (left > 0) most = std::max(most, OnDisk());
+  while (left > 0) {
+    most = std::max(most, OnDisk());
+    // The lock goes to who asks first, and without a pause that is always this thread.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   for (std::thread& thread : threads) thread.join();
   EXPECT_LE(std::max(most, OnDisk()), kLimit);
   EXPECT_GT(most, kLimit / 2);
@@ -448,6 +453,7 @@ TEST_F(DiskCacheTest, BelongsToItsOwnerAlone) {
     const uint64_t offset = random() % bytes.size();
     out.resize(std::min<uint64_t>(1 + random() % (2 * kMiB), bytes.size() - offset));
     if (!file->ReadAt(offset, out).ok() || out != std::string_view(bytes).substr(offset, out.size())) _exit(2);
+    ++counters.checked;
   }
   out.resize(bytes.size());
   if (!file->ReadAt(0, out).ok() || out != bytes) _exit(3);
@@ -484,8 +490,14 @@ TEST_F(DiskCacheTest, KilledProcessesLeaveNothingBehind) {
       waitpid(child, &status, 0);
       ASSERT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0) << status;
     }
+    const uint64_t checked = counters_->checked;
     child = fork();
     if (child == 0) ReadAsProcess(directory_, kLimit, bytes, *counters_, static_cast<uint32_t>(i), 1000);
+    // However slow the machine is, one of them reads something before the next is killed.
+    for (siginfo_t ended{}; counters_->checked == checked && ended.si_pid == 0;) {
+      ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT), 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 30));
     most = std::max(most, OnDisk());
   }
