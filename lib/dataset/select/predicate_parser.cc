@@ -113,7 +113,7 @@ class Parser {
     if (what.operation != Operation::kColumn) return std::string(NameOf(what.kind));
     const Column& column = tree_.columns[what.column];
     return StrCat("column \"", column.name, "\" of type ", TypeName(column.type),
-                  what.kind == Kind::kOther ? ", which only len() and \"is null\" take," : "");
+                  what.kind == Kind::kOther ? ", which only len() and \"is null\" take" : "");
   }
 
   absl::Status Require(size_t node, Kind kind, const Token& at, std::string_view rule) const {
@@ -209,7 +209,8 @@ class Parser {
     if (!elements && !plain) {
       const bool order = a == b && a == Kind::kCondition;
       return lexer_.Fail(at, order ? std::string("conditions have no order")
-                                   : StrCat(Describe(left), " cannot be compared with ", Describe(right)));
+                                   : StrCat(Describe(left), KindAt(left) == Kind::kOther ? "," : "",
+                                            " cannot be compared with ", Describe(right)));
     }
     // Two operations are enough: a > b is b < a.
     if (at.text.starts_with('>')) std::swap(left, right);

@@ -54,6 +54,9 @@ TEST(PredicateParseTest, SaysWhere) {
        "predicate: at character 1, `median`: is no function; there are len, count, min, max, mean, sum, any, all, "
        "starts_with"},
       {"max(u) > 1", "predicate: at character 5, `u`: max takes an array of numbers, not column \"u\" of type u64"},
+      {"count(m) > 1",
+       "predicate: at character 7, `m`: count takes a column of arrays, not column \"m\" of type rle, which only len() "
+       "and \"is null\" take"},
       {"any(u > 1)",
        "predicate: at character 5, `u`: any takes a condition on each element, as any(scores > 0.5), not a condition"},
       {"len(u) > 1",
