@@ -65,11 +65,6 @@ std::shared_ptr<const Snapshot> ViewedDataset::current() const {
   return snapshot_;
 }
 
-void ViewedDataset::Publish(std::shared_ptr<const Snapshot> snapshot) {
-  const std::lock_guard lock(mutex_);
-  snapshot_ = std::move(snapshot);
-}
-
 std::string ViewedDataset::NameOf(std::string_view path) {
   std::string_view rest = path;
   while (rest.size() > 1 && rest.ends_with('/')) rest.remove_suffix(1);
@@ -119,24 +114,27 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> ViewedDataset::Reopen(const std:
 void ViewedDataset::Find() {
   for (uint64_t bytes = kFirstPart; !cancellation_.cancelled(); bytes *= kGrowth) {
     // No tar of that many bytes is known, and then the whole is next.
-    const bool whole = bytes > (uint64_t{1} << 42);
+    bool whole = bytes > (uint64_t{1} << 42);
     auto part = OpenPart(whole ? kWhole : bytes, {});
-    if (part.ok() && !whole && (*part)->reader->summary().bytes < bytes) {
+    if (!whole && part.ok() && (*part)->reader->summary().bytes < bytes) {
       // The first tar was shorter than that: there is nothing more to see in parts.
+      whole = true;
       part = OpenPart(kWhole, {});
     }
-    const bool complete = part.ok() && (*part)->complete;
-    if (part.ok()) {
+    {
       const std::lock_guard lock(mutex_);
-      snapshot_ = *part;
-      part_ = complete ? kWhole : bytes;
-    } else if (whole) {
-      auto failed = std::make_shared<Snapshot>();
-      failed->complete = true;
-      failed->problem = part.status();
-      Publish(std::move(failed));
+      if (part.ok()) {
+        snapshot_ = *std::move(part);
+        part_ = whole ? kWhole : bytes;
+      } else if (whole) {
+        // What was found stays.
+        auto last = std::make_shared<Snapshot>(*snapshot_);
+        last->complete = true;
+        last->problem = part.status();
+        snapshot_ = std::move(last);
+      }
     }
-    if (complete || whole) return;
+    if (whole) return;
   }
 }
 

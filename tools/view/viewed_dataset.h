@@ -19,8 +19,8 @@ namespace shardctl {
 
 // What is known of the dataset at some time.
 struct Snapshot {
-  std::unique_ptr<shardkit::ReadableFileSystem> file_system;  // of `reader`, where it is not the default one
-  std::unique_ptr<shardkit::DatasetReader> reader;            // null: the first samples have not been found yet
+  std::shared_ptr<shardkit::ReadableFileSystem> file_system;  // of `reader`, where it is not the dataset's
+  std::shared_ptr<const shardkit::DatasetReader> reader;      // null: no sample has been found, so far
   uint64_t samples = 0;                                       // that may be shown
   bool complete = false;                                      // all that there are
   absl::Status problem;                                       // why there are no more; OK where all is well
@@ -54,7 +54,6 @@ class ViewedDataset {
   ViewedDataset(shardkit::ReadableFileSystem& file_system, std::string path, uint64_t generation)
       : file_system_(file_system), path_(std::move(path)), generation_(generation) {}
   void Find();
-  void Publish(std::shared_ptr<const Snapshot> snapshot);
   absl::StatusOr<std::shared_ptr<const Snapshot>> OpenPart(uint64_t bytes,
                                                            const std::vector<std::string>& columns) const;
 

@@ -141,6 +141,37 @@ TEST(ViewedTarTest, ACutTarShowsWhatPrecedesTheCutAndWhy) {
   EXPECT_TRUE(absl::IsDataLoss(whole->problem)) << whole->problem;
 }
 
+// One file cannot be opened.
+class ForbiddingFileSystem final : public shardkit::ForwardingReadableFileSystem {
+ public:
+  ForbiddingFileSystem(shardkit::ReadableFileSystem& base, std::string path)
+      : shardkit::ForwardingReadableFileSystem(base), path_(std::move(path)) {}
+
+  absl::StatusOr<std::unique_ptr<shardkit::RandomAccessFile>> OpenForReading(const std::string& path,
+                                                                             shardkit::ReadMode mode,
+                                                                             std::optional<uint64_t> size) override {
+    if (path == path_) return absl::PermissionDeniedError(path + ": not for you");
+    return base().OpenForReading(path, mode, size);
+  }
+
+ private:
+  const std::string path_;
+};
+
+TEST(ViewedTarTest, WhatWasFoundStaysWhenTheRestCannotBeRead) {
+  const auto files = shardkit::NewMemoryFileSystem();
+  ASSERT_TRUE(files->CreateDirectory("/d").ok());
+  Write(*files, "/d/a.tar", LargeTar());
+  Write(*files, "/d/b.tar", LargeTar(2));
+  ForbiddingFileSystem forbidding(*files, "/d/b.tar");
+  const auto dataset = ViewedDataset::Open(forbidding, "/d");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const auto last = Await(**dataset, [](const Snapshot& snapshot) { return snapshot.complete; });
+  EXPECT_TRUE(absl::IsPermissionDenied(last->problem)) << last->problem;
+  ASSERT_NE(last->reader, nullptr);
+  EXPECT_GE(last->samples, 14);
+}
+
 TEST(ViewedTarTest, WhatIsNoTarSaysSo) {
   const auto files = shardkit::NewMemoryFileSystem();
   Write(*files, "/no.tar", std::string(100000, 'x'));
