@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "numbers.h"
 #include "report.h"
 #include "scalar.h"
@@ -25,27 +26,14 @@ Description Malformed(const absl::Status& status) {
   return {"malformed: " + Printable(message), Json{{"malformed", message}}};
 }
 
-// At most `limit` bytes of text, without cutting a character.
-std::string_view Front(std::string_view text, size_t limit) {
-  if (text.size() <= limit) return text;
-  size_t end = limit;
-  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end);
-}
-
 Description DescribeText(std::string_view value, uint64_t length) {
-  const std::string_view front = Front(value, kTextBytes);
+  const std::string_view front = TextFront(value, kTextBytes);
   const bool cut = front.size() < length;
   return {Quote(front) + (cut ? "... (" + FormatBytes(length) + ")" : ""), Json{{"text", front}, {"truncated", cut}}};
 }
 
 Description DescribeBytes(std::string_view value, uint64_t length) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string hex;
-  for (const char c : value.substr(0, kHexBytes)) {
-    hex += kHex[static_cast<uint8_t>(c) >> 4];
-    hex += kHex[static_cast<uint8_t>(c) & 15];
-  }
+  const std::string hex = absl::BytesToHexString(std::string(value.substr(0, kHexBytes)));
   std::string text = FormatBytes(length);
   if (!hex.empty()) text += ", begins " + hex;
   return {text, Json{{"front_hex", hex}}};
@@ -145,7 +133,19 @@ Description DescribeArray(const shardkit::Column& column, std::string_view value
   return {text, Json{{"dtype", shardkit::TypeName(array->dtype)}, {"shape", array->shape}, {"front", front}}};
 }
 
+std::string Listed(const std::string& what, const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? " " + what + " " : ", ") + name;
+  return text;
+}
+
 }  // namespace
+
+std::string_view TextFront(std::string_view text, size_t limit) {
+  if (text.size() <= limit) return text;
+  while (limit > 0 && (static_cast<uint8_t>(text[limit]) & 0xc0) == 0x80) --limit;
+  return text.substr(0, limit);
+}
 
 Description DescribeValue(const shardkit::Column& column, std::string_view value, uint64_t length) {
   if (!column.has_known_type()) return DescribeBytes(value, length);
@@ -168,6 +168,21 @@ Description DescribeValue(const shardkit::Column& column, std::string_view value
     default:
       return {ScalarText(column.type, value.data()), Json{{"value", ScalarJson(column.type, value.data())}}};
   }
+}
+
+std::string DescribeChange(const shardkit::DatasetGeneration& generation) {
+  std::string text(shardkit::ChangeName(generation.change));
+  if (generation.change == shardkit::DatasetChange::kAppended) {
+    text += " " + Counted(generation.samples_added, "sample") + " in " + Counted(generation.shards_added, "shard");
+  }
+  if (generation.change == shardkit::DatasetChange::kRemoved) {
+    text += " " + Counted(generation.samples_removed, "sample");
+  }
+  const shardkit::ColumnChanges& columns = generation.column_changes;
+  text += Listed("added", columns.added) + Listed("replaced", columns.replaced) + Listed("dropped", columns.dropped);
+  std::vector<std::string> renamed;
+  for (const auto& [from, to] : columns.renamed) renamed.push_back(from + " to " + to);
+  return text + Listed("renamed", renamed) + Listed("described", columns.described);
 }
 
 }  // namespace shardctl

@@ -2,6 +2,7 @@
 #include "shardkit/history.h"
 
 #include "command_line.h"
+#include "describe.h"
 #include "json.h"
 #include "numbers.h"
 #include "output.h"
@@ -12,24 +13,9 @@
 namespace shardctl {
 namespace {
 
-std::string Listed(const std::string& what, const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? " " + what + " " : ", ") + Printable(name);
-  return text;
-}
-
 std::string Describe(const shardkit::DatasetGeneration& each) {
-  std::string text = std::to_string(each.generation) + "  " + std::string(shardkit::ChangeName(each.change));
-  if (each.change == shardkit::DatasetChange::kAppended) {
-    text += " " + Counted(each.samples_added, "sample") + " in " + Counted(each.shards_added, "shard");
-  }
-  if (each.change == shardkit::DatasetChange::kRemoved) text += " " + Counted(each.samples_removed, "sample");
-  const shardkit::ColumnChanges& columns = each.column_changes;
-  text += Listed("added", columns.added) + Listed("replaced", columns.replaced) + Listed("dropped", columns.dropped);
-  std::vector<std::string> renamed;
-  for (const auto& [from, to] : columns.renamed) renamed.push_back(from + " to " + to);
-  text += Listed("renamed", renamed) + Listed("described", columns.described);
-  return text + ": " + Counted(each.samples, "sample") + ", " + Counted(each.columns, "column") + ", " +
+  return std::to_string(each.generation) + "  " + Printable(DescribeChange(each)) + ": " +
+         Counted(each.samples, "sample") + ", " + Counted(each.columns, "column") + ", " +
          Counted(each.shards, "shard") + ", " + Counted(each.segments, "segment") + ", " + FormatBytes(each.bytes) +
          (each.readable ? "" : " (cannot be opened any more: files that it names are gone)") + "\n";
 }

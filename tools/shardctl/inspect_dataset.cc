@@ -51,13 +51,6 @@ absl::Status Gather(const shardkit::DatasetReader& dataset, Facts* facts) {
   return absl::OkStatus();
 }
 
-// A bound of a numeric column. `bits` are the bits of an i64, u64 or f64.
-Json BoundJson(shardkit::RangeKind kind, uint64_t bits) {
-  if (kind == shardkit::RangeKind::kI64) return static_cast<int64_t>(bits);
-  if (kind == shardkit::RangeKind::kU64) return bits;
-  return JsonNumber(std::bit_cast<double>(bits));
-}
-
 std::string BoundText(shardkit::RangeKind kind, uint64_t bits) {
   if (kind == shardkit::RangeKind::kI64) return std::to_string(static_cast<int64_t>(bits));
   if (kind == shardkit::RangeKind::kU64) return std::to_string(bits);

@@ -8,23 +8,6 @@
 namespace shardctl {
 namespace {
 
-// Length of the UTF-8 character at the front of `text`, or 0 when there is none or it is a C1 control.
-size_t CharacterLength(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
-  const bool surrogate = first == 0xed && byte(1) >= 0xa0;
-  const bool beyond = first == 0xf4 && byte(1) >= 0x90;
-  const bool control = first == 0xc2 && byte(1) < 0xa0;
-  return overlong || surrogate || beyond || control ? 0 : length;
-}
-
 void AppendEscaped(std::string_view text, bool quoted, std::string* out) {
   constexpr std::string_view kHex = "0123456789abcdef";
   while (!text.empty()) {
@@ -51,6 +34,22 @@ void AppendEscaped(std::string_view text, bool quoted, std::string* out) {
 }
 
 }  // namespace
+
+size_t CharacterLength(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+  const bool surrogate = first == 0xed && byte(1) >= 0xa0;
+  const bool beyond = first == 0xf4 && byte(1) >= 0x90;
+  const bool control = first == 0xc2 && byte(1) < 0xa0;
+  return overlong || surrogate || beyond || control ? 0 : length;
+}
 
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {

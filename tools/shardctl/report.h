@@ -29,6 +29,9 @@ void Note(std::string_view message);
 // Prints one line to standard error and makes control characters visible. Lines of several threads do not mix.
 void PrintError(std::string_view line);
 
+// Bytes of the UTF-8 character at the front of `text`, which is not empty; 0 when there is none or it is a C1 control.
+size_t CharacterLength(std::string_view text);
+
 // `text` with control characters, DEL and bytes that are not UTF-8 written as \n, \t or \xHH, so that a file name
 // cannot control the terminal.
 std::string Printable(std::string_view text);

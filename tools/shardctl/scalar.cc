@@ -107,4 +107,10 @@ Json ScalarJson(Type type, const char* bytes) {
   return IsJsonText(text) ? Json::parse(text) : Json(text);
 }
 
+Json BoundJson(shardkit::RangeKind kind, uint64_t bits) {
+  if (kind == shardkit::RangeKind::kI64) return static_cast<int64_t>(bits);
+  if (kind == shardkit::RangeKind::kU64) return bits;
+  return JsonNumber(std::bit_cast<double>(bits));
+}
+
 }  // namespace shardctl

@@ -1,10 +1,12 @@
 // Numbers of the scalar types as text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "json.h"
 #include "shardkit/schema.h"
+#include "shardkit/shard_info.h"
 
 namespace shardctl {
 
@@ -16,5 +18,8 @@ std::string ScalarText(shardkit::Type type, const char* bytes);
 bool IsJsonText(const std::string& scalar_text);
 
 Json ScalarJson(shardkit::Type type, const char* bytes);
+
+// A bound of a numeric column: `bits` are the bits of an i64, u64 or f64.
+Json BoundJson(shardkit::RangeKind kind, uint64_t bits);
 
 }  // namespace shardctl

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <random>
-#include <set>
 #include <utility>
 
 #include "shardctl/numbers.h"
@@ -61,20 +59,12 @@ absl::StatusOr<Json> GiveRows(const Snapshot& snapshot, const Request& request, 
       {"samples", snapshot.samples}, {"complete", snapshot.complete}, {"first", begin}, {"rows", *std::move(rows)}};
 }
 
-absl::StatusOr<Json> DrawSamples(const Snapshot& snapshot, const Request& request) {
+absl::StatusOr<Json> GiveDrawn(const Snapshot& snapshot, const Request& request) {
   const auto seed = request.Count("seed", 0, 0, UINT64_MAX);
   if (!seed.ok()) return seed.status();
   const auto count = request.Count("count", 1, 1, kMostOrdinals);
   if (!count.ok()) return count.status();
-  std::mt19937_64 random(*seed);
-  std::set<uint64_t> seen;
-  Json ordinals = Json::array();
-  while (ordinals.size() < std::min(*count, snapshot.samples)) {
-    // The remainder prefers small ordinals by less than one in 2^32, for datasets of less than 2^32 samples.
-    const uint64_t ordinal = random() % snapshot.samples;
-    if (seen.insert(ordinal).second) ordinals.push_back(ordinal);
-  }
-  return Json{{"ordinals", std::move(ordinals)}};
+  return Json{{"ordinals", DrawSamples(snapshot.samples, *count, *seed)}};
 }
 
 absl::StatusOr<Reply> AsReply(absl::StatusOr<Json> document) {
@@ -152,7 +142,7 @@ absl::StatusOr<Reply> ViewApi::AnswerOf(size_t number, std::string_view what, co
   if (what == "overview") return JsonReply(DescribeDataset(dataset, *snapshot));
   if (what == "statistics") return JsonReply(work.statistics.Get(dataset));
   if (what == "samples") return AsReply(GiveRows(*snapshot, request, pool_));
-  if (what == "random") return AsReply(DrawSamples(*snapshot, request));
+  if (what == "random") return AsReply(GiveDrawn(*snapshot, request));
   if (what == "find") {
     if (request.Has("key")) return AsReply(Finder::FindKey(*snapshot, request.Text("key"), pool_));
     const auto from = request.Count("from", 0, 0, UINT64_MAX);

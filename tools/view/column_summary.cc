@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -18,12 +17,6 @@ constexpr size_t kMostNumbers = 1 << 20;
 constexpr size_t kMostTexts = 1 << 16;
 constexpr size_t kMostTextBytes = 200;
 constexpr size_t kFrequent = 12;
-
-Json BoundJson(shardkit::RangeKind kind, uint64_t bits) {
-  if (kind == shardkit::RangeKind::kI64) return static_cast<int64_t>(bits);
-  if (kind == shardkit::RangeKind::kU64) return bits;
-  return JsonNumber(std::bit_cast<double>(bits));
-}
 
 // Bucket k of the statistics has the lengths of k significant bits: [2^(k-1), 2^k).
 Json LengthsJson(const shardkit::ColumnStatistics& statistics) {

@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+
 namespace shardctl {
 namespace {
 
@@ -31,13 +33,7 @@ std::string Guard::NewToken() {
     const ssize_t got = getrandom(bytes.data() + filled, bytes.size() - filled, 0);
     if (got > 0) filled += static_cast<size_t>(got);
   }
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string token;
-  for (const unsigned char byte : bytes) {
-    token += kHex[byte >> 4];
-    token += kHex[byte & 15];
-  }
-  return token;
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
 bool Guard::KnowsHost(std::string_view host) const {

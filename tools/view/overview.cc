@@ -1,7 +1,7 @@
 #include "view/overview.h"
 
 #include "shardctl/dataset_access.h"
-#include "shardctl/numbers.h"
+#include "shardctl/describe.h"
 #include "shardkit/history.h"
 #include "view/value.h"
 
@@ -50,23 +50,6 @@ Json DescribeLayers(const shardkit::ManifestSummary& summary) {
     layers.push_back({{"name", view.layers[i].name}, {"columns", std::move(columns)}});
   }
   return layers;
-}
-
-std::string Listed(const std::string& what, const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? " " + what + " " : ", ") + name;
-  return text;
-}
-
-std::string DescribeChange(const shardkit::DatasetGeneration& each) {
-  std::string text(shardkit::ChangeName(each.change));
-  if (each.change == shardkit::DatasetChange::kAppended) text += " " + Counted(each.samples_added, "sample");
-  if (each.change == shardkit::DatasetChange::kRemoved) text += " " + Counted(each.samples_removed, "sample");
-  text += Listed("added", each.column_changes.added) + Listed("replaced", each.column_changes.replaced) +
-          Listed("dropped", each.column_changes.dropped);
-  std::vector<std::string> renamed;
-  for (const auto& [from, to] : each.column_changes.renamed) renamed.push_back(from + " to " + to);
-  return text + Listed("renamed", renamed) + Listed("described", each.column_changes.described);
 }
 
 Json DescribeGenerations(const ViewedDataset& dataset) {

@@ -1,15 +1,12 @@
 #include "view/report_page.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <random>
-#include <set>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "shardctl/dataset_access.h"
 #include "shardctl/numbers.h"
+#include "shardctl/report.h"
 #include "view/overview.h"
 #include "view/page.h"
 #include "view/rows.h"
@@ -207,10 +204,8 @@ class Samples {
   }
 
   absl::StatusOr<std::string> Draw(const ReportOptions& options, size_t used) {
-    std::mt19937_64 random(options.seed);
-    std::set<uint64_t> drawn;
-    while (drawn.size() < std::min(options.samples, snapshot_.samples)) drawn.insert(random() % snapshot_.samples);
-    const std::vector<uint64_t> ordinals(drawn.begin(), drawn.end());
+    std::vector<uint64_t> ordinals = DrawSamples(snapshot_.samples, options.samples, options.seed);
+    std::ranges::sort(ordinals);
     const auto rows = ReadRows(snapshot_, ordinals, rows_, pool_);
     if (!rows.ok()) return rows.status();
     std::string cards;
@@ -264,33 +259,26 @@ class Samples {
 }  // namespace
 
 std::string HtmlText(std::string_view text) {
-  // JSON's writer replaces what is not UTF-8.
-  const std::string quoted = FormatJson(Json(text));
   std::string html;
-  for (const char c : Json::parse(quoted).get<std::string>()) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') {
-          html += c;
-        } else {
-          html += "\xef\xbf\xbd";
-        }
+  while (!text.empty()) {
+    const size_t length = CharacterLength(text);
+    const char c = text[0];
+    if (c == '&') {
+      html += "&amp;";
+    } else if (c == '<') {
+      html += "&lt;";
+    } else if (c == '>') {
+      html += "&gt;";
+    } else if (c == '"') {
+      html += "&quot;";
+    } else if (c == '\'') {
+      html += "&#39;";
+    } else if (length == 0 || (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
+      html += "\xef\xbf\xbd";
+    } else {
+      html.append(text.substr(0, length));
     }
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return html;
 }

@@ -1,7 +1,9 @@
 #include "view/rows.h"
 
 #include <algorithm>
-#include <thread>
+#include <future>
+#include <random>
+#include <set>
 
 #include "shardctl/dataset_access.h"
 #include "view/value.h"
@@ -32,13 +34,13 @@ void ReadColumn(const shardkit::DatasetReader& dataset, std::span<const uint64_t
     }
   };
   if (!IsUrl(dataset.path()) || dataset.container() == "shard") return read(0, ordinals.size());
-  std::vector<std::thread> threads;
+  std::vector<std::future<void>> parts;
   constexpr size_t kThreads = WorkspacePool::kWorkspaces;
   const size_t share = std::max(kSamplesOfThread, (ordinals.size() + kThreads - 1) / kThreads);
   for (size_t begin = 0; begin < ordinals.size(); begin += share) {
-    threads.emplace_back(read, begin, std::min(begin + share, ordinals.size()));
+    parts.push_back(std::async(std::launch::async, read, begin, std::min(begin + share, ordinals.size())));
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::future<void>& part : parts) part.get();
 }
 
 }  // namespace
@@ -51,6 +53,18 @@ RowOptions RowOptionsOf(const Request& request) {
     options.captions.push_back(each->second);
   }
   return options;
+}
+
+std::vector<uint64_t> DrawSamples(uint64_t samples, uint64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::set<uint64_t> seen;
+  std::vector<uint64_t> drawn;
+  while (drawn.size() < std::min(count, samples)) {
+    // The remainder prefers small ordinals by less than one in 2^16, for less than 2^48 samples.
+    const uint64_t ordinal = random() % samples;
+    if (seen.insert(ordinal).second) drawn.push_back(ordinal);
+  }
+  return drawn;
 }
 
 absl::StatusOr<Json> ReadRows(const Snapshot& snapshot, std::span<const uint64_t> ordinals, const RowOptions& options,

@@ -21,6 +21,9 @@ struct RowOptions {
 };
 RowOptions RowOptionsOf(const Request& request);
 
+// `count` different samples, or all where there are fewer, as they are drawn. The same seed draws the same ones.
+std::vector<uint64_t> DrawSamples(uint64_t samples, uint64_t count, uint64_t seed);
+
 // A JSON array with an object for each sample: ordinal, key, captions, image, error. Values of neighbours are read
 // together where they lie in one block. A value that cannot be read is an error of its sample alone. OutOfRange, with a
 // list of the columns, when there is no such column.

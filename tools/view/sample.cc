@@ -6,6 +6,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "absl/strings/escaping.h"
 #include "shardctl/dataset_access.h"
 #include "shardctl/describe.h"
 #include "shardctl/numbers.h"
@@ -89,25 +90,8 @@ std::string TimeText(Type type, int64_t ticks) {
   return text + fraction + "Z";
 }
 
-std::string Hex(std::string_view bytes) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string hex;
-  for (const char c : bytes) {
-    hex += kHex[static_cast<unsigned char>(c) >> 4];
-    hex += kHex[static_cast<unsigned char>(c) & 15];
-  }
-  return hex;
-}
-
-// The end of the last whole character within `limit` bytes.
-size_t CharacterEnd(std::string_view text, size_t limit) {
-  if (text.size() <= limit) return text.size();
-  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xc0) == 0x80) --limit;
-  return limit;
-}
-
 void DescribeBytes(const Front& front, Json* entry) {
-  (*entry)["front_hex"] = Hex(std::string_view(front.bytes).substr(0, kShownBytes));
+  (*entry)["front_hex"] = absl::BytesToHexString(front.bytes.substr(0, kShownBytes));
   (*entry)["truncated"] = front.length > kShownBytes;
 }
 
@@ -153,9 +137,9 @@ void DescribeFront(const shardkit::Column& column, const Front& front, Workspace
   if (kind == "image") return DescribeImage(column, front, pool, entry);
   if (kind == "bytes") return DescribeBytes(front, entry);
   if (kind == "text" || kind == "json") {
-    const size_t end = CharacterEnd(front.bytes, kShownText);
-    (*entry)["text"] = std::string_view(front.bytes).substr(0, end);
-    (*entry)["truncated"] = end < front.length;
+    const std::string_view text = TextFront(front.bytes, kShownText);
+    (*entry)["text"] = text;
+    (*entry)["truncated"] = text.size() < front.length;
     return;
   }
   if (kind == "time") {

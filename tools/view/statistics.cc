@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <random>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "shardctl/dataset_access.h"
 #include "shardctl/numbers.h"
 #include "view/column_summary.h"
+#include "view/rows.h"
 #include "view/value.h"
 
 namespace shardctl {
@@ -49,10 +48,9 @@ absl::StatusOr<Sampled> SampleBlocks(const shardkit::DatasetReader& reader, uint
                                      const shardkit::Cancellation& cancellation, std::vector<ColumnSummary>* columns,
                                      const std::function<void(double)>& progress) {
   Sampled sampled;
-  std::mt19937_64 random(kSeed);
-  std::set<uint64_t> drawn;
   const uint64_t blocks = std::min(kBlocks, std::max<uint64_t>(reader.summary().block_count, 1));
-  for (uint64_t i = 0; i < 4 * blocks && drawn.size() < blocks && samples > 0; ++i) drawn.insert(random() % samples);
+  std::vector<uint64_t> drawn = DrawSamples(samples, blocks, kSeed);
+  std::ranges::sort(drawn);
   const auto end = std::chrono::steady_clock::now() + kTime;
   uint64_t seen = 0;  // samples before this one
   uint64_t number = 0;

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "shardctl/describe.h"
+#include "shardctl/report.h"
 #include "shardctl/scalar.h"
 #include "shardkit/image.h"
 
@@ -66,24 +67,13 @@ std::string_view ImageType(std::string_view front) {
   }
 }
 
-// At most `limit` bytes, without cutting a character.
-std::string_view Front(std::string_view text, size_t limit) {
-  if (text.size() <= limit) return text;
-  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xc0) == 0x80) --limit;
-  return text.substr(0, limit);
-}
-
-// UTF-8 without control characters but white space. `text` may end within a character.
+// UTF-8 without control characters but white space.
 bool IsPlainText(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte < 0x20 && byte != '\n' && byte != '\r' && byte != '\t') || byte == 0x7f) return false;
-    const size_t length = byte < 0x80 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 0;
-    if (length == 0 || byte > 0xf4) return false;
-    for (size_t k = 1; k < length && i + k < text.size(); ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
-    }
-    i += length;
+  while (!text.empty()) {
+    const size_t length = CharacterLength(text);
+    const bool control = static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7f;
+    if (length == 0 || (control && text[0] != '\n' && text[0] != '\r' && text[0] != '\t')) return false;
+    text.remove_prefix(length);
   }
   return true;
 }
@@ -124,7 +114,7 @@ std::string ValueKind(const shardkit::Column& column, std::string_view front) {
   if (kind != "bytes" || !column.has_known_type() || front.empty()) return kind;
   const std::string type = MediaType(column, front);
   if (type.starts_with("image/")) return "image";
-  return type == kUnknown && IsPlainText(front.substr(0, kLookedAt)) ? "text" : kind;
+  return type == kUnknown && IsPlainText(TextFront(front, kLookedAt)) ? "text" : kind;
 }
 
 std::string MediaType(const shardkit::Column& column, std::string_view front) {
@@ -160,7 +150,7 @@ std::string CaptionText(const shardkit::Column& column, const std::vector<std::s
                         std::string_view value) {
   const std::string kind = ValueKind(column, value);
   if (kind == "text" || kind == "json") {
-    const std::string_view front = Front(value, kCaptionBytes);
+    const std::string_view front = TextFront(value, kCaptionBytes);
     return std::string(front) + (front.size() < value.size() ? "…" : "");
   }
   if (kind == "number" && value.size() == shardkit::ScalarSize(column.type)) {
@@ -168,7 +158,7 @@ std::string CaptionText(const shardkit::Column& column, const std::vector<std::s
     const std::string number = ScalarText(column.type, value.data());
     return meaning.is_string() ? meaning.get<std::string>() + " (" + number + ")" : number;
   }
-  return std::string(Front(DescribeValue(column, value, value.size()).text, kCaptionBytes));
+  return std::string(TextFront(DescribeValue(column, value, value.size()).text, kCaptionBytes));
 }
 
 }  // namespace shardctl
