@@ -334,6 +334,8 @@ def main():
                         arguments.frameworks or arguments.python)
     if arguments.frameworks is None:
         selected = list(jobs(settings, arguments.compiled_only))
+        # The longest program, which would otherwise run alone at the end.
+        selected.sort(key=lambda job: not job[0].startswith("tests/cli/run.py"))
         if arguments.clusters is not None:
             path = os.path.join(ROOT, "tests", "clusters", "test_ray.py")
             # First, as they wait more than they work.
