@@ -5,22 +5,6 @@
 
 namespace shardkit {
 
-void ForeignShardReader::SetBlocks(std::span<const uint64_t> offsets) {
-  blocks_.clear();
-  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
-    const bool full = !blocks_.empty() && (offsets[i + 1] - blocks_.back().offset > kForeignBlockBytes ||
-                                           blocks_.back().sample_count == kForeignBlockSamples);
-    if (blocks_.empty() || full) {
-      BlockInfo block;
-      block.offset = offsets[i];
-      block.first_sample = i;
-      blocks_.push_back(block);
-    }
-    ++blocks_.back().sample_count;
-    blocks_.back().length = offsets[i + 1] - blocks_.back().offset;
-  }
-}
-
 absl::Status ForeignShardReader::CheckPlace(uint64_t ordinal, size_t column) const {
   if (ordinal >= sample_count_)
     return OutOfRange(path_, ": has ", sample_count_, " samples; there is no sample ", ordinal);

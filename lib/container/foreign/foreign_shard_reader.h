@@ -16,9 +16,6 @@ namespace shardkit {
 // Stored bytes of a block. Other containers have no blocks, so runs of consecutive samples serve as blocks.
 inline constexpr uint64_t kForeignBlockBytes = uint64_t{4} << 20;
 
-// Limits blocks of many tiny samples.
-inline constexpr uint32_t kForeignBlockSamples = 65536;
-
 // Implements what needs only blocks. The reader of a container implements Read, and overrides ReadValue when it can
 // read one value without its block.
 class ForeignShardReader : public ShardReader {
@@ -61,10 +58,6 @@ class ForeignShardReader : public ShardReader {
   // Implements ReadBlock, and with `damage` SalvageBlock.
   virtual absl::Status Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
                             BlockDamage* damage) const = 0;
-
-  // Groups consecutive samples into blocks of about kForeignBlockBytes. Sample i takes bytes [offsets[i], offsets[i +
-  // 1]) of the file; `offsets` has one more entry than there are samples.
-  void SetBlocks(std::span<const uint64_t> offsets);
 
   absl::Status CheckPlace(uint64_t ordinal, size_t column) const;
 
