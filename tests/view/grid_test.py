@@ -9,7 +9,7 @@ import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from browser import Keys, ViewTest, shardctl
-from inputs import write_tar
+from inputs import make_pairs, write_tar
 
 SAMPLES = 400
 
@@ -45,22 +45,7 @@ class GridTest(ViewTest):
     @classmethod
     def make(cls):
         pairs, dataset = os.path.join(cls.folder, "pairs"), os.path.join(cls.folder, "pictures")
-        shardctl(
-            "synth",
-            "sa1b",
-            "-o",
-            pairs,
-            "--count",
-            SAMPLES,
-            "--width",
-            96,
-            "--height",
-            64,
-            "--min-objects",
-            2,
-            "--max-objects",
-            4,
-        )
+        make_pairs(pairs, SAMPLES, (96, 64), (2, 4))
         shardctl("pack", pairs, "-o", dataset, "--block-size", "64KiB")
         tar = os.path.join(cls.folder, "growing.tar")
         noise = random.Random(1)

@@ -8,10 +8,18 @@ import wave
 
 import numpy
 
+from programs import shardctl
+
 
 def write(path, content):
     with open(path, "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def make_pairs(folder, count, size, objects):
+    """Images of `size`, (width, height), each with a file of masks of `objects`, (least, most), as SA-1B has them."""
+    arguments = {"count": count, "width": size[0], "height": size[1], "min-objects": objects[0], "max-objects": objects[1]}
+    shardctl("synth", "sa1b", "-o", folder, *(part for name, value in arguments.items() for part in ("--" + name, value)))
 
 
 def write_tar(path, members):

@@ -7,7 +7,7 @@ import os
 import numpy
 
 from browser import ViewTest, shardctl
-from inputs import decode
+from inputs import decode, make_pairs
 
 WIDTH, HEIGHT = 320, 240
 FIRST = 20  # masks at least
@@ -19,22 +19,7 @@ class MaskPage(ViewTest):
     @classmethod
     def make(cls):
         pairs, cls.dataset = os.path.join(cls.folder, "pairs"), os.path.join(cls.folder, "masks")
-        shardctl(
-            "synth",
-            "sa1b",
-            "-o",
-            pairs,
-            "--count",
-            3,
-            "--width",
-            WIDTH,
-            "--height",
-            HEIGHT,
-            "--min-objects",
-            FIRST,
-            "--max-objects",
-            40,
-        )
+        make_pairs(pairs, 3, (WIDTH, HEIGHT), (FIRST, 40))
         shardctl("pack", pairs, "-o", cls.dataset)
         cls.masks = [
             [

@@ -2,17 +2,51 @@
 """Masks over their image: they are those of the library, pixel for pixel; the panel, the pointer and keys."""
 
 import hashlib
+import json
 import os
 import subprocess
 import unittest
 
 import numpy
 
-from browser import BUILD, Keys
+from browser import BUILD, Keys, shardctl
+from inputs import make_pairs, write
 from mask_page import FIRST, HEIGHT, WIDTH, MaskPage
+
+MANY = 2003
 
 
 class MasksTest(MaskPage):
+    @classmethod
+    def make(cls):
+        folder, many = os.path.join(cls.folder, "many-pairs"), os.path.join(cls.folder, "many")
+        make_pairs(folder, 1, (64, 48), (10, 10))
+        with open(os.path.join(folder, "sa_1.json"), encoding="utf-8") as file:
+            pair = json.load(file)
+        pair["annotations"] = [pair["annotations"][i % 10] for i in range(MANY)]
+        write(os.path.join(folder, "sa_1.json"), json.dumps(pair))
+        shardctl("pack", folder, "-o", many)
+        return [*super().make(), many]
+
+    def test_the_list_says_once_what_it_leaves_out(self):
+        self.open("#/1/sample/0")
+        left_out = f"{MANY - 2000} more are reached by keys"
+        self.until_text(".mask-panel [role=status]", f"{left_out}$")
+        select = self.driver.find_element("css selector", ".mask-sorter select")
+        self.until("document.querySelectorAll('.mask-sorter option').length > 3")
+        select.send_keys("area")
+        self.until("document.querySelector('[data-mask]').dataset.mask !== '0'")
+        self.assertEqual(self.text(".mask-panel [role=status]").count(left_out), 1)
+
+    def test_what_arrives_late_leaves_the_focus(self):
+        self.open("#/0/sample/1")
+        self.go("#/0/sample/2")
+        self.until("document.querySelector('.mask-sorter select') !== null")
+        self.js("document.querySelector('.mask-sorter select').focus()")
+        self.until("document.querySelectorAll('.mask-sorter option').length > 3")
+        self.until("document.querySelector('#stage-frame:not(.waiting)') !== null")
+        self.assertTrue(self.js("return document.activeElement === document.querySelector('.mask-sorter select')"))
+
     def test_pixels_are_those_of_the_library(self):
         self.open("#/0")
         for sample, masks in enumerate(self.masks):

@@ -8,7 +8,7 @@ import unittest
 import numpy
 
 from browser import ViewTest, axe_source, shardctl
-from inputs import sound, write
+from inputs import make_pairs, sound, write
 
 # What must be there before the look.
 READY = {
@@ -36,22 +36,7 @@ class ObstaclesTest(ViewTest):
         if cls.axe is None:
             raise unittest.SkipTest("needs axe-core-python of python/requirements.txt, which tests/run installs")
         pairs, dataset = os.path.join(cls.folder, "pairs"), os.path.join(cls.folder, "pictures")
-        shardctl(
-            "synth",
-            "sa1b",
-            "-o",
-            pairs,
-            "--count",
-            6,
-            "--width",
-            160,
-            "--height",
-            120,
-            "--min-objects",
-            5,
-            "--max-objects",
-            9,
-        )
+        make_pairs(pairs, 6, (160, 120), (5, 9))
         with open(os.path.join(pairs, "sa_1.jpg"), "rb") as file:
             image = file.read()
         shardctl("pack", pairs, "-o", dataset, "--storage", "image=blob")

@@ -22,6 +22,7 @@ export class MaskPanel {
   #order = [];
   #sort = 'index';
   #items = new Map();  // index: option element
+  #notes = [];
 
   /** @param {MaskOverlay} overlay  @param {function()} onChange draws anew */
   constructor(overlay, onChange) {
@@ -34,7 +35,11 @@ export class MaskPanel {
       [name, checkbox(text, overlay.options[name], (on) => this.#set(name, on))]));
     this.opacity = element('input', { type: 'range', min: '0', max: '1', step: '0.05', value: overlay.options.opacity,
       oninput: (event) => this.#set('opacity', Number(event.target.value)) });
-    this.sorter = element('div', { class: 'mask-sorter' });
+    this.sorter = labelledSelect('Sort by', [], '', (value) => {
+      this.#sort = value;
+      this.#arrange();
+    });
+    this.sorter.classList.add('mask-sorter');
     this.list = element('div', { class: 'mask-list', role: 'listbox', tabindex: '0', 'aria-label': 'Masks' });
     this.list.addEventListener('keydown', (event) => this.#pressed(event));
     this.list.addEventListener('click', (event) => {
@@ -59,14 +64,12 @@ export class MaskPanel {
       notes.push(`stretched to the image's ${count(overlay.image.width)} × ${count(overlay.image.height)}`);
     }
     if (overlay.odd > 0) notes.push(`${plural(overlay.odd, 'mask')} of other sizes not drawn`);
-    this.note.textContent = masks === 0 ? 'This sample has no masks.' : notes.join(', ');
+    this.#notes = masks === 0 ? ['This sample has no masks.'] : notes;
     this.scalars = overlay.attributes.filter((attribute) => attribute.perMask === 1);
     const sorts = ['index', 'area', ...this.scalars.map((attribute) => attribute.name).filter((name) => name !== 'area')];
-    const choices = sorts.map((name) => ({ value: name, text: name }));
-    this.sorter.replaceChildren(labelledSelect('Sort by', choices, this.#sort, (value) => {
-      this.#sort = value;
-      this.#arrange();
-    }));
+    // The image and the attributes arrive later. What has the focus stays.
+    const select = this.sorter.querySelector('select');
+    for (const name of sorts.slice(select.options.length)) select.append(element('option', { value: name }, name));
     this.#arrange();
   }
 
@@ -130,7 +133,8 @@ export class MaskPanel {
     const shown = this.#order.slice(0, mostListed).map((index) => this.#item(index));
     const more = this.#order.length - shown.length;
     this.list.replaceChildren(...shown);
-    if (more > 0) this.note.textContent += `; ${count(more)} more are reached by keys`;
+    const unlisted = more > 0 ? [`${count(more)} more are reached by keys`] : [];
+    this.note.textContent = [...this.#notes, ...unlisted].join(', ');
     if (this.overlay.options.single && this.overlay.selected === null) this.step(1);
   }
 
