@@ -64,6 +64,9 @@ int RunReport(int argc, char** argv) {
   const auto snapshot = AwaitAll(**dataset, *cancellation);
   if (snapshot == nullptr) return Interrupted();
   if (snapshot->reader == nullptr) return Fail(snapshot->problem);
+  // Before the work, so that a wrong name is told at once.
+  auto file = FileTarget::Open(*output);
+  if (!file.ok()) return Fail(file.status());
   shardkit::ValidateReport validation;
   if (!no_validate) {
     Progress progress("");
@@ -81,8 +84,6 @@ int RunReport(int argc, char** argv) {
   const auto page = MakeReport(**dataset, *snapshot, options);
   if (absl::IsCancelled(page.status())) return Interrupted();
   if (!page.ok()) return Fail(page.status());
-  auto file = FileTarget::Open(*output);
-  if (!file.ok()) return Fail(file.status());
   if (const absl::Status status = (*file)->Append(*page); !status.ok()) return Fail(status);
   if (const absl::Status status = (*file)->Commit(); !status.ok()) return Fail(status);
   if (json) {
