@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 
 namespace shardctl {
 namespace {
@@ -21,6 +22,11 @@ bool IsAddress(const std::string& host) {
 }
 
 bool IsLoopback(std::string_view host) { return host == "127.0.0.1" || host == "localhost" || host == "[::1]"; }
+
+std::string OwnName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "localhost";
+}
 
 }  // namespace
 
@@ -40,11 +46,11 @@ bool Guard::KnowsHost(std::string_view host) const {
   const std::string port = ":" + std::to_string(port_);
   if (!host.ends_with(port)) return false;
   const std::string name(host.substr(0, host.size() - port.size()));
-  if (IsLoopback(name) || name == host_) return true;
+  // Browsers write names in lower case.
+  if (IsLoopback(name) || absl::EqualsIgnoreCase(name, host_)) return true;
   if (IsLoopback(host_)) return false;
   // The user let other machines in: they may use any address, and this machine's name.
-  std::array<char, 256> own{};
-  return IsAddress(name) || (gethostname(own.data(), own.size() - 1) == 0 && name == own.data());
+  return IsAddress(name) || absl::EqualsIgnoreCase(name, OwnName());
 }
 
 bool Guard::KnowsOrigin(std::string_view origin, std::string_view host) const {
@@ -74,5 +80,11 @@ bool Guard::KnowsCookie(std::string_view cookies) const {
 }
 
 std::string Guard::Cookie() const { return CookieName() + "=" + token_ + "; Path=/; HttpOnly; SameSite=Strict"; }
+
+std::string Guard::Url() const {
+  // No browser on another machine can go to "all addresses".
+  const bool all = host_ == "0.0.0.0" || host_ == "[::]";
+  return "http://" + (all ? OwnName() : host_) + ":" + std::to_string(port_) + "/?token=" + token_;
+}
 
 }  // namespace shardctl

@@ -10,7 +10,7 @@ namespace shardctl {
 // Pure, and thread-safe. What it is asked about is untrusted.
 class Guard {
  public:
-  // `host` is the address that the server listens on, as the user wrote it.
+  // `host` is the address or name that the server listens on, as a URL has it (RFC 3986, section 3.2.2).
   Guard(std::string token, std::string host, int port);
 
   // 128 random bits of the system, as hexadecimal digits.
@@ -34,7 +34,8 @@ class Guard {
   // The Set-Cookie header for a browser that knew the token.
   std::string Cookie() const;
 
-  const std::string& token() const { return token_; }
+  // What the user opens: the page, with the token. A server on all addresses is told by this machine's name.
+  std::string Url() const;
 
  private:
   std::string CookieName() const { return "shardkit-view-" + std::to_string(port_); }

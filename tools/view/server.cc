@@ -1,5 +1,6 @@
 #include "view/server.h"
 
+#include <arpa/inet.h>
 #include <httplib.h>
 
 #include <chrono>
@@ -73,6 +74,11 @@ void Send(Reply reply, httplib::Response& response) {
       });
 }
 
+bool IsIpv6(const std::string& address) {
+  in6_addr parsed;
+  return inet_pton(AF_INET6, address.c_str(), &parsed) == 1;
+}
+
 class HttpServer final : public ViewServer {
  public:
   explicit HttpServer(Handler handler) : handler_(std::move(handler)) {}
@@ -97,7 +103,10 @@ class HttpServer final : public ViewServer {
     });
     server_.set_error_handler(
         [](const httplib::Request& request, httplib::Response& response) { SetHeaders(request.path, response); });
-    const std::string address = host.front() == '[' ? host.substr(1, host.size() - 2) : host;
+    const std::string address = host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+    if (address.empty() || (address != host && !IsIpv6(address))) {
+      return absl::InvalidArgumentError("--host: " + host + " is no address");
+    }
     if (port == 0) {
       port = server_.bind_to_any_port(address.c_str());
     } else if (!server_.bind_to_port(address.c_str(), port)) {
@@ -108,15 +117,14 @@ class HttpServer final : public ViewServer {
                                     ": the port is in use, or the address is not this machine's; "
                                     "choose another --port or --host");
     }
-    guard_ = std::make_unique<Guard>(Guard::NewToken(), host, port);
-    url_ = "http://" + host + ":" + std::to_string(port) + "/?token=" + guard_->token();
+    guard_ = std::make_unique<Guard>(Guard::NewToken(), IsIpv6(address) ? "[" + address + "]" : address, port);
     thread_ = std::thread([this] { server_.listen_after_bind(); });
     // Stopping a server that has not begun would have no effect.
     while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return absl::OkStatus();
   }
 
-  std::string url() const override { return url_; }
+  std::string url() const override { return guard_->Url(); }
 
  private:
   void Answer(const httplib::Request& request, httplib::Response& response) {
@@ -147,7 +155,6 @@ class HttpServer final : public ViewServer {
   const Handler handler_;
   httplib::Server server_;
   std::unique_ptr<Guard> guard_;
-  std::string url_;
   std::thread thread_;
 };
 

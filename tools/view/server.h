@@ -15,13 +15,14 @@ class ViewServer {
  public:
   using Handler = std::function<Reply(const Request&)>;
 
-  // `port` 0: any free one. Unavailable, with the reason, when nothing can listen there.
+  // `host` is an address of this machine or a name of it; IPv6 addresses may have the brackets of URLs. `port` 0: any
+  // free one. InvalidArgument for what is no address, Unavailable, with the reason, when nothing can listen there.
   static absl::StatusOr<std::unique_ptr<ViewServer>> Start(const std::string& host, int port, Handler handler);
 
   // Stops to listen and waits for the requests that are under way.
   virtual ~ViewServer() = default;
 
-  // With the token.
+  // What the user opens (Guard::Url).
   virtual std::string url() const = 0;
 };
 

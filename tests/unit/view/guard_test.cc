@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/ascii.h"
+
 namespace shardctl {
 namespace {
 
@@ -27,6 +29,19 @@ TEST(GuardTest, WithAnotherHostAddressesAreAnswered) {
     EXPECT_TRUE(guard.KnowsHost(host)) << host;
   for (const std::string_view host : {"evil.example:8000", "192.0.2.1.evil.example:8000", "[evil]:8000"})
     EXPECT_FALSE(guard.KnowsHost(host)) << host;
+}
+
+TEST(GuardTest, TheUrlIsOneThatIsAnswered) {
+  EXPECT_EQ(Guard("t", "127.0.0.1", 80).Url(), "http://127.0.0.1:80/?token=t");
+  EXPECT_EQ(Guard("t", "[2001:db8::1]", 8000).Url(), "http://[2001:db8::1]:8000/?token=t");
+  for (const std::string host : {"0.0.0.0", "[::]", "Node7", "[::1]"}) {
+    const Guard guard("t", host, 8000);
+    const std::string url = guard.Url();
+    EXPECT_EQ(url.find("0.0.0.0"), url.npos);
+    EXPECT_EQ(url.find("[::]"), url.npos);
+    // As a browser sends it.
+    EXPECT_TRUE(guard.KnowsHost(absl::AsciiStrToLower(url.substr(7, url.find("/?") - 7)))) << url;
+  }
 }
 
 TEST(GuardTest, OtherPagesAreNotAnswered) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include "absl/strings/ascii.h"
+
 namespace shardctl {
 namespace {
 
@@ -117,6 +119,30 @@ TEST(ViewServerTest, APortInUseIsAnError) {
   const int port = std::stoi(url.substr(std::string("http://127.0.0.1:").size()));
   const auto second = ViewServer::Start("127.0.0.1", port, handler);
   EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
+}
+
+TEST(ViewServerTest, AddressesAreAnsweredUnderTheNamesThatAreTold) {
+  const auto handler = [](const Request&) { return Reply(); };
+  for (const std::string host : {"127.0.0.1", "LocalHost", "::1", "[::1]"}) {
+    const auto server = ViewServer::Start(host, 0, handler);
+    if (host.find(':') != host.npos && absl::IsUnavailable(server.status())) continue;  // a machine without IPv6
+    ASSERT_TRUE(server.ok()) << host << ": " << server.status();
+    const std::string url = (*server)->url();
+    const size_t slash = url.find('/', std::string_view("http://").size());
+    const std::string authority = url.substr(7, slash - 7);
+    const int port = std::stoi(authority.substr(authority.rfind(':') + 1));
+    httplib::Client client(host.find(':') == host.npos ? "127.0.0.1" : "::1", port);
+    const auto reply = client.Get(url.substr(slash), httplib::Headers{{"Host", absl::AsciiStrToLower(authority)}});
+    ASSERT_TRUE(reply) << host;
+    EXPECT_EQ(reply->status, 303) << host << ": " << reply->body;
+  }
+}
+
+TEST(ViewServerTest, WhatIsNoAddressIsRefused) {
+  for (const std::string host : {"", "[", "[]", "]", "[127.0.0.1]", "[::1", "::1]", "[x]"}) {
+    const auto server = ViewServer::Start(host, 0, [](const Request&) { return Reply(); });
+    EXPECT_FALSE(server.ok()) << host << ": " << (*server)->url();
+  }
 }
 
 }  // namespace
