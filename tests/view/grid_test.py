@@ -192,6 +192,24 @@ class GridTest(ViewTest):
         self.until_equal(lambda: self.texts(".grid .cell")[0].split("\n")[-1], f"masks {count}")
         self.assertEqual(self.requests("/thumbnail/"), [])
 
+    def test_who_comes_back_tries_again(self):
+        self.open("#/0/grid")
+        answers = self.promise("""(async () => {
+            const { Rows } = await import('/page/rows.js');
+            const fetch = window.fetch;
+            const want = (first) => new Promise((resolve) => {
+              rows.onRows = () => resolve(rows.get(first).error);
+              rows.want(first, first + 1);
+            });
+            const rows = new Rows(0, new AbortController().signal, () => {});
+            rows.choose({ captions: [], image: null });
+            window.fetch = async () => Response.json({ error: 'busy' }, { status: 500 });
+            const failed = await want(0);
+            window.fetch = fetch;
+            return [failed, await want(64), await want(0)];
+        })()""")
+        self.assertEqual(answers, ["busy", None, None])
+
     def test_a_tar_without_an_index_grows(self):
         self.open("#/1/grid")
         first = self.until_text(".grid-count", r"^\d+ samples so far, counting…$")

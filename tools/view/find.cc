@@ -50,6 +50,7 @@ absl::StatusOr<Json> Finder::Find(const ViewedDataset& dataset, const std::strin
     std::vector<uint32_t> selected;
     while (next < snapshot.samples && matches.size() < kMostMatches && std::chrono::steady_clock::now() < end) {
       const auto block = (*scanner)->Next();
+      if (!block.ok() && next > from) break;  // what was found before is shown first
       if (!block.ok()) return block.status();
       if (*block == nullptr) break;
       const shardkit::BlockView& view = (*block)->view();

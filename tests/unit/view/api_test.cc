@@ -229,6 +229,22 @@ TEST_F(ApiTest, FindsByConditionAndByKey) {
   EXPECT_EQ(Json::parse(wrong.body)["position"], 4);
 }
 
+TEST_F(ApiTest, WhatWasFoundBeforeDamageIsGiven) {
+  shardkit::DatasetWriterOptions options;
+  options.shard_samples = 2;
+  shardkit::test::WriteGiven(*files_, "/e", std::vector<shardkit::test::Given>(6), options);
+  ASSERT_TRUE(files_->RemoveFile("/e/00000001.shard").ok());
+  auto opened = ViewedDataset::Open(*files_, "/e");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  std::vector<Entry> entries(1);
+  entries[0] = {"/e", absl::OkStatus(), *std::move(opened)};
+  api_ = std::make_unique<ViewApi>(std::move(entries));
+  const Json found = Document("/api/0/find", {{"where", "u = 0"}});
+  EXPECT_EQ(found["matches"].size(), 2);
+  EXPECT_EQ(found["next"], 2);
+  EXPECT_NE(Error(404, "/api/0/find", {{"where", "u = 0"}, {"from", "2"}}).find("00000001.shard"), std::string::npos);
+}
+
 TEST_F(ApiTest, RandomSamplesAreThoseOfTheSeed) {
   const Json drawn = Document("/api/0/random", {{"seed", "7"}, {"count", "10"}})["ordinals"];
   EXPECT_EQ(drawn.size(), 3);

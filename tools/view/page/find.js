@@ -89,6 +89,7 @@ class FindView {
     this.#running.abort();
     this.#running = new AbortController();
     this.#again = again;
+    this.enough = mostAtOnce;
     this.problem.replaceChildren();
     this.status.textContent = '';
     this.more.hidden = true;
@@ -127,7 +128,7 @@ class FindView {
 
   /** Waits, when there are many matches on the page, until a person wants more. */
   async #pause(signal) {
-    if (this.cells.size < (this.enough ?? mostAtOnce)) return;
+    if (this.cells.size < this.enough) return;
     this.stop.hidden = true;
     this.more.hidden = false;
     await new Promise((resolve, reject) => {
@@ -140,7 +141,6 @@ class FindView {
   }
 
   #ended() {
-    this.enough = mostAtOnce;
     if (this.cells.size > 0) return;
     this.results.replaceChildren(empty('No sample matches.',
       'The list of columns says what a condition can name, and what it can do with it.'));
@@ -150,7 +150,6 @@ class FindView {
     if (this.signal.aborted || signal !== this.#running.signal) return;
     this.stop.hidden = true;
     this.more.hidden = true;
-    this.enough = mostAtOnce;
     if (signal.aborted) {
       this.status.textContent += ', stopped';
       return;

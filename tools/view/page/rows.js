@@ -47,12 +47,15 @@ export class Rows {
     return page?.rows?.[ordinal % pageSize] ?? null;
   }
 
-  /** Reads what is missing of a range of samples; requests for other pages end. */
+  /**
+   * Reads what is missing of a range of samples. Requests for other pages end, and those that failed are forgotten: who
+   * comes back tries again.
+   */
   want(first, end) {
     const from = Math.floor(first / pageSize);
     const to = Math.floor(Math.max(first, end - 1) / pageSize);
     for (const [number, page] of this.#pages) {
-      if (page.rows === null && !page.error && (number < from || number > to)) {
+      if (page.rows === null && (number < from || number > to)) {
         page.stop.abort();
         this.#pages.delete(number);
       }
