@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "shardkit/forwarding_filesystem.h"
 
 namespace shardctl {
@@ -114,9 +115,10 @@ class RememberedFile final : public shardkit::ForwardingFile {
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     const shardkit::ReadRequest request{offset, buffer};
     if (ranges_.FindOrBegin(path(), request)) return absl::OkStatus();
+    // Others wait for it, also when an allocation fails here.
+    const absl::Cleanup done = [&] { ranges_.Done(path(), request); };
     const absl::Status status = base().ReadAt(offset, buffer);
     if (status.ok()) ranges_.Keep(path(), request);
-    ranges_.Done(path(), request);
     return status;
   }
 
