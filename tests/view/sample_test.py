@@ -107,9 +107,9 @@ class SampleTest(ViewTest):
         self.until_equal(self.scale, fitted)
 
     def unfold(self, name):
-        self.js(
-            "return [...document.querySelectorAll('.json summary')].find((each) => "
-            "each.innerText.startsWith(arguments[0]))",
+        # What is inside another is made after the click that unfolds it.
+        self.until(
+            "[...document.querySelectorAll('.json summary')].find((each) => each.innerText.startsWith(arguments[0]))",
             name,
         ).click()
 
