@@ -41,7 +41,7 @@ class MasksTest(MaskPage):
     def test_what_arrives_late_leaves_the_focus(self):
         self.open("#/0/sample/1")
         self.go("#/0/sample/2")
-        self.until("document.querySelector('.mask-sorter select') !== null")
+        self.until("document.querySelector('.mask-sorter select:enabled') !== null")
         self.js("document.querySelector('.mask-sorter select').focus()")
         self.until("document.querySelectorAll('.mask-sorter option').length > 3")
         self.until("document.querySelector('#stage-frame:not(.waiting)') !== null")

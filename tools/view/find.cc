@@ -50,11 +50,12 @@ absl::StatusOr<Json> Finder::Find(const ViewedDataset& dataset, const std::strin
     std::vector<uint32_t> selected;
     while (next < snapshot.samples && matches.size() < kMostMatches && std::chrono::steady_clock::now() < end) {
       const auto block = (*scanner)->Next();
-      if (!block.ok() && next > from) break;  // what was found before is shown first
-      if (!block.ok()) return block.status();
-      if (*block == nullptr) break;
+      if (block.ok() && *block == nullptr) break;
+      const absl::Status status =
+          block.ok() ? (*search)->predicate.Select((*block)->view(), &selected) : block.status();
+      if (!status.ok() && next > from) break;  // what was found before is shown first
+      if (!status.ok()) return status;
       const shardkit::BlockView& view = (*block)->view();
-      if (const absl::Status status = (*search)->predicate.Select(view, &selected); !status.ok()) return status;
       const uint64_t first = (*block)->first_sample();
       uint64_t seen = first + view.sample_count();
       for (const uint32_t sample : selected) {

@@ -40,6 +40,7 @@ export class MaskPanel {
       this.#arrange();
     });
     this.sorter.classList.add('mask-sorter');
+    this.sorter.querySelector('select').disabled = true;
     this.list = element('div', { class: 'mask-list', role: 'listbox', tabindex: '0', 'aria-label': 'Masks' });
     this.list.addEventListener('keydown', (event) => this.#pressed(event));
     this.list.addEventListener('click', (event) => {
@@ -70,6 +71,7 @@ export class MaskPanel {
     // The image and the attributes arrive later. What has the focus stays.
     const select = this.sorter.querySelector('select');
     for (const name of sorts.slice(select.options.length)) select.append(element('option', { value: name }, name));
+    select.disabled = false;
     this.#arrange();
   }
 
