@@ -48,7 +48,12 @@ export function link(dataset, view = 'overview', ordinal = null, parameters = {}
   return text ? `${path}?${text}` : path;
 }
 
-/** Changes the fragment without a step in the history and without showing the view anew. */
+/**
+ * Changes the fragment without a step in the history and without showing the view anew. Does nothing when the fragment
+ * is already that of another view, which the page shows as soon as it is told (the hashchange event comes later).
+ */
 export function replaceRoute(fragment) {
+  const [now, next] = [parseRoute(window.location.hash), parseRoute(fragment)];
+  if (now.dataset !== next.dataset || now.view !== next.view) return;
   if (window.location.hash !== fragment) window.history.replaceState(null, '', fragment);
 }
