@@ -334,8 +334,8 @@ def main():
                         arguments.frameworks or arguments.python)
     if arguments.frameworks is None:
         selected = list(jobs(settings, arguments.compiled_only))
-        # The longest program, which would otherwise run alone at the end.
-        selected.sort(key=lambda job: not job[0].startswith("tests/cli/run.py"))
+        # Long programs of a single process, which would otherwise run alone at the end.
+        selected.sort(key=lambda job: not job[0].startswith(("tests/cli/run.py", "tests/formatting.py")))
         if arguments.clusters is not None:
             path = os.path.join(ROOT, "tests", "clusters", "test_ray.py")
             # First, as they wait more than they work.
@@ -352,7 +352,8 @@ def main():
         return result
 
     passed = failed = skipped = 0
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    # One more than there are processors, because some programs wait more than they work.
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)) + 1) as pool:
         pending = [pool.submit(timed, job) for _, job in selected]
         for future in concurrent.futures.as_completed(pending):
             result = future.result()

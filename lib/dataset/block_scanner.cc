@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "container/block_buffer.h"
 #include "dataset/read_turns.h"
+#include "dataset/select/block_skipper.h"
 
 namespace shardkit {
 namespace {
@@ -80,8 +82,9 @@ class Scanned : public ScannedBlock {
 class OrderedScanner : public BlockScanner {
  public:
   OrderedScanner(const ShardListReader& list, ShardCache& shards, std::shared_ptr<BufferReserve> reserve,
-                 const ScanOptions& options, StoredDataset::CompleteBlock complete)
-      : list_(list), shards_(shards), options_(options), complete_(std::move(complete)) {
+                 const ScanOptions& options, const std::optional<DatasetView>& view,
+                 StoredDataset::CompleteBlock complete)
+      : list_(list), shards_(shards), options_(options), view_(view), complete_(std::move(complete)) {
     const int ahead = std::max({options.blocks_ahead, options.threads, 1});
     pool_ = std::make_shared<SlotPool>(ahead + 1, std::move(reserve));
     ahead_ = static_cast<size_t>(ahead);
@@ -170,6 +173,7 @@ class OrderedScanner : public BlockScanner {
         next_shard_sample_ = listed.first_sample + listed.shard.samples;
         SHARDKIT_RETURN_IF_ERROR(ChooseBlocks(listed.shard));
       }
+      while (skipper_ && block_ < end_block_ && !skipper_->MayMatch(block_)) ++block_;
       if (block_ < end_block_) return true;
     }
     return false;
@@ -181,6 +185,16 @@ class OrderedScanner : public BlockScanner {
     end_block_ = 0;
     if (first >= end) return absl::OkStatus();
     end_block_ = shard.blocks;
+    skipper_.reset();
+    if (options_.where) {
+      // A shard that cannot be opened fails when its first block is read, after the blocks before it.
+      const auto open = shards_.Get(shard_);
+      if (open.ok()) {
+        const std::shared_ptr<const ShardReader> reader(*open, (*open)->reader.get());
+        auto skipper = BlockSkipper::Create(reader, *options_.where, view_);
+        if (skipper.ok()) skipper_ = *std::move(skipper);
+      }
+    }
     if (first == shard_first_sample_ && end == next_shard_sample_) return absl::OkStatus();
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_.Get(shard_));
     block_ = open->reader->BlockOfSample(first - shard_first_sample_);
@@ -191,7 +205,9 @@ class OrderedScanner : public BlockScanner {
   const ShardListReader& list_;
   ShardCache& shards_;
   const ScanOptions options_;
+  const std::optional<DatasetView>& view_;
   const StoredDataset::CompleteBlock complete_;
+  std::optional<BlockSkipper> skipper_;  // of shard_, when there is a condition
   size_t ahead_ = 1;
   size_t shard_ = 0;
   size_t block_ = 0;
@@ -213,9 +229,10 @@ class OrderedScanner : public BlockScanner {
 absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListReader& list, ShardCache& shards,
                                                               std::shared_ptr<BufferReserve> reserve,
                                                               const ScanOptions& options,
+                                                              const std::optional<DatasetView>& view,
                                                               StoredDataset::CompleteBlock complete) {
   if (options.threads < 0) return InvalidArgument("scan: ", options.threads, " threads");
-  return std::make_unique<OrderedScanner>(list, shards, std::move(reserve), options, std::move(complete));
+  return std::make_unique<OrderedScanner>(list, shards, std::move(reserve), options, view, std::move(complete));
 }
 
 }  // namespace shardkit

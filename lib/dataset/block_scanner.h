@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "dataset/buffer_reserve.h"
@@ -12,10 +13,11 @@
 
 namespace shardkit {
 
-// `list` and `shards` must outlive the scanner. `complete` may be empty.
+// `list` and `shards` must outlive the scanner. `view` is the dataset's. `complete` may be empty.
 absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListReader& list, ShardCache& shards,
                                                               std::shared_ptr<BufferReserve> reserve,
                                                               const ScanOptions& options,
+                                                              const std::optional<DatasetView>& view,
                                                               StoredDataset::CompleteBlock complete);
 
 }  // namespace shardkit

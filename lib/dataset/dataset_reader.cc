@@ -234,7 +234,7 @@ class AnyDatasetReader : public StoredDataset {
 
   absl::StatusOr<std::unique_ptr<BlockScanner>> ScanWith(const ScanOptions& options,
                                                          CompleteBlock complete) const override {
-    return NewBlockScanner(*list_, *shards_, reserve_, options, std::move(complete));
+    return NewBlockScanner(*list_, *shards_, reserve_, options, summary_.view, std::move(complete));
   }
 
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,18 @@ namespace {
 
 constexpr auto kTime = std::chrono::milliseconds(300);
 constexpr size_t kMostMatches = 200;
+constexpr uint64_t kShardsAtOnce = 8;
+
+// Where to look at the clock again, however many blocks are left out: about some shards further.
+absl::StatusOr<uint64_t> PieceEnd(const shardkit::DatasetReader& reader, uint64_t sample, uint64_t samples) {
+  const auto place = reader.Locate(sample);
+  if (!place.ok()) return place.status();
+  const auto shard = reader.Shard(place->shard);
+  if (!shard.ok()) return shard.status();
+  const uint64_t left = samples - sample;
+  return sample +
+         (shard->samples < left / kShardsAtOnce ? std::max(shard->samples, uint64_t{1}) * kShardsAtOnce : left);
+}
 
 }  // namespace
 
@@ -18,7 +31,44 @@ struct Finder::Search {
   std::shared_ptr<const Snapshot> whole;    // what the condition was parsed for
   std::shared_ptr<const Snapshot> columns;  // only what the condition needs
   shardkit::Predicate predicate;
+
+  // Looks at samples from *next on, at some shards or at a block and then until stop(), and moves *next behind them. At
+  // an error *next is behind those before it.
+  absl::Status LookOn(const std::function<bool()>& stop, std::vector<uint64_t>* matches, uint64_t* next) const;
 };
+
+absl::Status Finder::Search::LookOn(const std::function<bool()>& stop, std::vector<uint64_t>* matches,
+                                    uint64_t* next) const {
+  const auto end = PieceEnd(*columns->reader, *next, columns->samples);
+  if (!end.ok()) return end.status();
+  const auto scanner =
+      columns->reader->Scan({.threads = 1, .first_sample = *next, .end_sample = *end, .where = predicate});
+  if (!scanner.ok()) return scanner.status();
+  std::vector<uint32_t> selected;
+  do {
+    const auto block = (*scanner)->Next();
+    if (!block.ok()) return block.status();
+    if (*block == nullptr) {
+      *next = std::max(*next, *end);
+      break;
+    }
+    const shardkit::BlockView& view = (*block)->view();
+    const absl::Status status = predicate.Select(view, &selected);
+    if (!status.ok()) return status;
+    const uint64_t first = (*block)->first_sample();
+    uint64_t seen = first + view.sample_count();
+    for (const uint32_t sample : selected) {
+      if (first + sample < *next || first + sample >= columns->samples) continue;
+      if (matches->size() == kMostMatches) {
+        seen = first + sample;
+        break;
+      }
+      matches->push_back(first + sample);
+    }
+    *next = seen;
+  } while (!stop());
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::shared_ptr<const Finder::Search>> Finder::Begin(const ViewedDataset& dataset,
                                                                     const std::string& where) {
@@ -44,30 +94,11 @@ absl::StatusOr<Json> Finder::Find(const ViewedDataset& dataset, const std::strin
   const auto end = std::chrono::steady_clock::now() + kTime;
   std::vector<uint64_t> matches;
   uint64_t next = std::min(from, snapshot.samples);
-  if (next < snapshot.samples) {
-    const auto scanner = snapshot.reader->Scan({.threads = 1, .first_sample = next});
-    if (!scanner.ok()) return scanner.status();
-    std::vector<uint32_t> selected;
-    while (next < snapshot.samples && matches.size() < kMostMatches && std::chrono::steady_clock::now() < end) {
-      const auto block = (*scanner)->Next();
-      if (block.ok() && *block == nullptr) break;
-      const absl::Status status =
-          block.ok() ? (*search)->predicate.Select((*block)->view(), &selected) : block.status();
-      if (!status.ok() && next > from) break;  // what was found before is shown first
-      if (!status.ok()) return status;
-      const shardkit::BlockView& view = (*block)->view();
-      const uint64_t first = (*block)->first_sample();
-      uint64_t seen = first + view.sample_count();
-      for (const uint32_t sample : selected) {
-        if (first + sample < next || first + sample >= snapshot.samples) continue;
-        if (matches.size() == kMostMatches) {
-          seen = first + sample;
-          break;
-        }
-        matches.push_back(first + sample);
-      }
-      next = seen;
-    }
+  const auto stop = [&] { return matches.size() == kMostMatches || std::chrono::steady_clock::now() >= end; };
+  while (next < snapshot.samples && !stop()) {
+    const absl::Status status = (*search)->LookOn(stop, &matches, &next);
+    if (!status.ok() && next > from) break;  // what was found before is shown first
+    if (!status.ok()) return status;
   }
   auto rows = ReadRows(*(*search)->whole, matches, options, pool);
   if (!rows.ok()) return rows.status();

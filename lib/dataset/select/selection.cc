@@ -13,6 +13,7 @@
 #include "base/seeded_hash.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
+#include "dataset/select/block_skipper.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/predicate.h"
 
@@ -136,10 +137,9 @@ class Selector {
   absl::Status Decide(ShardTask& task) const {
     task.parts.resize(ends_.size());
     std::optional<BlockSkipper> skipper;
-    std::shared_ptr<const ShardReader> shard;
     if (predicate_ != nullptr) {
-      SHARDKIT_ASSIGN_OR_RETURN(shard, dataset_.OpenShard(task.blocks[0].shard));
-      SHARDKIT_ASSIGN_OR_RETURN(skipper, BlockSkipper::Create(*shard, *predicate_, dataset_.summary().view));
+      SHARDKIT_ASSIGN_OR_RETURN(auto shard, dataset_.OpenShard(task.blocks[0].shard));
+      SHARDKIT_ASSIGN_OR_RETURN(skipper, BlockSkipper::Create(std::move(shard), *predicate_, dataset_.summary().view));
     }
     BlockBuffer buffer;
     std::vector<uint32_t> matches;
@@ -148,8 +148,7 @@ class Selector {
       if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("selecting samples"));
       task.samples += block.sample_count;
       if (block.sample_count == 0) continue;  // all removed
-      // The ranges are those of the stored samples.
-      if (skipper && !skipper->MayMatch(block.block, shard->blocks()[block.block].sample_count)) {
+      if (skipper && !skipper->MayMatch(block.block)) {
         ++task.blocks_skipped;
         continue;
       }
@@ -199,47 +198,6 @@ class Selector {
     }
     return std::nullopt;
   }
-
-  // Which blocks of a shard cannot have a match.
-  class BlockSkipper {
-   public:
-    static absl::StatusOr<BlockSkipper> Create(const ShardReader& shard, const Predicate& predicate,
-                                               const std::optional<DatasetView>& view) {
-      BlockSkipper skipper(predicate);
-      auto ranges = shard.ReadBlockRanges();
-      if (ranges.ok()) {
-        skipper.ranges_ = *std::move(ranges);
-      } else if (!absl::IsNotFound(ranges.status())) {
-        return ranges.status();
-      }
-      for (const std::string& name : predicate.columns()) {
-        skipper.positions_.push_back(shard.schema().Find(name));
-        skipper.elsewhere_.push_back(view && !view->sources[*view->schema.Find(name)].empty());
-      }
-      return skipper;
-    }
-
-    bool MayMatch(size_t block, uint32_t sample_count) const {
-      const BlockRange absent;
-      std::vector<const BlockRange*> found;
-      for (size_t i = 0; i < positions_.size(); ++i) {
-        if (elsewhere_[i]) {
-          found.push_back(nullptr);
-        } else {
-          found.push_back(!positions_[i] ? &absent : ranges_ ? ranges_->Find(block, *positions_[i]) : nullptr);
-        }
-      }
-      return predicate_.MayMatch(found, sample_count);
-    }
-
-   private:
-    explicit BlockSkipper(Predicate predicate) : predicate_(std::move(predicate)) {}
-
-    Predicate predicate_;
-    std::optional<BlockRanges> ranges_;
-    std::vector<std::optional<size_t>> positions_;  // of the predicate's columns in the shard's schema
-    std::vector<bool> elsewhere_;                   // for each: values come from layers or another column
-  };
 
   const DatasetReader& dataset_;
   const SampleSelection& selection_;

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/manifest.h"
+#include "shardkit/predicate.h"
 #include "shardkit/shard_reader.h"
 
 namespace shardkit {
@@ -55,6 +56,11 @@ struct ScanOptions {
   // Samples to scan: [first_sample, end_sample), extended to whole blocks.
   uint64_t first_sample = 0;
   uint64_t end_sample = UINT64_MAX;
+
+  // Leaves out blocks of which the shards' ranges tell that no sample fulfils this condition (Predicate::MayMatch), and
+  // does not read them. The blocks that remain have other samples, too: see Predicate::Select. Where ranges are missing
+  // or damaged, no block is left out.
+  std::optional<Predicate> where = std::nullopt;
 };
 
 // Where a block of the dataset is.

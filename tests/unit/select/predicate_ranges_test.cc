@@ -5,6 +5,8 @@
 
 #include "convert/synth/synth_random.h"
 #include "select/select_support.h"
+#include "shardkit/columns.h"
+#include "shardkit/remove.h"
 #include "shardkit/selection.h"
 #include "support/effort.h"
 
@@ -88,9 +90,59 @@ TEST(PredicateRangesTest, NeverLeavesOutAMatch) {
       ASSERT_EQ(report->selected, static_cast<uint64_t>(expected)) << "seed " << seed << ": " << text;
       skipped += report->blocks_skipped;
       read += report->blocks_read;
+      uint64_t scanned = 0;
+      ASSERT_EQ(Selected(*files, "/d", text, &scanned), selected) << "seed " << seed << ": " << text;
+      ASSERT_EQ(scanned, report->blocks_read) << "seed " << seed << ": " << text;
     }
   }
   EXPECT_GT(skipped, read / 10);  // otherwise this shows nothing
+}
+
+TEST(PredicateRangesTest, AScanKnowsWhereValuesComeFrom) {
+  const auto files = NewMemoryFileSystem();
+  std::vector<Given> samples;
+  for (int i = 0; i < 40; ++i) {
+    samples.push_back({{"i", Bytes(int64_t{i})}, {"f", Bytes(static_cast<float>(100 + i))}});
+  }
+  WriteGiven(*files, "/d", samples, SmallShards(20, 4));
+  uint64_t blocks = 0;
+  EXPECT_EQ(Selected(*files, "/d", "i in (3, 26)", &blocks), "3 26");
+  EXPECT_EQ(blocks, 2u);
+  // Ordinals are those that are seen, and ranges are of what is stored.
+  SampleSelection removed;
+  removed.ranges = {{0, 3}, {24, 28}};
+  ASSERT_TRUE(RemoveSamples(*files, "/d", removed).ok());
+  blocks = 0;
+  EXPECT_EQ(Selected(*files, "/d", "i in (3, 26, 28)", &blocks), "0 21");
+  EXPECT_EQ(blocks, 2u);
+  // A column that has another's values has not its ranges.
+  ASSERT_TRUE(RenameColumns(*files, "/d", {{"i", "g"}, {"f", "i"}}).ok());
+  EXPECT_EQ(Selected(*files, "/d", "i = 103", &blocks), "0");
+}
+
+TEST(PredicateRangesTest, AScanDoesWithoutDamagedRanges) {
+  const auto files = NewMemoryFileSystem();
+  WriteGiven(*files, "/d", {{{"i", Bytes(int64_t{1})}}, {{"i", Bytes(int64_t{2})}}}, SmallShards(2, 1));
+  uint64_t blocks = 0;
+  EXPECT_EQ(Selected(*files, "/d", "i = 2", &blocks), "1");
+  EXPECT_EQ(blocks, 1u);
+  const std::string path = "/d/00000000.shard";
+  const std::string shard = *files->ReadFile(path, 1 << 20);
+  const auto is_damaged = [&](size_t place) {
+    std::string bytes = shard;
+    bytes[place] ^= 1;
+    EXPECT_TRUE(files->RemoveFile(path).ok());
+    auto file = files->Create(path);
+    EXPECT_TRUE(file.ok() && (*file)->Append(bytes).ok() && (*file)->Close().ok());
+    const auto opened = ShardReader::Open(*files, path);
+    return opened.ok() && absl::IsDataLoss((*opened)->ReadBlockRanges().status());
+  };
+  size_t place = shard.size() - 1;
+  while (place > 0 && !is_damaged(place)) --place;
+  ASSERT_GT(place, 0u);
+  blocks = 0;
+  EXPECT_EQ(Selected(*files, "/d", "i = 2", &blocks), "1");
+  EXPECT_EQ(blocks, 2u);
 }
 
 TEST(PredicateRangesTest, KnowsOfAbsentAndUnorderedValues) {

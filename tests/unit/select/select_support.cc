@@ -48,7 +48,7 @@ void WriteGiven(FileSystem& files, const std::string& path, const std::vector<Gi
   ASSERT_TRUE(summary.ok()) << summary.status();
 }
 
-std::string Selected(FileSystem& files, const std::string& path, const std::string& predicate) {
+std::string Selected(FileSystem& files, const std::string& path, const std::string& predicate, uint64_t* blocks) {
   const auto whole = DatasetReader::Open(files, path);
   if (!whole.ok()) return Message(whole.status());
   const auto parsed = Predicate::Parse(predicate, (*whole)->columns());
@@ -58,11 +58,14 @@ std::string Selected(FileSystem& files, const std::string& path, const std::stri
   const auto dataset = DatasetReader::Open(files, path, options);
   if (!dataset.ok()) return Message(dataset.status());
   std::string text;
-  auto scanner = (*dataset)->Scan({});
+  ScanOptions scan;
+  if (blocks != nullptr) scan.where = *parsed;
+  auto scanner = (*dataset)->Scan(scan);
   while (scanner.ok()) {
     const auto block = (*scanner)->Next();
     if (!block.ok()) return Message(block.status());
     if (*block == nullptr) break;
+    if (blocks != nullptr) ++*blocks;
     std::vector<uint32_t> selected;
     const absl::Status status = parsed->Select((*block)->view(), &selected);
     if (!status.ok()) return Message(status);

@@ -36,7 +36,9 @@ std::string Array(const std::string& column, const std::vector<T>& elements) {
 void WriteGiven(FileSystem& files, const std::string& path, const std::vector<Given>& samples,
                 const DatasetWriterOptions& options = {});
 
-// The ordinals for which the predicate holds, found by reading every block; an error is its text.
-std::string Selected(FileSystem& files, const std::string& path, const std::string& predicate);
+// The ordinals for which the predicate holds, found by reading every block, or with `blocks` those that may have some,
+// which are counted; an error is its text.
+std::string Selected(FileSystem& files, const std::string& path, const std::string& predicate,
+                     uint64_t* blocks = nullptr);
 
 }  // namespace shardkit::test

@@ -245,6 +245,33 @@ TEST_F(ApiTest, WhatWasFoundBeforeDamageIsGiven) {
   EXPECT_NE(Error(404, "/api/0/find", {{"where", "u = 0"}, {"from", "2"}}).find("00000001.shard"), std::string::npos);
 }
 
+TEST_F(ApiTest, FindingDoesNotReadBlocksThatCannotMatch) {
+  std::vector<shardkit::test::Given> samples;
+  for (uint64_t i = 0; i < 40; ++i) samples.push_back({{"u", Bytes(i)}, {"t", "text " + std::to_string(i)}});
+  shardkit::DatasetWriterOptions options;
+  options.shard_samples = 2;
+  shardkit::test::WriteGiven(*files_, "/e", samples, options);
+  const std::string path = "/e/00000001.shard";
+  std::string shard = *files_->ReadFile(path, 1 << 20);
+  const size_t text = shard.find("text 2");
+  ASSERT_NE(text, shard.npos);
+  shard[text] ^= 1;
+  ASSERT_TRUE(files_->RemoveFile(path).ok());
+  auto file = files_->Create(path);
+  ASSERT_TRUE(file.ok() && (*file)->Append(shard).ok() && (*file)->Close().ok());
+  auto opened = ViewedDataset::Open(*files_, "/e");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  std::vector<Entry> entries(1);
+  entries[0] = {"/e", absl::OkStatus(), *std::move(opened)};
+  api_ = std::make_unique<ViewApi>(std::move(entries));
+  const Json found = Document("/api/0/find", {{"where", "u in (1, 38) and t ~ 'text*'"}});
+  ASSERT_EQ(found["matches"].size(), 2) << found;
+  EXPECT_EQ(found["matches"][1]["ordinal"], 38);
+  EXPECT_EQ(found["scanned"], 40);
+  EXPECT_TRUE(found["next"].is_null());
+  Error(422, "/api/0/find", {{"where", "u in (2, 38) and t ~ 'text*'"}, {"from", "2"}});
+}
+
 TEST_F(ApiTest, RandomSamplesAreThoseOfTheSeed) {
   const Json drawn = Document("/api/0/random", {{"seed", "7"}, {"count", "10"}})["ordinals"];
   EXPECT_EQ(drawn.size(), 3);

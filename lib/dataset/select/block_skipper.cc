@@ -1,0 +1,42 @@
+#include "dataset/select/block_skipper.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace shardkit {
+
+absl::StatusOr<BlockSkipper> BlockSkipper::Create(std::shared_ptr<const ShardReader> shard, Predicate predicate,
+                                                  const std::optional<DatasetView>& view) {
+  BlockSkipper skipper(std::move(predicate));
+  auto ranges = shard->ReadBlockRanges();
+  if (ranges.ok()) {
+    skipper.ranges_ = *std::move(ranges);
+  } else if (!absl::IsNotFound(ranges.status())) {
+    return ranges.status();
+  }
+  for (const std::string& name : skipper.predicate_.columns()) {
+    skipper.positions_.push_back(shard->schema().Find(name));
+    const std::optional<size_t> seen = view ? view->schema.Find(name) : std::nullopt;
+    skipper.elsewhere_.push_back(view && (!seen || !view->sources[*seen].empty()));
+  }
+  skipper.shard_ = std::move(shard);
+  return skipper;
+}
+
+bool BlockSkipper::MayMatch(size_t block) const {
+  const BlockRange absent;
+  std::vector<const BlockRange*> found;
+  for (size_t i = 0; i < positions_.size(); ++i) {
+    if (elsewhere_[i]) {
+      found.push_back(nullptr);
+    } else {
+      found.push_back(!positions_[i] ? &absent : ranges_ ? ranges_->Find(block, *positions_[i]) : nullptr);
+    }
+  }
+  // The ranges are those of the stored samples.
+  return predicate_.MayMatch(found, shard_->blocks()[block].sample_count);
+}
+
+}  // namespace shardkit

@@ -1,0 +1,35 @@
+// Which blocks of a shard cannot have a sample that a predicate selects.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "shardkit/manifest.h"
+#include "shardkit/predicate.h"
+#include "shardkit/shard_reader.h"
+
+namespace shardkit {
+
+class BlockSkipper {
+ public:
+  // Reads the shard's ranges; without them nothing is skipped. `view` is that of the dataset.
+  static absl::StatusOr<BlockSkipper> Create(std::shared_ptr<const ShardReader> shard, Predicate predicate,
+                                             const std::optional<DatasetView>& view);
+
+  // `block` is one of the shard's.
+  bool MayMatch(size_t block) const;
+
+ private:
+  explicit BlockSkipper(Predicate predicate) : predicate_(std::move(predicate)) {}
+
+  Predicate predicate_;
+  std::shared_ptr<const ShardReader> shard_;
+  std::optional<BlockRanges> ranges_;
+  std::vector<std::optional<size_t>> positions_;  // of the predicate's columns in the shard's schema
+  std::vector<bool> elsewhere_;                   // for each: values come from layers or another column
+};
+
+}  // namespace shardkit
