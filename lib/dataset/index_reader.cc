@@ -167,7 +167,7 @@ absl::StatusOr<IndexedBlock> IndexReader::BlockOfSample(uint64_t sample) const {
 
 absl::Status IndexReader::ForEachBlock(const std::function<absl::Status(const IndexedBlock&)>& take) const {
   for (size_t segment = 0; segment < parts_.size(); ++segment) {
-    SHARDKIT_RETURN_IF_ERROR(parts_[segment].table->ForEachPage([&](const TablePage& page) -> absl::Status {
+    const auto take_page = [&](const TablePage& page) -> absl::Status {
       const auto count = Checked(segment, format::DecodeIndexPageHead(page.bytes));
       if (!count.ok()) return Annotate(count.status(), parts_[segment].path);
       for (uint32_t i = 0; i < *count; ++i) {
@@ -175,7 +175,8 @@ absl::Status IndexReader::ForEachBlock(const std::function<absl::Status(const In
         SHARDKIT_RETURN_IF_ERROR(take(block));
       }
       return absl::OkStatus();
-    }));
+    };
+    SHARDKIT_RETURN_IF_ERROR(parts_[segment].table->ForEachPage(take_page));
   }
   return absl::OkStatus();
 }

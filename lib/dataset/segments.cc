@@ -44,12 +44,13 @@ absl::Status AddIndexes(FileSystem& file_system, const SegmentPart& of, const Ca
                             IndexReader::Open(file_system, of.directory, part.schema, part.segments));
   SHARDKIT_RETURN_IF_ERROR(reader->CheckAll(part.shards));
   size_t shard = 0;
-  SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
+  const auto add = [&](const IndexedBlock& block) -> absl::Status {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
     for (; shard < block.shard; ++shard) writer.EndShard();
     SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, reader->Ends(block));
     return writer.AddBlock(reader->BlobColumns(block), block.entry, ends);
-  }));
+  };
+  SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlock(add));
   for (; shard < part.shards.size(); ++shard) writer.EndShard();
   return absl::OkStatus();
 }
@@ -87,12 +88,13 @@ absl::Status AddKnown(FileSystem& file_system, const std::string& directory, con
       if (manifest.shards[i].samples > 0) ranges.push_back({found->second.second, manifest.shards[i].samples});
     }
     size_t ended = 0;
-    SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlockOf(ranges, [&](const IndexedBlock& block) -> absl::Status {
+    const auto add = [&](const IndexedBlock& block) -> absl::Status {
       if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
       for (; numbers[ended] < block.shard; ++ended) writer.EndShard();
       SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, reader->Ends(block));
       return writer.AddBlock(reader->BlobColumns(block), block.entry, ends);
-    }));
+    };
+    SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlockOf(ranges, add));
     for (; ended < numbers.size(); ++ended) writer.EndShard();
     if (i == manifest.shards.size()) break;
     SHARDKIT_RETURN_IF_ERROR(

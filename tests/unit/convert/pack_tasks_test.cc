@@ -308,7 +308,9 @@ TEST_F(PackTasksTest, ALateCopyLeavesNothing) {
       EXPECT_TRUE(Task(0, 1).ok());
       EXPECT_TRUE(FinishPack(*files_, "/tasks").ok());
       // Where there are no folders, writing into one makes it.
-      if (!has_folders) EXPECT_TRUE(files_->CreateDirectory("/tasks/.shardkit-plan").ok());
+      if (!has_folders) {
+        EXPECT_TRUE(files_->CreateDirectory("/tasks/.shardkit-plan").ok());
+      }
     };
     const auto packed = PackTask(*files_, "/tasks", late);
     ASSERT_TRUE(packed.ok()) << packed.status();

@@ -377,7 +377,9 @@ TEST_F(DatasetReaderTest, GivesTheBlocksOfSomeShards) {
   for (const bool lists : {false, true}) {
     if (lists) ListShardsApart(*files_, "/many");
     for (const bool index : {true, false}) {
-      if (!index) ASSERT_TRUE(files_->RemoveFile("/many/" + Open({}, "/many")->summary().segments[0].index.name).ok());
+      if (!index) {
+        ASSERT_TRUE(files_->RemoveFile("/many/" + Open({}, "/many")->summary().segments[0].index.name).ok());
+      }
       for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped}) {
         DatasetOptions reading;
         reading.mode = mode;
@@ -389,7 +391,9 @@ TEST_F(DatasetReaderTest, GivesTheBlocksOfSomeShards) {
         ExpectBlocksOfShards(*dataset, *blocks);
       }
     }
-    if (!lists) ASSERT_TRUE(RebuildIndex(*files_, "/many").ok());
+    if (!lists) {
+      ASSERT_TRUE(RebuildIndex(*files_, "/many").ok());
+    }
   }
 }
 

@@ -156,8 +156,6 @@ TEST_F(CallbacksTest, ObserversThatThrow) {
   struct Observer : StageObserver {
     explicit Observer(std::string at, bool at_end) : stage(std::move(at)), end(at_end) {}
     void Begin(const char* name) override {
-      static thread_local const char* current = nullptr;
-      current = name;
       if (!end && name == stage) throw std::runtime_error("begin " + stage);
     }
     void End() override {

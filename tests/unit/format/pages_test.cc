@@ -64,7 +64,9 @@ absl::Status Check(const Paged& paged, const Values& values) {
       const uint64_t begin = begins[i - table->first(k)] - table->begin(k);
       EXPECT_EQ(bytes.substr(begin, value->size()), *value);
       EXPECT_EQ(ends[i - table->first(k)] - table->begin(k), begin + value->size());
-      if (!values.empty()) EXPECT_EQ(*value, values[i].value_or(""));
+      if (!values.empty()) {
+        EXPECT_EQ(*value, values[i].value_or(""));
+      }
     }
     if (!placed.ok()) return placed;
     EXPECT_TRUE(each);

@@ -181,7 +181,9 @@ TEST_F(EnginePropertyTest, VeryManyBlocksAreVisitedInSections) {
   for (const bool index : {true, false}) {
     files_ = NewMemoryFileSystem();
     ASSERT_TRUE(WriteDataset(*files_, "/data", samples, made).ok());
-    if (!index) ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+    if (!index) {
+      ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+    }
     made_ = {{.path = "/data", .rows = RowsOf(samples)}};
     datasets_ = {{.path = "/data"}};
     std::vector<uint64_t> before;
@@ -199,7 +201,9 @@ TEST_F(EnginePropertyTest, VeryManyBlocksAreVisitedInSections) {
       ASSERT_EQ(delivered.size(), 800u);
       std::vector<uint64_t> ordinals;
       for (const auto& [position, sample] : delivered) ordinals.push_back(sample.ordinal);
-      if (!before.empty()) ASSERT_EQ(ordinals, before);
+      if (!before.empty()) {
+        ASSERT_EQ(ordinals, before);
+      }
       before = ordinals;
       for (size_t epoch = 0; epoch < 2; ++epoch) {
         std::vector<uint64_t> sorted(ordinals.begin() + 400 * epoch, ordinals.begin() + 400 * (epoch + 1));

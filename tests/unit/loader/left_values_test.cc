@@ -138,9 +138,15 @@ class LeftValuesTest : public testing::Test {
             const auto loader = OpenLoader(patchy, options);
             EXPECT_EQ(Deliver(*loader), expected);
             const uint64_t from_cache = loader->Report().bytes_from_cache;
-            if (cache == Cache::kNothing) EXPECT_EQ(from_cache, 0u);
-            if (cache == Cache::kEverything) EXPECT_GE(from_cache, least_from_cache);
-            if (cache == Cache::kForAWhile) EXPECT_GT(from_cache, 0u);
+            if (cache == Cache::kNothing) {
+              EXPECT_EQ(from_cache, 0u);
+            }
+            if (cache == Cache::kEverything) {
+              EXPECT_GE(from_cache, least_from_cache);
+            }
+            if (cache == Cache::kForAWhile) {
+              EXPECT_GT(from_cache, 0u);
+            }
           }
         }
       }

@@ -101,7 +101,9 @@ TEST_F(LoaderFaultTest, ADeviceThatIsGone) {
 // The blocks of a section are read when the loader comes to it: from the index, or else from the shards.
 TEST_F(LoaderFaultTest, InSections) {
   for (const bool index : {true, false}) {
-    if (!index) ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+    if (!index) {
+      ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+    }
     LoaderOptions options = Options();
     options.plan.section_blocks = 1;
     options.epochs = 2;

@@ -66,8 +66,8 @@ std::vector<std::vector<Identity>> Deliver(const Plan& plan, uint64_t epoch, uin
     order = *order->Covering(step);
     const std::vector<uint64_t> positions = order->RankPositions(step, rank, world_size);
     EXPECT_EQ(positions.size(), Plan::RankSlots(step, rank, world_size));
-    for (const uint64_t position : positions) {
-      const PlannedSample sample = order->At(position % order->size());
+    for (const uint64_t planned : positions) {
+      const PlannedSample sample = order->At(planned % order->size());
       steps[t].emplace_back(sample.dataset, sample.ordinal);
     }
   }
@@ -297,7 +297,9 @@ TEST(PlanProperty, LocalityKeepsTheBlocksOfRanks) {
           for (const uint64_t g : order->RankPositions((*plan)->StepAt(0, t), rank, world_size)) {
             const PlannedSample sample = order->At(g);
             blocks[sample.lane % world_size].insert(sample.block);
-            if (!sample.shared) ASSERT_EQ(rank, sample.lane % world_size);
+            if (!sample.shared) {
+              ASSERT_EQ(rank, sample.lane % world_size);
+            }
             ordinals.push_back(sample.ordinal);
           }
         }

@@ -86,7 +86,9 @@ void ExpectPacked(const Batch& batch, const std::vector<std::vector<T>>& documen
     ASSERT_EQ(next, present ? document.size() : 0);
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!filled[i]) ASSERT_EQ(values[i], padding);
+    if (!filled[i]) {
+      ASSERT_EQ(values[i], padding);
+    }
   }
 }
 

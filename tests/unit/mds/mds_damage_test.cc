@@ -159,8 +159,12 @@ TEST_F(MdsDamageTest, IsOfOneSampleWhereItCanBeTold) {
       EXPECT_EQ(damage.OfSample(i).ok(), sample != 1 && sample != 2) << sample;
       EXPECT_EQ(damage.Has(i, 0), sample == 1 || sample == 2);
       EXPECT_EQ(damage.Has(i, 1), sample == 2);
-      if (sample != 2) EXPECT_EQ(view.column(1).value(i), rows[sample][1]);
-      if (damage.OfSample(i).ok()) EXPECT_EQ(view.column(0).value(i), OurArray({2, 3}, "abcdef"));
+      if (sample != 2) {
+        EXPECT_EQ(view.column(1).value(i), rows[sample][1]);
+      }
+      if (damage.OfSample(i).ok()) {
+        EXPECT_EQ(view.column(0).value(i), OurArray({2, 3}, "abcdef"));
+      }
       kept += damage.OfSample(i).ok() ? 1 : 0;
     }
   }

@@ -137,7 +137,9 @@ TEST_F(TarSidecarTest, ExactLoss) {
     std::string damaged = index;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     WriteFile(*files_, "/x.tar.shardidx", damaged);
-    if (bit % 8 == 3) EXPECT_FALSE(Problems("/x.tar").empty());
+    if (bit % 8 == 3) {
+      EXPECT_FALSE(Problems("/x.tar").empty());
+    }
     const auto reader = TarShardReader::Open(*files_, "/x.tar", {});
     if (bit / 8 < blocks[0].page_offset) {
       EXPECT_TRUE(absl::IsDataLoss(reader.status())) << reader.status();
@@ -234,8 +236,12 @@ TEST_F(TarSidecarTest, EscapedKeysAreFound) {
   for (const std::string way : {"none", "own", "dali"}) {
     WriteTree(*files_, "/" + way, {{"x.tar", MakeTar(members)}, {"shardkit.json", FormatManifest(origin)}});
     const std::string tar = StrCat("/", way, "/x.tar");
-    if (way == "own") ASSERT_TRUE(BuildTarIndex(*files_, tar).ok());
-    if (way == "dali") ASSERT_TRUE(BuildDaliIndex(*files_, tar).ok());
+    if (way == "own") {
+      ASSERT_TRUE(BuildTarIndex(*files_, tar).ok());
+    }
+    if (way == "dali") {
+      ASSERT_TRUE(BuildDaliIndex(*files_, tar).ok());
+    }
     const auto dataset = DatasetReader::Open(*files_, "/" + way);
     ASSERT_TRUE(dataset.ok()) << dataset.status();
     const auto rows = AllRows(**dataset);
