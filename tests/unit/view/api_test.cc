@@ -49,14 +49,21 @@ class ApiTest : public testing::Test {
     Reopen();
   }
 
-  void Reopen() {
+  // Serves what is at `path` now, and a dataset that is missing.
+  void Reopen(const std::string& path = "/d") {
     std::vector<Entry> entries(2);
-    entries[0].path = "/d";
-    auto opened = ViewedDataset::Open(*files_, "/d");
+    entries[0].path = path;
+    auto opened = ViewedDataset::Open(*files_, path);
     EXPECT_TRUE(opened.ok()) << opened.status();
     entries[0].dataset = *std::move(opened);
     entries[1] = {"/missing", absl::NotFoundError("/missing: is not there"), nullptr};
     api_ = std::make_unique<ViewApi>(std::move(entries));
+  }
+
+  void Replace(const std::string& path, const std::string& bytes) {
+    EXPECT_TRUE(files_->RemoveFile(path).ok());
+    auto file = files_->Create(path);
+    EXPECT_TRUE(file.ok() && (*file)->Append(bytes).ok() && (*file)->Close().ok());
   }
 
   Reply Get(const std::string& path, std::multimap<std::string, std::string> parameters = {}) {
@@ -234,11 +241,7 @@ TEST_F(ApiTest, WhatWasFoundBeforeDamageIsGiven) {
   options.shard_samples = 2;
   shardkit::test::WriteGiven(*files_, "/e", std::vector<shardkit::test::Given>(6), options);
   ASSERT_TRUE(files_->RemoveFile("/e/00000001.shard").ok());
-  auto opened = ViewedDataset::Open(*files_, "/e");
-  ASSERT_TRUE(opened.ok()) << opened.status();
-  std::vector<Entry> entries(1);
-  entries[0] = {"/e", absl::OkStatus(), *std::move(opened)};
-  api_ = std::make_unique<ViewApi>(std::move(entries));
+  Reopen("/e");
   const Json found = Document("/api/0/find", {{"where", "u = 0"}});
   EXPECT_EQ(found["matches"].size(), 2);
   EXPECT_EQ(found["next"], 2);
@@ -256,14 +259,8 @@ TEST_F(ApiTest, FindingDoesNotReadBlocksThatCannotMatch) {
   const size_t text = shard.find("text 2");
   ASSERT_NE(text, shard.npos);
   shard[text] ^= 1;
-  ASSERT_TRUE(files_->RemoveFile(path).ok());
-  auto file = files_->Create(path);
-  ASSERT_TRUE(file.ok() && (*file)->Append(shard).ok() && (*file)->Close().ok());
-  auto opened = ViewedDataset::Open(*files_, "/e");
-  ASSERT_TRUE(opened.ok()) << opened.status();
-  std::vector<Entry> entries(1);
-  entries[0] = {"/e", absl::OkStatus(), *std::move(opened)};
-  api_ = std::make_unique<ViewApi>(std::move(entries));
+  Replace(path, shard);
+  Reopen("/e");
   const Json found = Document("/api/0/find", {{"where", "u in (1, 38) and t ~ 'text*'"}});
   ASSERT_EQ(found["matches"].size(), 2) << found;
   EXPECT_EQ(found["matches"][1]["ordinal"], 38);
@@ -296,9 +293,7 @@ TEST_F(ApiTest, ADamagedValueLeavesTheOthersReadable) {
   const size_t image = shard->find("\xff\xd8\xff");
   ASSERT_NE(image, shard->npos);
   (*shard)[image + 200] ^= 1;
-  ASSERT_TRUE(files_->RemoveFile("/d/00000000.shard").ok());
-  auto file = files_->Create("/d/00000000.shard");
-  ASSERT_TRUE(file.ok() && (*file)->Append(*shard).ok() && (*file)->Close().ok());
+  Replace("/d/00000000.shard", *shard);
   Reopen();
   const Json damaged = Shown(0, "img");
   EXPECT_NE(damaged["error"].get<std::string>().find("checksum"), std::string::npos) << damaged;
