@@ -113,6 +113,7 @@ class Repository:
         self.header_layers = header_layers
         self.files = {}  # path -> [(bracket, included)]
         self.lines = {}  # path -> number of lines
+        self.texts = {}  # path -> contents, of C++
         for path in walk(root):
             if not path.endswith(SOURCES + (".py",)):
                 continue
@@ -121,6 +122,7 @@ class Repository:
             self.lines[path] = text.count("\n")
             if path.endswith(SOURCES):
                 self.files[path] = INCLUDE.findall(text)
+                self.texts[path] = text
 
     def layer(self, path):
         """The layer a file of lib/ belongs to; None for others and for headers the table lacks."""
@@ -266,8 +268,94 @@ def check_length(repository):
         if lines > LONGEST:
             yield f"{path}: {lines} lines; split it ({LONGEST} at most)"
 
+class Definitions:
+    """What each namespace of C++ files defines, read as clang-format lays it out: every definition begins in the first column."""
 
-CHECKS = [check_headers, check_subfolders, check_json, check_order, check_clients, check_cuda, check_directions, check_length]
+    NAMED = [re.compile(r"(?:template <.*?> )?(?:class|struct|union|enum class|enum) (?:\[\[\w+\]\] )?(\w+)(?: final)?(?: : [^;]*)? ?\{"),
+             re.compile(r"using (\w+) = "),
+             re.compile(r"(?:inline |static )*(?:const|constexpr) [^()=]*?\b(k[A-Z]\w*)(?:\[\w*\])* ?[={(]")]
+    FUNCTION = re.compile(r"[^(]*[ *&](\w+)$")
+
+    def __init__(self):
+        self.places = {}  # (program, namespace, name, private) -> {path:line: text}
+
+    @staticmethod
+    def program(path):
+        """The files that may be compiled as one: those of a layer, a test program, a tool."""
+        parts = path.split("/")
+        return "/".join(parts[:3] if parts[0] == "tests" else parts[:2])
+
+    def add(self, path, text):
+        namespaces, pending, first, alternative = [], "", 0, False
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.startswith("#"):
+                alternative = line.startswith(("#else", "#elif")) or (alternative and not line.startswith("#endif"))
+            elif alternative:
+                continue
+            elif match := re.match(r"(?:inline )?namespace ?([\w:]*) ?\{$", line):
+                namespaces.append(match[1])
+            elif re.match(r"\}  // (?:inline )?namespace", line):
+                namespaces.pop()
+            elif pending or re.match(r"[A-Za-z\[]", line):
+                first = first if pending else number
+                pending += (" " if pending else "") + line.strip()
+                if pending.count("(") <= pending.count(")") and pending.endswith((";", "{", "}")):
+                    self.note(path, first, namespaces, pending)
+                    pending = ""
+
+    def note(self, path, number, namespaces, text):
+        name = next((match[1] for match in (pattern.match(text) for pattern in self.NAMED) if match is not None), None)
+        if name is None:
+            text = re.sub(r"^template <[^()]*?> (?=\w)", "", text)
+            head = self.FUNCTION.match(text.partition("(")[0])
+            if head is None or text.endswith(";") or text.startswith(("template <>", "extern", "static_assert", "class ", "struct ", "TEST")):
+                return
+            name = head[1] + parameters(text[head.end():])
+        private = "" in namespaces or (path.endswith(".cc") and text.startswith("static "))
+        program = self.program(path) if private or not path.startswith("lib/") else "lib"
+        key = (program, "::".join(part for part in namespaces if part), name, private)
+        places = self.places.setdefault(key, {})
+        if text.startswith("using ") and text in places.values():
+            return  # C++ allows to say again what an alias stands for
+        places[f"{path}:{number}"] = text
+
+    def repeated(self):
+        for (program, scope, name, private), places in sorted(self.places.items()):
+            if private:
+                shared = self.places.get(("lib" if program.startswith("lib/") else program, scope, name, False), {})
+                places = {**shared, **places}
+            texts = list(places.values())
+            if len(places) > 1 and not all(text.startswith("using ") and text == texts[0] for text in texts):
+                *before, last = places
+                yield f"{last}: {name} is defined in this namespace already, in {', '.join(before)}; give it another name"
+
+
+def parameters(text):
+    """The types of a function's parameters; `text` begins with their parenthesis."""
+    depth, parts = 0, [""]
+    for character in text:
+        depth += (character in "(<[{") - (character in ")>]}")
+        if depth == 0:
+            break
+        if character == "," and depth == 1:
+            parts.append("")
+        elif depth > 1 or character != "(":
+            parts[-1] += character
+    types = [re.sub(r"(?<=[ *&>])\w+$", "", part.split(" = ")[0].strip()).strip() for part in parts]
+    return "(" + ", ".join(re.sub(r"^const (?=[\w:]+$)", "", each) for each in types) + ")"
+
+
+def check_definitions(repository):
+    """No namespace has two definitions of one name: the linker would pick one in silence, and files could not be compiled as one."""
+    definitions = Definitions()
+    for path in repository.files:
+        if path.endswith((".h", ".cc")) and not path.endswith(("_stub.cc", "_missing.cc")) and path.startswith(("lib/", "tools/", "tests/", "fuzz/", "python/")):
+            definitions.add(path, repository.texts[path])
+    yield from definitions.repeated()
+
+
+CHECKS = [check_headers, check_subfolders, check_json, check_order, check_clients, check_cuda, check_directions, check_length,
+          check_definitions]
 
 
 def violations(root, header_layers):
@@ -284,7 +372,10 @@ def self_test():
         "lib/include/shardkit/shard_reader.h": '#include "shardkit/filesystem.h"\n',
         "lib/base/strings.h": "#pragma once\n",
         "lib/codec/zstd.h": '#include "base/strings.h"\n',
-        "lib/codec/zstd.cc": '#include "codec/zstd.h"\n#include <zstd.h>\n#include <cstring>\n',
+        "lib/codec/zstd.cc": '#include "codec/zstd.h"\n#include <zstd.h>\n#include <cstring>\n\nnamespace shardkit {\nnamespace {\n\n'
+                             'struct Level {\n  int value;\n};\n\nbool Works(int a,\n           int b = 2) {\n  return a == b;\n}\n'
+                             'bool Works(const Level& level) { return true; }\n\n}  // namespace\n\nvoid Compress() {}\n\n}  // namespace shardkit\n',
+        "lib/codec/none.cc": "namespace shardkit {\nvoid Works(int a);\nstruct Level;\nusing Clock = int;\n}  // namespace shardkit\n",
         "lib/container/shard_file_reader.cc": '#include "shardkit/shard_reader.h"\n#include "base/strings.h"\n',
         "lib/container/shard_file_writer.h": '#include "shardkit/rle.h"\n',
         "lib/gpu/stream_cuda.cc": "#include <cuda_runtime.h>\n",
@@ -326,6 +417,12 @@ def self_test():
         "a file in another's folder": ("lib/dataset/foreign/validate_shard.cc", "", "belongs in lib/dataset/validate/"),
         "a folder nobody knows": ("lib/io/extra/a.cc", "", "no folder of the layer"),
         "a second place that writes JSON": ("lib/io/a.cc", "#include <nlohmann/json.hpp>\n", "through base/json.h"),
+        "a type that another file of the layer defines":
+            ("lib/codec/zz.cc", "namespace shardkit {\nnamespace {\nclass Level : public Other {\n};\n}  // namespace\n}  // namespace shardkit\n", "Level is defined"),
+        "a function that another file of the layer defines":
+            ("lib/codec/zz.cc", "namespace shardkit {\nnamespace {\nint Works(int c, int d) {\n}\n}  // namespace\n}  // namespace shardkit\n", "Works(int, int)"),
+        "a function that another layer defines":
+            ("lib/io/a.cc", "namespace shardkit {\nvoid Compress() {\n}\n}  // namespace shardkit\n", "Compress() is defined"),
         "a long file": ("lib/io/a.cc", "\n" * 601, "601 lines"),
         "a long script": ("tests/a.py", "\n" * 601, "601 lines"),
     }

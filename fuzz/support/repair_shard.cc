@@ -18,9 +18,9 @@ constexpr uint64_t kChecksum = 8;
 uint64_t RoundUp(uint64_t x, uint64_t a) { return (x + a - 1) / a * a; }
 
 // Repairs the checksums of one shard, from front to back.
-class Repair {
+class ShardRepair {
  public:
-  explicit Repair(std::string* shard) : shard_(*shard) {}
+  explicit ShardRepair(std::string* shard) : shard_(*shard) {}
 
   void Run() {
     if (shard_.size() < format::kFileHeaderPrefix + format::kTrailerBytes || !Header()) return;
@@ -176,6 +176,6 @@ class Repair {
 
 }  // namespace
 
-void RepairShard(std::string* shard) { Repair(shard).Run(); }
+void RepairShard(std::string* shard) { ShardRepair(shard).Run(); }
 
 }  // namespace shardkit::fuzz

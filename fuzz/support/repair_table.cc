@@ -10,9 +10,9 @@
 namespace shardkit::fuzz {
 namespace {
 
-class Repair {
+class TableRepair {
  public:
-  Repair(std::string* file, uint64_t offset, uint64_t length) : bytes_(*file), base_(offset), length_(length) {}
+  TableRepair(std::string* file, uint64_t offset, uint64_t length) : bytes_(*file), base_(offset), length_(length) {}
 
   void Run() {
     const uint64_t tail = length_ - format::kTableTailBytes;
@@ -60,7 +60,7 @@ void RepairTable(std::string* table) { RepairTable(table, 0, table->size()); }
 
 void RepairTable(std::string* file, uint64_t offset, uint64_t length) {
   if (!Within(offset, length, file->size()) || length < format::kTableTailBytes) return;
-  Repair(file, offset, length).Run();
+  TableRepair(file, offset, length).Run();
 }
 
 void RepairReference(std::string* manifest, std::string_view name, std::string_view table) {

@@ -15,6 +15,9 @@
 
 namespace shardkit {
 
+// Whole files are read, hashed and copied in pieces of this size.
+inline constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
+
 // Like std::string, without the zero fill. Aligned to 4096 bytes.
 class Buffer {
  public:

@@ -50,6 +50,9 @@ absl::Status Cancelled(const Parts&... parts) {
   return absl::CancelledError(StrCat(parts...));
 }
 
+// OK in place of NotFound, for the removal of what may be gone already.
+inline absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
+
 // The same error with what it did not know yet of its place; OK stays OK.
 absl::Status At(absl::Status status, const ErrorPlace& place);
 

@@ -68,14 +68,14 @@ absl::Status CheckDecodable(const PngInfo& info, uint64_t pixel_bytes, uint64_t 
 }
 
 // Headers of either kind of file; the members of the other kind are empty.
-struct FileInfo {
+struct ImageFileInfo {
   std::optional<PngInfo> png;
   JpegInfo jpeg;
   StoredSize size;
 };
 
-absl::StatusOr<FileInfo> Probe(std::string_view bytes) {
-  FileInfo info;
+absl::StatusOr<ImageFileInfo> Probe(std::string_view bytes) {
+  ImageFileInfo info;
   switch (const ImageFormat format = DetectImageFormat(bytes)) {
     case ImageFormat::kJpeg: {
       SHARDKIT_ASSIGN_OR_RETURN(info.jpeg, ProbeJpeg(bytes));
@@ -98,7 +98,7 @@ void Trim(std::vector<uint8_t>* scratch) {
   if (scratch->capacity() > kKeptScratchBytes) std::vector<uint8_t>().swap(*scratch);
 }
 
-absl::Status CheckDecodable(const FileInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
+absl::Status CheckDecodable(const ImageFileInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
   return info.png ? CheckDecodable(*info.png, pixel_bytes, max_memory)
                   : internal::CheckDecodable(info.jpeg, pixel_bytes, max_memory);
 }
@@ -106,7 +106,7 @@ absl::Status CheckDecodable(const FileInfo& info, uint64_t pixel_bytes, uint64_t
 }  // namespace
 
 absl::StatusOr<StoredSize> ProbeImage(std::string_view bytes) {
-  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, Probe(bytes));
+  SHARDKIT_ASSIGN_OR_RETURN(const ImageFileInfo info, Probe(bytes));
   return info.size;
 }
 
@@ -117,13 +117,14 @@ struct ImageDecoder::State {
   std::vector<uint8_t> region;
   std::vector<uint8_t> turned;  // content in the axes of the stored image, when turning exchanges the axes
 
-  absl::Status DecodeContent(std::string_view bytes, const FileInfo& info, const Geometry& geometry,
+  absl::Status DecodeContent(std::string_view bytes, const ImageFileInfo& info, const Geometry& geometry,
                              const ImageDecodeOptions& options, const MutableImageView& content);
 };
 
 // The content without padding.
-absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const FileInfo& info, const Geometry& geometry,
-                                                const ImageDecodeOptions& options, const MutableImageView& content) {
+absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const ImageFileInfo& info,
+                                                const Geometry& geometry, const ImageDecodeOptions& options,
+                                                const MutableImageView& content) {
   const internal::StoredGeometry stored = internal::InStoredAxes(geometry);
   const bool png = info.png.has_value();
   const int scale = options.scaled_decode && !png ? ChooseScale(stored) : 8;
@@ -173,7 +174,7 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
                                   const MutableImageView& out) {
   SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
-  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, Probe(bytes));
+  SHARDKIT_ASSIGN_OR_RETURN(const ImageFileInfo info, Probe(bytes));
   SHARDKIT_RETURN_IF_ERROR(CheckDecodable(info, 0, options.max_memory));
   if (info.size.width != geometry.stored_width || info.size.height != geometry.stored_height) {
     return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ", geometry.stored_height,

@@ -70,9 +70,6 @@ struct OutputArea {
   bool empty() const { return left >= right || top >= bottom; }
 };
 
-// Scratch above this is freed, so that one large mask does not keep its memory.
-constexpr size_t kKeptScratchWords = (size_t{1} << 20) / sizeof(uint64_t);
-
 }  // namespace
 
 struct MaskRasterizer::State {
@@ -189,7 +186,7 @@ absl::Status MaskRasterizer::Dense(const RleView& mask, std::span<uint8_t> out) 
     expand(row + whole, above + whole, 1, last);
     std::memcpy(to + whole * 64, last, area.right - area.left - whole * 64);
   }
-  if (state.scratch.capacity() > kKeptScratchWords) std::vector<uint64_t>().swap(state.scratch);
+  if (state.scratch.capacity() > internal::kKeptScratchWords) std::vector<uint64_t>().swap(state.scratch);
   return absl::OkStatus();
 }
 

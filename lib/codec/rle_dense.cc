@@ -16,11 +16,11 @@
 namespace shardkit {
 namespace {
 
-struct Box {
+struct PixelBox {
   uint64_t left, top, width, height;
 };
 
-Box ForegroundBox(const RleView& mask) {
+PixelBox ForegroundBox(const RleView& mask) {
   const std::array<uint32_t, 4> box = BoundingBox(mask);
   return {box[0], box[1], box[2], box[3]};
 }
@@ -41,7 +41,7 @@ void FlipBits(uint8_t* row, uint64_t first, uint64_t last) {
 }
 
 // Flips the bits of the edges inside `box`. Pixel (box.left, box.top) is bit 0 of rows[0].
-void MarkEdges(const RleView& mask, const Box& box, uint8_t* rows, uint64_t row_bytes) {
+void MarkEdges(const RleView& mask, const PixelBox& box, uint8_t* rows, uint64_t row_bytes) {
   const uint64_t bottom = box.top + box.height - 1;
   const auto flip = [&](uint64_t x, uint64_t y) {
     const uint64_t bit = x - box.left;
@@ -88,8 +88,6 @@ absl::Status CheckOutput(const RleView& mask, uint64_t row_bytes, size_t size) {
   return ValidateRle(mask);
 }
 
-// Scratch above this is freed, so that one large mask does not keep its memory with the thread.
-constexpr size_t kKeptScratchWords = (size_t{1} << 20) / sizeof(uint64_t);
 // Output is cleared in pieces of this size just before the foreground is written there. So a piece is still in the L2
 // cache, and each line is written to memory once. Clearing only outside the foreground, row by row, is slower on output
 // that is not in the cache: a large memset need not read the lines first.
@@ -114,7 +112,7 @@ absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::spa
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(mask, mask.width, out.size()));
   if (out.empty()) return absl::OkStatus();
   const uint64_t width = mask.width;
-  const Box box = ForegroundBox(mask);
+  const PixelBox box = ForegroundBox(mask);
   if (box.width == 0) {
     std::memset(out.data(), 0, out.size());
     return absl::OkStatus();
@@ -146,7 +144,7 @@ absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::spa
   const uint64_t below = (box.top + box.height) * width;
   std::memset(out.data() + below, 0, out.size() - below);
 
-  if (scratch.capacity() > kKeptScratchWords) std::vector<uint64_t>().swap(scratch);
+  if (scratch.capacity() > internal::kKeptScratchWords) std::vector<uint64_t>().swap(scratch);
   return absl::OkStatus();
 }
 
@@ -162,7 +160,7 @@ absl::Status DecodePacked(const RleView& mask, std::span<uint8_t> out) {
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(mask, row_bytes, out.size()));
   if (out.empty()) return absl::OkStatus();
   std::memset(out.data(), 0, out.size());
-  Box box = ForegroundBox(mask);
+  PixelBox box = ForegroundBox(mask);
   if (box.width == 0) return absl::OkStatus();
   box.width += box.left % 8;
   box.left -= box.left % 8;

@@ -15,6 +15,9 @@
 
 namespace shardkit::internal {
 
+// Scratch above this is freed, so that one large mask does not keep its memory with the thread.
+inline constexpr size_t kKeptScratchWords = (size_t{1} << 20) / sizeof(uint64_t);
+
 // Whether the kernels below with the suffix Avx2 may be called: x86-64 with AVX2, BMI1, BMI2, LZCNT and POPCNT.
 bool HasAvx2Kernels();
 

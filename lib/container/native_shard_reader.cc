@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "base/buffer.h"
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
@@ -27,8 +28,6 @@ constexpr uint64_t kSmallFront = 65536;
 
 // Pages looked at to tell whether a block is in the page cache. Each look costs about a microsecond, as much as 4 KiB.
 constexpr uint64_t kLooks = 4;
-
-constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
 // Half of the second-level cache of the smallest processors in use.
 constexpr uint64_t kCachePiece = uint64_t{128} << 10;

@@ -18,7 +18,7 @@ using format::kTableTailBytes;
 
 namespace {
 
-constexpr uint64_t kTailRead = 65536;
+constexpr uint64_t kTableTailRead = 65536;
 constexpr uint64_t kPagesRead = uint64_t{16} << 20;
 
 }  // namespace
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<PagedTable>> PagedTable::Open(std::shared_ptr<con
 }
 
 absl::Status PagedTable::ReadRoot() {
-  const uint64_t wanted = place_.root >= kTableTailBytes ? place_.root : kTailRead;
+  const uint64_t wanted = place_.root >= kTableTailBytes ? place_.root : kTableTailRead;
   const uint64_t length = std::min(place_.length, wanted);
   if (length < kTableTailBytes) return Damage("is too short");
   SHARDKIT_ASSIGN_OR_RETURN(std::string end, ReadBytes(place_.length - length, length));

@@ -8,11 +8,7 @@
 #include "base/status_macros.h"
 
 namespace shardkit {
-namespace {
-
-constexpr uint64_t kPiece = uint64_t{4} << 20;
-
-}  // namespace
+namespace {}  // namespace
 
 absl::StatusOr<Sha256> DigestOf(NamedHash& sha256) {
   Sha256 digest{};
@@ -25,7 +21,7 @@ absl::StatusOr<Sha256> FileSha256(const RandomAccessFile& file, const std::funct
   Buffer piece;
   for (uint64_t position = 0; position < file.size(); position += piece.size()) {
     SHARDKIT_RETURN_IF_ERROR(go_on());
-    piece.resize_discard(std::min(kPiece, file.size() - position));
+    piece.resize_discard(std::min(kCopyPiece, file.size() - position));
     SHARDKIT_RETURN_IF_ERROR(file.ReadAt(position, {piece.data(), piece.size()}));
     sha256->Update(piece.view());
   }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/buffer.h"
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
@@ -18,8 +19,6 @@
 
 namespace shardkit {
 namespace {
-
-constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
 // Writeback of dirty pages is started after so many bytes, so that the final flush has little left to do.
 constexpr uint64_t kWritebackInterval = uint64_t{16} << 20;

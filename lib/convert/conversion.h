@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "convert/sources/dataset_source.h"
-#include "dataset/repeated_keys.h"
+#include "dataset/duplicate_key_finder.h"
 #include "shardkit/convert.h"
 #include "shardkit/schema.h"
 

@@ -19,7 +19,7 @@ namespace shardkit {
 namespace {
 
 constexpr std::string_view kSourceName = "shardkit.source";
-constexpr std::string_view kImageName = "jpg", kAnnotationsName = "json";
+constexpr std::string_view kSa1bImageName = "jpg", kSa1bAnnotationsName = "json";
 
 std::string_view SourceOf(const Metadata& metadata) {
   const auto found = metadata.find(std::string(kSourceName));
@@ -132,8 +132,8 @@ class Planner {
   bool IsSa1b() const {
     if (SourceOf(metadata_) != "sa1b" || !options_.columns.empty() || options_.key_column) return false;
     if (!foreign_) return to_foreign_ && HasSa1bColumns(dataset_.summary().schema);
-    return origin_ && HasSa1bColumns(origin_->schema) && dataset_.FindColumn(kImageName).ok() &&
-           dataset_.FindColumn(kAnnotationsName).ok();
+    return origin_ && HasSa1bColumns(origin_->schema) && dataset_.FindColumn(kSa1bImageName).ok() &&
+           dataset_.FindColumn(kSa1bAnnotationsName).ok();
   }
 
   absl::Status PlanSa1b() {
@@ -142,7 +142,7 @@ class Planner {
     SHARDKIT_ASSIGN_OR_RETURN(plan_.key, dataset_.FindColumn("key"));
     if (foreign_) {
       plan_.written = origin_->schema.columns();
-      for (const std::string_view name : {kImageName, kAnnotationsName}) {
+      for (const std::string_view name : {kSa1bImageName, kSa1bAnnotationsName}) {
         ConvertedColumn& column = plan_.columns.emplace_back();
         SHARDKIT_ASSIGN_OR_RETURN(column.source, dataset_.FindColumn(name));
       }
@@ -151,8 +151,8 @@ class Planner {
     }
     plan_.origin.schema = dataset_.summary().schema;
     const Type image = plan_.origin.schema[*plan_.origin.schema.Find("image")].type;
-    plan_.written = {KeyColumn(), ByteStringColumn(kImageName, image, false),
-                     ByteStringColumn(kAnnotationsName, Type::kJson, false)};
+    plan_.written = {KeyColumn(), ByteStringColumn(kSa1bImageName, image, false),
+                     ByteStringColumn(kSa1bAnnotationsName, Type::kJson, false)};
     return absl::OkStatus();
   }
 

@@ -14,8 +14,8 @@
 
 #include "container/stored_block.h"
 #include "dataset/dataset_update.h"
+#include "dataset/duplicate_key_finder.h"
 #include "dataset/job_directory.h"
-#include "dataset/repeated_keys.h"
 #include "shardkit/dataset_writer.h"
 
 namespace shardkit {

@@ -23,8 +23,6 @@ namespace {
 
 constexpr std::string_view kRemovedEnd = ".removed";
 
-absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
-
 std::vector<const TableReference*> AllTables(const Manifest& manifest) {
   std::vector<const TableReference*> tables;
   for (const Segment& segment : manifest.segments) std::ranges::copy(segment.tables(), std::back_inserter(tables));

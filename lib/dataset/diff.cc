@@ -17,7 +17,7 @@ namespace shardkit {
 namespace {
 
 // Samples `begin` to `end` of one dataset that have to be looked at.
-struct Range {
+struct OrdinalRange {
   uint64_t begin = 0;
   uint64_t end = 0;
 };
@@ -43,12 +43,12 @@ absl::StatusOr<std::vector<PlacedHash>> HashesOf(const DatasetReader& dataset, b
 }
 
 // The samples of the shards that are not among `others`. Shards of other containers may have no hash, which is zero.
-std::vector<Range> Outside(const std::vector<PlacedHash>& shards, const std::vector<PlacedHash>& others) {
+std::vector<OrdinalRange> Outside(const std::vector<PlacedHash>& shards, const std::vector<PlacedHash>& others) {
   const std::set<PlacedHash> known(others.begin(), others.end());
-  std::vector<Range> ranges;
+  std::vector<OrdinalRange> ranges;
   uint64_t first = 0;
   for (const PlacedHash& shard : shards) {
-    const Range range{first, first + shard.samples};
+    const OrdinalRange range{first, first + shard.samples};
     first = range.end;
     if ((shard.hash != ContentHash{} && known.contains(shard)) || shard.samples == 0) continue;
     if (!ranges.empty() && ranges.back().end == range.begin) {
@@ -60,15 +60,15 @@ std::vector<Range> Outside(const std::vector<PlacedHash>& shards, const std::vec
   return ranges;
 }
 
-uint64_t Count(const std::vector<Range>& ranges) {
+uint64_t Count(const std::vector<OrdinalRange>& ranges) {
   uint64_t count = 0;
-  for (const Range& range : ranges) count += range.end - range.begin;
+  for (const OrdinalRange& range : ranges) count += range.end - range.begin;
   return count;
 }
 
 // The ranges ascend.
-bool Contains(const std::vector<Range>& ranges, uint64_t sample) {
-  const auto behind = std::ranges::upper_bound(ranges, sample, {}, &Range::begin);
+bool Contains(const std::vector<OrdinalRange>& ranges, uint64_t sample) {
+  const auto behind = std::ranges::upper_bound(ranges, sample, {}, &OrdinalRange::begin);
   return behind != ranges.begin() && sample < std::prev(behind)->end;
 }
 
@@ -138,16 +138,16 @@ class Diff {
     SHARDKIT_RETURN_IF_ERROR(Open());
     SHARDKIT_ASSIGN_OR_RETURN(const std::vector<PlacedHash> hashes_a, HashesOf(*a_, diff_.by_key));
     SHARDKIT_ASSIGN_OR_RETURN(const std::vector<PlacedHash> hashes_b, HashesOf(*b_, diff_.by_key));
-    const std::vector<Range> ranges_a = Outside(hashes_a, hashes_b);
+    const std::vector<OrdinalRange> ranges_a = Outside(hashes_a, hashes_b);
     ranges_b_ = Outside(hashes_b, hashes_a);
     diff_.unread = diff_.matched = done_ = a_->sample_count() - Count(ranges_a);
     for (const std::string& name : compared_) diff_.columns.push_back({.name = name});
     Samples samples(*b_);
-    for (const Range& range : ranges_a) SHARDKIT_RETURN_IF_ERROR(CompareRange(range, samples));
+    for (const OrdinalRange& range : ranges_a) SHARDKIT_RETURN_IF_ERROR(CompareRange(range, samples));
     // Where B has no samples but those that were met, its keys need not be read.
     const bool all_met = ascending_ && met_ == Count(ranges_b_);
     if (!all_met) {
-      for (const Range& range : ranges_b_) SHARDKIT_RETURN_IF_ERROR(LookForRange(range));
+      for (const OrdinalRange& range : ranges_b_) SHARDKIT_RETURN_IF_ERROR(LookForRange(range));
     }
     std::erase_if(diff_.columns, [](const ColumnDiff& column) { return column.values.count == 0; });
     return std::move(diff_);
@@ -223,7 +223,7 @@ class Diff {
 
   // Calls `take` with each sample's place in its block, and its ordinal.
   template <typename Take>
-  absl::Status ForEachSample(const DatasetReader& dataset, const Range& range, Take take) {
+  absl::Status ForEachSample(const DatasetReader& dataset, const OrdinalRange& range, Take take) {
     SHARDKIT_ASSIGN_OR_RETURN(
         const auto scanner,
         dataset.Scan({.threads = options_.threads, .first_sample = range.begin, .end_sample = range.end}));
@@ -240,7 +240,7 @@ class Diff {
     }
   }
 
-  absl::Status CompareRange(const Range& range, Samples& samples) {
+  absl::Status CompareRange(const OrdinalRange& range, Samples& samples) {
     return ForEachSample(*a_, range, [&](const BlockView& view, uint32_t i, uint64_t sample) -> absl::Status {
       std::string_view key;
       std::optional<uint64_t> other;
@@ -272,7 +272,7 @@ class Diff {
   }
 
   // Samples of B that A lacks.
-  absl::Status LookForRange(const Range& range) {
+  absl::Status LookForRange(const OrdinalRange& range) {
     if (!diff_.by_key) {
       for (uint64_t sample = std::max(range.begin, a_->sample_count()); sample < range.end; ++sample) {
         Add(diff_.only_b, {}, std::nullopt, sample);
@@ -298,7 +298,7 @@ class Diff {
   size_t key_position_ = 0;
   BlockBuffer key_buffer_;
   std::vector<std::optional<std::string_view>> values_;
-  std::vector<Range> ranges_b_;
+  std::vector<OrdinalRange> ranges_b_;
   uint64_t done_ = 0;  // samples of A
   uint64_t met_ = 0;   // samples of ranges_b_, while ascending_: all different
   uint64_t last_ = 0;  // of these

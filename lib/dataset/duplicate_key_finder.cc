@@ -1,4 +1,4 @@
-#include "dataset/repeated_keys.h"
+#include "dataset/duplicate_key_finder.h"
 
 #include <algorithm>
 #include <utility>
@@ -17,12 +17,12 @@ constexpr size_t kMostOfAHash = 16;
 
 }  // namespace
 
-uint64_t RepeatedKeys::InputOf(uint64_t ordinal) const {
+uint64_t DuplicateKeyFinder::InputOf(uint64_t ordinal) const {
   if (ends_.empty()) return ordinal;
   return static_cast<uint64_t>(std::ranges::upper_bound(ends_, ordinal) - ends_.begin());
 }
 
-absl::Status RepeatedKeys::Add(const format::KeyEntry& entry) {
+absl::Status DuplicateKeyFinder::Add(const format::KeyEntry& entry) {
   if (same_.empty() || entry.hash != hash_) {
     hash_ = entry.hash;
     same_.assign(1, entry.ordinal);
@@ -54,7 +54,7 @@ absl::Status RepeatedKeys::Add(const format::KeyEntry& entry) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> RepeatedKeys::KeyOf(uint64_t ordinal) const {
+absl::StatusOr<std::string> DuplicateKeyFinder::KeyOf(uint64_t ordinal) const {
   for (const ManifestShard& shard : shards_) {
     if (ordinal >= shard.samples) {
       ordinal -= shard.samples;

@@ -30,17 +30,17 @@ struct RepeatedKey {
 struct RepeatedKeyCheck {
   // Called when there are such keys; its error is returned. Empty: nothing is looked for.
   std::function<absl::Status(const RepeatedKey&)> take;
-  // As RepeatedKeys has them.
+  // As DuplicateKeyFinder has them.
   std::vector<uint64_t> ends;
 };
 
 // One thread at a time. References must outlive it.
-class RepeatedKeys {
+class DuplicateKeyFinder {
  public:
   // With `ends`, which ascend, the samples come from several inputs, and each ends before the sample of this number:
   // only keys that stand in several of them are repeated.
-  RepeatedKeys(FileSystem& file_system, std::string directory, std::span<const ManifestShard> shards,
-               std::vector<uint64_t> ends = {})
+  DuplicateKeyFinder(FileSystem& file_system, std::string directory, std::span<const ManifestShard> shards,
+                     std::vector<uint64_t> ends = {})
       : file_system_(file_system), directory_(std::move(directory)), shards_(shards), ends_(std::move(ends)) {}
 
   // Takes the entries of the table in their order. Reads keys only where hashes are equal, until one is found.

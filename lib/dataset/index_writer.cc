@@ -101,7 +101,7 @@ absl::StatusOr<Segment> IndexWriter::Finish(const std::string& name, std::span<c
 absl::StatusOr<std::optional<TableReference>> IndexWriter::BuildKeys(const std::string& name,
                                                                      std::span<const ManifestShard> shards,
                                                                      const Cancellation* cancellation,
-                                                                     RepeatedKeys* repeated) const {
+                                                                     DuplicateKeyFinder* repeated) const {
   std::vector<KeyTableInput> inputs;
   uint64_t sample = 0;
   for (size_t i = 0; i < shards.size(); ++i) {

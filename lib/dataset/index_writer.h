@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "container/shard_index_part.h"
-#include "dataset/repeated_keys.h"
+#include "dataset/duplicate_key_finder.h"
 #include "format/index_layout.h"
 #include "format/paged_table.h"
 #include "shardkit/cancellation.h"
@@ -48,7 +48,7 @@ class IndexWriter {
   absl::StatusOr<std::optional<TableReference>> BuildKeys(const std::string& name,
                                                           std::span<const ManifestShard> shards,
                                                           const Cancellation* cancellation,
-                                                          RepeatedKeys* repeated = nullptr) const;
+                                                          DuplicateKeyFinder* repeated = nullptr) const;
 
   absl::Status Abort();
 

@@ -29,10 +29,8 @@ bool IsOfTheJob(std::string_view name) {
   return name == kLockName || name == kMarkerName || name.starts_with(kJournalName) || name.starts_with(kJobRecordName);
 }
 
-absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
-
 // Whether the error means that a shard was lost or cut short in a crash, and not only that it cannot be read now.
-bool IsLost(const absl::Status& status) {
+bool IsLostShard(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsOutOfRange(status);
 }
 
@@ -53,7 +51,7 @@ class OwnFiles final : public JobFiles {
   absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view content_hash,
                                JournalEntry* entry) const override {
     const auto reader = ShardReader::Open(file_system, path);
-    if (!reader.ok() && !IsLost(reader.status())) return reader.status();
+    if (!reader.ok() && !IsLostShard(reader.status())) return reader.status();
     if (!reader.ok() || ToHex((*reader)->content_hash()) != content_hash ||
         (*reader)->file_length() != entry->shard.bytes) {
       return false;

@@ -10,11 +10,11 @@
 namespace shardkit {
 namespace {
 
-constexpr std::string_view kStart = "shardkit-job 1 ";
+constexpr std::string_view kRecordStart = "shardkit-job 1 ";
 constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 20;
 
 std::string FormatRecord(const JobRecord& record) {
-  return StrCat(kStart, record.fingerprint, " ", absl::Hex(record.dataset_hash, absl::kZeroPad16), "\n");
+  return StrCat(kRecordStart, record.fingerprint, " ", absl::Hex(record.dataset_hash, absl::kZeroPad16), "\n");
 }
 
 std::optional<JobRecord> ParseRecord(const std::string& text) {

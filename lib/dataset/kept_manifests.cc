@@ -10,20 +10,22 @@
 namespace shardkit {
 namespace {
 
-constexpr std::string_view kStart = "dataset-";
-constexpr std::string_view kEnd = ".json";
+constexpr std::string_view kManifestStart = "dataset-";
+constexpr std::string_view kManifestEnd = ".json";
 
 }  // namespace
 
-std::string KeptManifestName(uint64_t generation) { return StrCat(kStart, generation, kEnd); }
+std::string KeptManifestName(uint64_t generation) { return StrCat(kManifestStart, generation, kManifestEnd); }
 
 std::optional<uint64_t> GenerationOfKeptManifest(std::string_view name) {
   if (const std::string_view target = TargetOfTemporary(name); !target.empty()) name = target;
-  if (!name.starts_with(kStart) || !name.ends_with(kEnd) || name.size() < kStart.size() + kEnd.size()) {
+  if (!name.starts_with(kManifestStart) || !name.ends_with(kManifestEnd) ||
+      name.size() < kManifestStart.size() + kManifestEnd.size()) {
     return std::nullopt;
   }
   uint64_t generation = 0;
-  const std::string_view digits = name.substr(kStart.size(), name.size() - kStart.size() - kEnd.size());
+  const std::string_view digits =
+      name.substr(kManifestStart.size(), name.size() - kManifestStart.size() - kManifestEnd.size());
   if (!absl::SimpleAtoi(ToAbsl(digits), &generation) || KeptManifestName(generation) != name) return std::nullopt;
   return generation;
 }

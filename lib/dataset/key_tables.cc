@@ -12,7 +12,7 @@ namespace shardkit {
 namespace {
 
 // Whether a reader can do without the table: it will not be better when it is read again.
-bool IsLost(const absl::Status& status) {
+bool IsLostTable(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsOutOfRange(status) ||
          absl::IsUnimplemented(status);
 }
@@ -61,7 +61,7 @@ absl::StatusOr<std::shared_ptr<const KeyTable>> KeyTables::Get(size_t segment) c
   auto file = std::exchange(table.file, nullptr);
   absl::StatusOr<std::shared_ptr<const KeyTable>> opened =
       file.ok() ? OpenKeyTable(*std::move(file), segments_[segment]) : file.status();
-  if (opened.ok() || IsLost(opened.status())) table.opened = opened;
+  if (opened.ok() || IsLostTable(opened.status())) table.opened = opened;
   return opened;
 }
 
@@ -81,7 +81,7 @@ absl::StatusOr<bool> KeyTables::Find(size_t segment, uint64_t hash,
   }
   SHARDKIT_RETURN_IF_ERROR(of_visit);
   if (status.ok()) return true;
-  if (!IsLost(status)) return status;
+  if (!IsLostTable(status)) return status;
   std::lock_guard lock(mutex_);
   if (problem_.empty()) problem_ = StrCat(ToStd(status.message()), "; run shardctl index ", directory_);
   return false;

@@ -21,10 +21,10 @@
 namespace shardkit {
 namespace {
 
-constexpr std::string_view kStage = "merging datasets";
+constexpr std::string_view kMergingStage = "merging datasets";
 
 absl::Status Check(const Cancellation* cancellation) {
-  return cancellation ? cancellation->Check(kStage) : absl::OkStatus();
+  return cancellation ? cancellation->Check(kMergingStage) : absl::OkStatus();
 }
 
 // Columns and metadata of the parts together. Those without shards count only where there are no others.
@@ -174,7 +174,7 @@ absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPa
     return more;
   });
   const std::vector<ManifestShard> shards = ShardsByPath(parts);
-  RepeatedKeys repeated(file_system, "", shards, EndsOf(parts));
+  DuplicateKeyFinder repeated(file_system, "", shards, EndsOf(parts));
   constexpr uint64_t kEntriesOfCheck = 65536;
   for (uint64_t taken = 0;; ++taken) {
     if (taken % kEntriesOfCheck == 0) SHARDKIT_RETURN_IF_ERROR(Check(cancellation));
@@ -198,7 +198,7 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
   if (!parts.empty()) {
     // Before shards are copied, which in a store may take long.
     const std::vector<ManifestShard> shards = ShardsByPath(parts);
-    RepeatedKeys repeated(file_system, "", shards, EndsOf(parts));
+    DuplicateKeyFinder repeated(file_system, "", shards, EndsOf(parts));
     SHARDKIT_ASSIGN_OR_RETURN(
         manifest.segments.emplace_back(),
         MakeSegment(file_system, parts, output, std::string(kIndexName), std::string(kKeyTableName),

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "dataset/repeated_keys.h"
+#include "dataset/duplicate_key_finder.h"
 #include "dataset/segments.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"

@@ -288,7 +288,7 @@ class NativeDatasetWriter final : public DatasetJob {
     } else {
       SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
                                 index_->Finish(NameInGeneration(kIndexName, manifest_.generation), appended));
-      RepeatedKeys repeated(file_system_, directory_, appended);
+      DuplicateKeyFinder repeated(file_system_, directory_, appended);
       SHARDKIT_ASSIGN_OR_RETURN(segment.keys,
                                 index_->BuildKeys(NameInGeneration(kKeyTableName, manifest_.generation), appended,
                                                   options_.cancellation, repeated_keys_.take ? &repeated : nullptr));

@@ -34,7 +34,7 @@ Manifest PartOf(const Manifest& manifest, size_t first, size_t count) {
   return part;
 }
 
-constexpr std::string_view kStage = "joining the segments";
+constexpr std::string_view kJoiningStage = "joining the segments";
 
 absl::Status AddIndexes(FileSystem& file_system, const SegmentPart& of, const Cancellation* cancellation,
                         IndexWriter& writer) {
@@ -45,7 +45,7 @@ absl::Status AddIndexes(FileSystem& file_system, const SegmentPart& of, const Ca
   SHARDKIT_RETURN_IF_ERROR(reader->CheckAll(part.shards));
   size_t shard = 0;
   const auto add = [&](const IndexedBlock& block) -> absl::Status {
-    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kJoiningStage));
     for (; shard < block.shard; ++shard) writer.EndShard();
     SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, reader->Ends(block));
     return writer.AddBlock(reader->BlobColumns(block), block.entry, ends);
@@ -58,7 +58,7 @@ absl::Status AddIndexes(FileSystem& file_system, const SegmentPart& of, const Ca
 absl::Status AddShards(FileSystem& file_system, const std::string& directory, std::span<const ManifestShard> shards,
                        const Cancellation* cancellation, IndexWriter& writer) {
   for (const ManifestShard& shard : shards) {
-    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kJoiningStage));
     Schema schema;
     SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart index,
                               ReadShardIndexPart(file_system, JoinPath(directory, shard.name), &schema));
@@ -89,7 +89,7 @@ absl::Status AddKnown(FileSystem& file_system, const std::string& directory, con
     }
     size_t ended = 0;
     const auto add = [&](const IndexedBlock& block) -> absl::Status {
-      if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
+      if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kJoiningStage));
       for (; numbers[ended] < block.shard; ++ended) writer.EndShard();
       SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, reader->Ends(block));
       return writer.AddBlock(reader->BlobColumns(block), block.entry, ends);
@@ -168,7 +168,7 @@ absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, st
 
 absl::StatusOr<std::optional<TableReference>> JoinKeys(FileSystem& file_system, std::span<const SegmentPart> parts,
                                                        const std::string& directory, const std::string& name,
-                                                       const Cancellation* cancellation, RepeatedKeys* repeated) {
+                                                       const Cancellation* cancellation, DuplicateKeyFinder* repeated) {
   if (!parts[0].manifest.schema.key_column()) return std::optional<TableReference>();
   absl::StatusOr<format::TableTail> tail;
   for (const bool of_segments : {true, false}) {
@@ -230,7 +230,7 @@ absl::StatusOr<TableReference> WriteShardList(FileSystem& file_system, const std
 absl::StatusOr<Segment> MakeSegment(FileSystem& file_system, std::span<const SegmentPart> parts,
                                     const std::string& directory, const std::string& index_name,
                                     const std::string& keys_name, const Cancellation* cancellation,
-                                    RepeatedKeys* repeated) {
+                                    DuplicateKeyFinder* repeated) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto writer, AddParts(file_system, parts, directory, cancellation));
   std::vector<ManifestShard> shards;
   for (const SegmentPart& part : parts) {
@@ -245,7 +245,7 @@ absl::Status FinishOneSegment(FileSystem& file_system, const std::string& direct
                               Manifest* manifest, const Cancellation* cancellation, const RepeatedKeyCheck& check) {
   manifest->segments.clear();
   if (manifest->shards.empty()) return index.Abort();
-  RepeatedKeys repeated(file_system, directory, manifest->shards, check.ends);
+  DuplicateKeyFinder repeated(file_system, directory, manifest->shards, check.ends);
   // The keys first: a cancellation leaves no file then.
   SHARDKIT_ASSIGN_OR_RETURN(
       auto keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation), manifest->shards, cancellation,

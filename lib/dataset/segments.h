@@ -32,7 +32,7 @@ struct SegmentPart {
 absl::StatusOr<Segment> MakeSegment(FileSystem& file_system, std::span<const SegmentPart> parts,
                                     const std::string& directory, const std::string& index_name,
                                     const std::string& keys_name, const Cancellation* cancellation,
-                                    RepeatedKeys* repeated = nullptr);
+                                    DuplicateKeyFinder* repeated = nullptr);
 
 // Makes all shards of *manifest, which were added to `index` in their order, one segment with an index of the
 // manifest's generation, with their keys, and with a list of them if they are many. A dataset without shards gets no

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/buffer.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/native_shard_reader.h"
@@ -12,8 +13,6 @@
 
 namespace shardkit {
 namespace {
-
-constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
 absl::Status CopyFile(FileSystem& file_system, const std::string& from, const std::string& to,
                       const Cancellation* cancellation) {

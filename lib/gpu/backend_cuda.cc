@@ -93,8 +93,8 @@ class CurrentDevice {
   cudaError_t error_ = cudaSuccess;
 };
 
-cudaStream_t AsStream(Stream stream) { return static_cast<cudaStream_t>(stream); }
-cudaEvent_t AsEvent(Event event) { return static_cast<cudaEvent_t>(event); }
+cudaStream_t CudaStreamOf(Stream stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t CudaEventOf(Event event) { return static_cast<cudaEvent_t>(event); }
 
 cudaMemcpyKind KindOf(CopyKind kind) {
   switch (kind) {
@@ -142,10 +142,10 @@ class CudaBackend : public Backend {
     return static_cast<Stream>(stream);
   }
   void DestroyStream(Stream stream) override {
-    if (stream != nullptr) (void)Call("cudaStreamDestroy", [&] { return cudaStreamDestroy(AsStream(stream)); });
+    if (stream != nullptr) (void)Call("cudaStreamDestroy", [&] { return cudaStreamDestroy(CudaStreamOf(stream)); });
   }
   absl::Status SynchronizeStream(Stream stream) override {
-    return Call("cudaStreamSynchronize", [&] { return cudaStreamSynchronize(AsStream(stream)); });
+    return Call("cudaStreamSynchronize", [&] { return cudaStreamSynchronize(CudaStreamOf(stream)); });
   }
 
   absl::StatusOr<Event> CreateEvent(bool timing) override {
@@ -155,18 +155,19 @@ class CudaBackend : public Backend {
     return static_cast<Event>(event);
   }
   void DestroyEvent(Event event) override {
-    (void)Call("cudaEventDestroy", [&] { return cudaEventDestroy(AsEvent(event)); });
+    (void)Call("cudaEventDestroy", [&] { return cudaEventDestroy(CudaEventOf(event)); });
   }
   absl::Status Record(Event event, Stream stream) override {
-    return Call("cudaEventRecord", [&] { return cudaEventRecord(AsEvent(event), AsStream(stream)); });
+    return Call("cudaEventRecord", [&] { return cudaEventRecord(CudaEventOf(event), CudaStreamOf(stream)); });
   }
   absl::Status Wait(Stream stream, Event event) override {
-    return Call("cudaStreamWaitEvent", [&] { return cudaStreamWaitEvent(AsStream(stream), AsEvent(event), 0); });
+    return Call("cudaStreamWaitEvent",
+                [&] { return cudaStreamWaitEvent(CudaStreamOf(stream), CudaEventOf(event), 0); });
   }
   absl::StatusOr<bool> Query(Event event) override {
     bool reached = true;
     SHARDKIT_RETURN_IF_ERROR(Call("cudaEventQuery", [&] {
-      const cudaError_t error = cudaEventQuery(AsEvent(event));
+      const cudaError_t error = cudaEventQuery(CudaEventOf(event));
       if (error != cudaErrorNotReady) return error;
       (void)cudaGetLastError();
       reached = false;
@@ -175,34 +176,36 @@ class CudaBackend : public Backend {
     return reached;
   }
   absl::Status Synchronize(Event event) override {
-    return Call("cudaEventSynchronize", [&] { return cudaEventSynchronize(AsEvent(event)); });
+    return Call("cudaEventSynchronize", [&] { return cudaEventSynchronize(CudaEventOf(event)); });
   }
   absl::StatusOr<double> ElapsedSeconds(Event begin, Event end) override {
     float milliseconds = 0;
-    SHARDKIT_RETURN_IF_ERROR(Call("cudaEventElapsedTime",
-                                  [&] { return cudaEventElapsedTime(&milliseconds, AsEvent(begin), AsEvent(end)); }));
+    SHARDKIT_RETURN_IF_ERROR(Call("cudaEventElapsedTime", [&] {
+      return cudaEventElapsedTime(&milliseconds, CudaEventOf(begin), CudaEventOf(end));
+    }));
     return static_cast<double>(milliseconds) / 1000;
   }
 
   absl::Status Copy(void* to, const void* from, uint64_t bytes, CopyKind kind, Stream stream) override {
     if (bytes == 0) return absl::OkStatus();
-    return Call("cudaMemcpyAsync", [&] { return cudaMemcpyAsync(to, from, bytes, KindOf(kind), AsStream(stream)); });
+    return Call("cudaMemcpyAsync",
+                [&] { return cudaMemcpyAsync(to, from, bytes, KindOf(kind), CudaStreamOf(stream)); });
   }
   absl::Status Fill(void* to, uint8_t value, uint64_t bytes, Stream stream) override {
     if (bytes == 0) return absl::OkStatus();
-    return Call("cudaMemsetAsync", [&] { return cudaMemsetAsync(to, value, bytes, AsStream(stream)); });
+    return Call("cudaMemsetAsync", [&] { return cudaMemsetAsync(to, value, bytes, CudaStreamOf(stream)); });
   }
   absl::Status Launch(const NormalizeImages& arguments, Stream stream) override {
-    return Call("normalize kernel", [&] { return LaunchNormalize(arguments, AsStream(stream)); });
+    return Call("normalize kernel", [&] { return LaunchNormalize(arguments, CudaStreamOf(stream)); });
   }
   absl::Status Launch(const ResampleImages& arguments, Stream stream) override {
-    return Call("resample kernels", [&] { return LaunchResample(arguments, AsStream(stream)); });
+    return Call("resample kernels", [&] { return LaunchResample(arguments, CudaStreamOf(stream)); });
   }
   absl::Status Launch(const RasterizeMasks& arguments, Stream stream) override {
-    return Call("mask kernels", [&] { return LaunchRasterize(arguments, AsStream(stream)); });
+    return Call("mask kernels", [&] { return LaunchRasterize(arguments, CudaStreamOf(stream)); });
   }
   absl::Status Spin(uint64_t rounds, Stream stream) override {
-    return Call("spin kernel", [&] { return LaunchSpin(rounds, AsStream(stream)); });
+    return Call("spin kernel", [&] { return LaunchSpin(rounds, CudaStreamOf(stream)); });
   }
 
   void PushRange(const char* name) override { (void)nvtxRangePushA(name); }

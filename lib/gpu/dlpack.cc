@@ -51,8 +51,8 @@ absl::StatusOr<DLDataType> TypeOf(Type type) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Export>> Describe(std::shared_ptr<const DeviceBatch> batch, size_t column,
-                                                 DeviceArray array) {
+absl::StatusOr<std::unique_ptr<Export>> DescribeExport(std::shared_ptr<const DeviceBatch> batch, size_t column,
+                                                       DeviceArray array) {
   if (column >= batch->column_count()) {
     return InvalidArgument("dlpack: column ", column, " of ", batch->column_count());
   }
@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Export>> Describe(std::shared_ptr<const DeviceBat
 
 absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const DeviceBatch> batch, size_t column, DeviceArray array,
                                           Stream stream) {
-  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<Export> made, Describe(std::move(batch), column, array));
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<Export> made, DescribeExport(std::move(batch), column, array));
   SHARDKIT_RETURN_IF_ERROR(made->batch->WaitOn(stream));
   DLManagedTensor& tensor = made->unversioned;
   tensor.dl_tensor = made->tensor;
@@ -120,7 +120,7 @@ void DeleteDlpack(DLManagedTensor* tensor) { tensor->deleter(tensor); }
 
 absl::StatusOr<DLManagedTensorVersioned*> ToDlpackVersioned(std::shared_ptr<const DeviceBatch> batch, size_t column,
                                                             DeviceArray array, Stream stream) {
-  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<Export> made, Describe(std::move(batch), column, array));
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<Export> made, DescribeExport(std::move(batch), column, array));
   SHARDKIT_RETURN_IF_ERROR(made->batch->WaitOn(stream));
   DLManagedTensorVersioned& tensor = made->versioned;
   tensor.version = {1, 0};

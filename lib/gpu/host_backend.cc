@@ -136,8 +136,8 @@ struct HostStream {
 
 namespace {
 
-HostStream* AsStream(Stream stream) { return static_cast<HostStream*>(stream); }
-HostEvent* AsEvent(Event event) { return static_cast<HostEvent*>(event); }
+HostStream* HostStreamOf(Stream stream) { return static_cast<HostStream*>(stream); }
+HostEvent* HostEventOf(Event event) { return static_cast<HostEvent*>(event); }
 
 uint64_t MemoryOfMachine() {
   const long pages = sysconf(_SC_PHYS_PAGES);
@@ -199,7 +199,7 @@ void HostBackend::DestroyStream(Stream stream) {
   if (found == streams_.end()) return;
   ending_.push_back(*found);
   streams_.erase(found);
-  HostStream& ending = *AsStream(stream);
+  HostStream& ending = *HostStreamOf(stream);
   std::lock_guard stream_lock(ending.mutex);
   ending.closing = true;
   ending.changed.notify_all();
@@ -219,37 +219,37 @@ void HostBackend::JoinEnded() {
 
 absl::Status HostBackend::Enqueue(Stream stream, std::function<absl::Status()> work) {
   if (stream == nullptr) return work();
-  AsStream(stream)->Add({std::move(work), nullptr});
+  HostStreamOf(stream)->Add({std::move(work), nullptr});
   return absl::OkStatus();
 }
 
 absl::Status HostBackend::SynchronizeStream(Stream stream) {
   if (stream == nullptr) return absl::OkStatus();
-  return AsStream(stream)->WaitForAll();
+  return HostStreamOf(stream)->WaitForAll();
 }
 
 absl::StatusOr<Event> HostBackend::CreateEvent(bool /*timing*/) { return static_cast<Event>(new HostEvent()); }
-void HostBackend::DestroyEvent(Event event) { delete AsEvent(event); }
+void HostBackend::DestroyEvent(Event event) { delete HostEventOf(event); }
 
 absl::Status HostBackend::Record(Event event, Stream stream) {
   const auto recording = std::make_shared<Recording>();
   if (stream == nullptr) {
     recording->Reach(absl::OkStatus());
   } else {
-    AsStream(stream)->Add({nullptr, recording});
+    HostStreamOf(stream)->Add({nullptr, recording});
   }
-  AsEvent(event)->set_last(recording);
+  HostEventOf(event)->set_last(recording);
   return absl::OkStatus();
 }
 
 absl::Status HostBackend::Wait(Stream stream, Event event) {
-  const auto recording = AsEvent(event)->last();
+  const auto recording = HostEventOf(event)->last();
   if (recording == nullptr) return absl::OkStatus();
   return Enqueue(stream, [recording] { return recording->WaitUntilReached(); });
 }
 
 absl::StatusOr<bool> HostBackend::Query(Event event) {
-  const auto recording = AsEvent(event)->last();
+  const auto recording = HostEventOf(event)->last();
   if (recording == nullptr) return true;
   const std::optional<absl::Status> status = recording->status();
   if (!status) return false;
@@ -258,12 +258,12 @@ absl::StatusOr<bool> HostBackend::Query(Event event) {
 }
 
 absl::Status HostBackend::Synchronize(Event event) {
-  const auto recording = AsEvent(event)->last();
+  const auto recording = HostEventOf(event)->last();
   return recording == nullptr ? absl::OkStatus() : recording->WaitUntilReached();
 }
 
 absl::StatusOr<double> HostBackend::ElapsedSeconds(Event begin, Event end) {
-  const auto first = AsEvent(begin)->last(), last = AsEvent(end)->last();
+  const auto first = HostEventOf(begin)->last(), last = HostEventOf(end)->last();
   const auto first_time = first != nullptr ? first->time() : std::nullopt;
   const auto last_time = last != nullptr ? last->time() : std::nullopt;
   if (!first_time || !last_time)

@@ -23,7 +23,6 @@ std::string_view ParentOf(std::string_view path) {
 }
 
 // Another process may be removing the same tree, so a missing entry is no error.
-absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
 }  // namespace
 

@@ -10,7 +10,7 @@ namespace shardkit {
 
 namespace {
 
-constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr std::string_view kUnpublishedSuffix = ".tmp";
 constexpr size_t kRandomDigits = 16;
 
 absl::Status Publish(FileSystem& file_system, const std::string& path, const std::string& temporary, bool large,
@@ -39,11 +39,11 @@ absl::Status Publish(FileSystem& file_system, const std::string& path, const std
 }  // namespace
 
 absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::string_view bytes, bool must_be_new) {
-  return Publish(file_system, path, StrCat(path, kTemporarySuffix), /*large=*/false, must_be_new, {&bytes, 1});
+  return Publish(file_system, path, StrCat(path, kUnpublishedSuffix), /*large=*/false, must_be_new, {&bytes, 1});
 }
 
 absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::span<const std::string_view> pieces) {
-  return Publish(file_system, path, StrCat(path, kTemporarySuffix), /*large=*/true, /*must_be_new=*/false, pieces);
+  return Publish(file_system, path, StrCat(path, kUnpublishedSuffix), /*large=*/true, /*must_be_new=*/false, pieces);
 }
 
 absl::Status PublishShared(FileSystem& file_system, const std::string& path, std::string_view bytes) {
@@ -53,12 +53,12 @@ absl::Status PublishShared(FileSystem& file_system, const std::string& path, std
 std::string UniqueTemporary(const std::string& path) {
   std::random_device random;
   const uint64_t number = (uint64_t{random()} << 32) | random();
-  return StrCat(path, "~", absl::Hex(number, absl::kZeroPad16), kTemporarySuffix);
+  return StrCat(path, "~", absl::Hex(number, absl::kZeroPad16), kUnpublishedSuffix);
 }
 
 std::string_view TargetOfTemporary(std::string_view path) {
-  if (!path.ends_with(kTemporarySuffix)) return {};
-  path.remove_suffix(kTemporarySuffix.size());
+  if (!path.ends_with(kUnpublishedSuffix)) return {};
+  path.remove_suffix(kUnpublishedSuffix.size());
   const size_t mark = path.rfind('~');
   if (mark == path.npos || path.size() - mark - 1 != kRandomDigits) return path;
   return path.find_first_not_of("0123456789abcdef", mark + 1) == path.npos ? path.substr(0, mark) : path;

@@ -21,7 +21,7 @@ namespace shardkit::remote {
 namespace {
 
 // How often a piece that another process fetches is looked for. A lock of another process gives no notice.
-constexpr std::chrono::milliseconds kLookAgain{2};
+constexpr std::chrono::milliseconds kLookForOthersAgain{2};
 
 class CachedFile final : public RandomAccessFile {
  public:
@@ -189,7 +189,7 @@ class CachedFile final : public RandomAccessFile {
 
   absl::Status WaitForOthers() const {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kLookAgain, [this] { return cancelled_; });
+    changed_.wait_for(lock, kLookForOthersAgain, [this] { return cancelled_; });
     return cancelled_ ? Cancelled(url_, ": cancelled while another process fetches it into the cache")
                       : absl::OkStatus();
   }

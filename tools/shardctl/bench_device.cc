@@ -11,11 +11,8 @@
 namespace shardctl {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using shardkit::gpu::Backend;
 using shardkit::gpu::DeviceBatch;
-
-double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 shardkit::gpu::DeviceLoaderOptions DeviceLoaderOptionsOf(const BenchArguments& arguments,
                                                          const shardkit::LoaderOptions& loader) {

@@ -9,6 +9,11 @@
 
 namespace shardctl {
 
+using Clock = std::chrono::steady_clock;
+inline double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 // The longest time until an interruption is noticed.
 inline constexpr std::chrono::milliseconds kNotice(20);
 

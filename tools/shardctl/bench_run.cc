@@ -13,13 +13,7 @@
 #include "shardkit/remote.h"
 
 namespace shardctl {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-}  // namespace
+namespace {}  // namespace
 
 void SimulateStep(double seconds, const shardkit::Cancellation& cancellation) {
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

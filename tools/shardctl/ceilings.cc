@@ -12,13 +12,12 @@
 #include <numeric>
 #include <thread>
 
+#include "bench_loop.h"
 #include "dataset_access.h"
 #include "shardkit/remote.h"
 
 namespace shardctl {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kStorageSeconds = 5;  // at most
 constexpr double kWarmSeconds = 0.3;   // at least, in whole passes
@@ -31,8 +30,6 @@ constexpr size_t kCopyBytes = 64 << 20;
 constexpr uint64_t kMostImages = 256;
 constexpr uint64_t kMostImageBytes = 128 << 20;
 constexpr uint64_t kMostPixels = uint64_t{1} << 27;
-
-double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 // The compiler could remove work whose result is not used.
 volatile uint64_t unused_result = 0;

@@ -17,7 +17,7 @@
 namespace shardctl {
 namespace {
 
-struct Arguments {
+struct PlanArguments {
   std::vector<std::string> paths;
   OrderOptions order;
   std::optional<uint64_t> epoch;
@@ -37,7 +37,7 @@ struct Range {
   uint64_t count = 0;
 };
 
-absl::StatusOr<Range> ChooseRange(const shardkit::Plan& plan, const Arguments& arguments) {
+absl::StatusOr<Range> ChooseRange(const shardkit::Plan& plan, const PlanArguments& arguments) {
   Range range;
   range.cursor = plan.Begin(arguments.epoch.value_or(0));
   if (arguments.cursor.has_value()) {
@@ -65,7 +65,7 @@ absl::StatusOr<Range> ChooseRange(const shardkit::Plan& plan, const Arguments& a
 
 class PlanPrinter {
  public:
-  PlanPrinter(const shardkit::Plan& plan, const Arguments& arguments, const Range& range, const PlanScores& scores,
+  PlanPrinter(const shardkit::Plan& plan, const PlanArguments& arguments, const Range& range, const PlanScores& scores,
               double amplification)
       : plan_(plan),
         arguments_(arguments),
@@ -235,7 +235,7 @@ class PlanPrinter {
   }
 
   const shardkit::Plan& plan_;
-  const Arguments& arguments_;
+  const PlanArguments& arguments_;
   const Range range_;
   const PlanScores scores_;
   std::shared_ptr<const shardkit::EpochOrder> order_;
@@ -243,7 +243,7 @@ class PlanPrinter {
   absl::Status status_;
 };
 
-std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
+std::optional<int> ParsePlanArguments(int argc, char** argv, PlanArguments* arguments) {
   CommandLine line("plan", "show which samples the steps of an epoch have, and how well they are mixed",
                    "[OPTION]... DATASET...");
   line.Arguments("DATASET", 1, SIZE_MAX, &arguments->paths);
@@ -277,8 +277,8 @@ std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
 }  // namespace
 
 int RunPlan(int argc, char** argv) {
-  Arguments arguments;
-  if (const std::optional<int> code = ParseArguments(argc, argv, &arguments)) return *code;
+  PlanArguments arguments;
+  if (const std::optional<int> code = ParsePlanArguments(argc, argv, &arguments)) return *code;
   const auto plan =
       shardkit::PlanDatasets(*shardkit::DefaultFileSystem(), arguments.order.datasets, arguments.order.plan);
   if (!plan.ok()) return Fail(plan.status());

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kLossesShown = 100;
 
-struct Arguments {
+struct RepairArguments {
   std::string path;
   std::string output;
   bool json = false;
@@ -33,7 +33,7 @@ void PrintRest(const std::string& path, size_t losses) {
   PrintError("shardctl: " + path + ": and " + std::to_string(rest) + (rest == 1 ? " more loss" : " more losses"));
 }
 
-int Finish(const Arguments& arguments, bool written, bool lossless) {
+int Finish(const RepairArguments& arguments, bool written, bool lossless) {
   if (!written) {
     PrintError("shardctl: " + arguments.path + ": nothing could be recovered; " + arguments.output +
                " was not written");
@@ -48,7 +48,7 @@ int ReportError(const absl::Status& status) {
   return kExitEnvironment;
 }
 
-int RepairOneShard(const Arguments& arguments, const shardkit::RepairOptions& options, Progress* progress) {
+int RepairOneShard(const RepairArguments& arguments, const shardkit::RepairOptions& options, Progress* progress) {
   const auto report = shardkit::RepairShard(*shardkit::PosixFileSystem(), arguments.path, arguments.output, options);
   progress->Clear();
   if (!report.ok()) return ReportError(report.status());
@@ -69,7 +69,7 @@ int RepairOneShard(const Arguments& arguments, const shardkit::RepairOptions& op
   return Finish(arguments, report->written, report->lossless());
 }
 
-int RepairWholeDataset(const Arguments& arguments, const shardkit::RepairOptions& options, Progress* progress) {
+int RepairWholeDataset(const RepairArguments& arguments, const shardkit::RepairOptions& options, Progress* progress) {
   const auto report = shardkit::RepairDataset(*shardkit::PosixFileSystem(), arguments.path, arguments.output, options);
   progress->Clear();
   if (!report.ok()) return ReportError(report.status());
@@ -115,7 +115,7 @@ int RunRepair(int argc, char** argv) {
   CommandLine line("repair", "recover what is whole of a damaged shard or dataset", "[OPTION]... PATH -o OUT");
   std::vector<std::string> paths;
   std::optional<std::string> output, schema_from;
-  Arguments arguments;
+  RepairArguments arguments;
   shardkit::RepairOptions options;
   DecompressionOption decompression;
   line.Arguments("PATH", 1, 1, &paths);

@@ -16,7 +16,7 @@
 namespace shardctl {
 namespace {
 
-struct Arguments {
+struct SimulateArguments {
   std::vector<std::string> paths;
   OrderOptions order;
   shardkit::SimulationOptions options;
@@ -27,7 +27,7 @@ struct Arguments {
 using shardkit::SimulatedEpoch;
 using shardkit::SimulationReport;
 
-std::string Percent(double share) { return FormatFixed(100 * share, 1) + " %"; }
+std::string PercentOf(double share) { return FormatFixed(100 * share, 1) + " %"; }
 std::string Bytes(double bytes) { return FormatBytes(static_cast<uint64_t>(bytes)); }
 
 void PrintText(const SimulationReport& report) {
@@ -36,15 +36,15 @@ void PrintText(const SimulationReport& report) {
   for (size_t i = 0; i < report.epochs.size(); ++i) {
     const SimulatedEpoch& epoch = report.epochs[i];
     table.AddRow({std::to_string(i), std::to_string(epoch.steps), FormatFixed(epoch.samples_per_second(), 0),
-                  Percent(epoch.wait_share()), FormatFixed(epoch.requests, 0), Bytes(epoch.bytes_fetched),
+                  PercentOf(epoch.wait_share()), FormatFixed(epoch.requests, 0), Bytes(epoch.bytes_fetched),
                   Bytes(epoch.bytes_cached)});
   }
   Stdout().Write(table.Format());
   std::string text = "\nfirst batch  after " + FormatFixed(report.first_batch_seconds, 3) + " s\n";
   text += "bound by     " + std::string(SimulationBoundName(report.bound)) + "\n";
-  text += "busy         processors " + Percent(report.processors_busy) + ", a node's link " +
-          Percent(report.node_bandwidth_busy) + ", the storage's " + Percent(report.bandwidth_busy) + ", requests " +
-          Percent(report.requests_busy) + "\n";
+  text += "busy         processors " + PercentOf(report.processors_busy) + ", a node's link " +
+          PercentOf(report.node_bandwidth_busy) + ", the storage's " + PercentOf(report.bandwidth_busy) +
+          ", requests " + PercentOf(report.requests_busy) + "\n";
   text += "memory       of a rank: blocks " + FormatBytes(report.peak_block_memory) + ", plan " +
           FormatBytes(report.plan_memory) + "\n";
   text += "simulated    " + std::to_string(report.simulated_ranks) + " of " + Counted(report.ranks, "rank") + ", " +
@@ -95,7 +95,7 @@ absl::Status ParseLatency(const std::string& text, shardkit::StorageModel* stora
   return absl::OkStatus();
 }
 
-std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
+std::optional<int> ParseSimulateArguments(int argc, char** argv, SimulateArguments* arguments) {
   CommandLine line("simulate", "predict how many nodes would read a dataset, and what bounds them",
                    "[OPTION]... [DATASET]...");
   shardkit::SimulationOptions& options = arguments->options;
@@ -179,8 +179,8 @@ std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
 }  // namespace
 
 int RunSimulate(int argc, char** argv) {
-  Arguments arguments;
-  if (const std::optional<int> code = ParseArguments(argc, argv, &arguments)) return *code;
+  SimulateArguments arguments;
+  if (const std::optional<int> code = ParseSimulateArguments(argc, argv, &arguments)) return *code;
   const auto report = arguments.paths.empty() ? shardkit::Simulate(arguments.numbers, arguments.options)
                                               : shardkit::Simulate(*shardkit::DefaultFileSystem(),
                                                                    arguments.order.datasets, arguments.options);

@@ -127,7 +127,7 @@ int RunFiles(int argc, char** argv) {
   return common.Finish(status, "file");
 }
 
-std::string Help() {
+std::string SynthHelp() {
   return "shardctl synth - make synthetic input, to try things and to measure\n\n"
          "Usage: shardctl synth KIND [OPTION]... -o DIR\n\n"
          "Kinds:\n"
@@ -151,7 +151,7 @@ int RunSynth(int argc, char** argv) {
   if (kind == "sa1b") return RunSa1b(argc - 1, argv + 1);
   if (kind == "files") return RunFiles(argc - 1, argv + 1);
   if (kind == "--help" || kind == "-h") {
-    Stdout().Write(Help());
+    Stdout().Write(SynthHelp());
     return kExitSuccess;
   }
   PrintError(kind.empty() ? "shardctl synth: what to make is missing: sa1b or files"

@@ -9,7 +9,7 @@
 namespace shardctl {
 namespace {
 
-constexpr auto kTime = std::chrono::milliseconds(300);
+constexpr auto kFindTime = std::chrono::milliseconds(300);
 constexpr size_t kMostMatches = 200;
 constexpr uint64_t kShardsAtOnce = 8;
 
@@ -91,7 +91,7 @@ absl::StatusOr<Json> Finder::Find(const ViewedDataset& dataset, const std::strin
   const auto search = Begin(dataset, where);
   if (!search.ok()) return search.status();
   const Snapshot& snapshot = *(*search)->columns;
-  const auto end = std::chrono::steady_clock::now() + kTime;
+  const auto end = std::chrono::steady_clock::now() + kFindTime;
   std::vector<uint64_t> matches;
   uint64_t next = std::min(from, snapshot.samples);
   const auto stop = [&] { return matches.size() == kMostMatches || std::chrono::steady_clock::now() >= end; };

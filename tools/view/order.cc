@@ -10,7 +10,7 @@
 namespace shardctl {
 namespace {
 
-constexpr uint64_t kMostRows = 500;
+constexpr uint64_t kMostOrderRows = 500;
 constexpr uint64_t kMostScored = 1'000'000;
 constexpr uint64_t kPoints = 4096;
 constexpr uint64_t kMostRanks = 65536;
@@ -61,7 +61,7 @@ absl::StatusOr<Json> OrderView::Step(const ViewedDataset& dataset, const Snapsho
   if (!order.ok()) return order.status();
   const std::vector<uint64_t> positions = (*order)->RankPositions(step, *rank, *world_size);
   std::vector<uint64_t> ordinals;
-  for (size_t i = 0; i < std::min<size_t>(positions.size(), kMostRows); ++i) {
+  for (size_t i = 0; i < std::min<size_t>(positions.size(), kMostOrderRows); ++i) {
     const uint64_t ordinal = (*order)->At(positions[i] % (*order)->size()).ordinal;
     if (ordinal < snapshot.samples) ordinals.push_back(ordinal);
   }

@@ -21,7 +21,7 @@ constexpr uint64_t kMostRemoteShards = 64;
 
 // Blocks that are drawn, and the time after which no more are read.
 constexpr uint64_t kBlocks = 64;
-constexpr auto kTime = std::chrono::seconds(5);
+constexpr auto kStatisticsTime = std::chrono::seconds(5);
 constexpr uint64_t kSeed = 1;
 
 // Those whose values say something as numbers or texts. The others are not read.
@@ -51,7 +51,7 @@ absl::StatusOr<Sampled> SampleBlocks(const shardkit::DatasetReader& reader, uint
   const uint64_t blocks = std::min(kBlocks, std::max<uint64_t>(reader.summary().block_count, 1));
   std::vector<uint64_t> drawn = DrawSamples(samples, blocks, kSeed);
   std::ranges::sort(drawn);
-  const auto end = std::chrono::steady_clock::now() + kTime;
+  const auto end = std::chrono::steady_clock::now() + kStatisticsTime;
   uint64_t seen = 0;  // samples before this one
   uint64_t number = 0;
   for (const uint64_t ordinal : drawn) {

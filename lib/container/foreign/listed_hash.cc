@@ -8,11 +8,7 @@
 #include "base/status_macros.h"
 
 namespace shardkit {
-namespace {
-
-constexpr uint64_t kPiece = uint64_t{4} << 20;
-
-}  // namespace
+namespace {}  // namespace
 
 std::shared_ptr<ListedHash> ListedHash::Choose(std::span<const std::pair<std::string, std::string>> names_and_digits,
                                                std::string_view listed_by) {
@@ -37,7 +33,7 @@ absl::Status ListedHash::Check(const RandomAccessFile& file) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<NamedHash> hash, NamedHash::Create(name_));
   Buffer piece;
   for (uint64_t position = 0; position < file.size(); position += piece.size()) {
-    piece.resize_discard(std::min(kPiece, file.size() - position));
+    piece.resize_discard(std::min(kCopyPiece, file.size() - position));
     SHARDKIT_RETURN_IF_ERROR(file.ReadAt(position, {piece.data(), piece.size()}));
     hash->Update(piece.view());
   }

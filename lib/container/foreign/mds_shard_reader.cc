@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "base/buffer.h"
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
@@ -16,9 +17,7 @@ namespace shardkit {
 namespace {
 
 // Tables and headers of most shards fit in this, so that opening takes one read.
-constexpr uint64_t kHeadRead = 65536;
-
-constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
+constexpr uint64_t kMdsHeadRead = 65536;
 
 // Most samples of a block on average: with more tiny samples, places would need more memory than the values.
 constexpr uint64_t kUsualBlockSamples = 65536;
@@ -75,7 +74,7 @@ absl::Status MdsShardReader::Initialise(const Schema& schema, const ReadOptions&
   const auto read = [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string_view> {
     if (offset + length <= have) return std::string_view(memory).substr(offset, length);
     const bool start = have == 0 && offset == 0;
-    const uint64_t wanted = start ? std::min(file_length_, std::max(length, kHeadRead)) : length;
+    const uint64_t wanted = start ? std::min(file_length_, std::max(length, kMdsHeadRead)) : length;
     memory.resize(wanted);
     have = 0;
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset, {memory.data(), memory.size()}));

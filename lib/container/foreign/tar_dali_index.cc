@@ -20,24 +20,26 @@ using format::kTarBlockBytes;
 using format::TarIndex;
 using format::TarValue;
 
-constexpr uint64_t kMaxIndexBytes = uint64_t{8} << 30;
+constexpr uint64_t kMaxDaliIndexBytes = uint64_t{8} << 30;
 constexpr std::string_view kTarEnding = ".tar";
 
-std::string Advice(const std::string& tar) { return StrCat("; run shardctl index --dali ", tar, ", or remove it"); }
+std::string DaliIndexAdvice(const std::string& tar) {
+  return StrCat("; run shardctl index --dali ", tar, ", or remove it");
+}
 
 // Adds path and advice to an error of the index. An error of the tar itself begins with the tar's path and stays as it
 // is.
 absl::Status OfIndex(const absl::Status& status, const std::string& index_path, const std::string& tar) {
   if (status.ok() || absl::StartsWith(status.message(), ToAbsl(tar))) return status;
   const bool named = absl::StartsWith(status.message(), ToAbsl(index_path));
-  return absl::Status(status.code(),
-                      ToAbsl(StrCat(named ? "" : index_path, named ? "" : ": ", ToStd(status.message()), Advice(tar))));
+  return absl::Status(status.code(), ToAbsl(StrCat(named ? "" : index_path, named ? "" : ": ", ToStd(status.message()),
+                                                   DaliIndexAdvice(tar))));
 }
 
 // The text of the index; empty when there is no index of this version.
 absl::StatusOr<std::optional<std::string>> ReadIndex(ReadableFileSystem& file_system, const std::string& index_path) {
   if (index_path.empty()) return std::nullopt;
-  absl::StatusOr<std::string> text = file_system.ReadFile(index_path, kMaxIndexBytes);
+  absl::StatusOr<std::string> text = file_system.ReadFile(index_path, kMaxDaliIndexBytes);
   if (absl::IsNotFound(text.status())) return std::nullopt;
   if (!text.ok()) return text.status();
   if (!format::IsDaliIndex(*text)) return std::nullopt;
@@ -158,7 +160,8 @@ absl::Status CheckTarMembers(const RandomAccessFile& file, const TarContents& co
   absl::Status status = CheckMembers(file, contents, first_value, end_value, to_end);
   if (absl::IsDataLoss(status) && absl::StartsWith(status.message(), ToAbsl(file.path()))) {
     // When there is no header at that place, either the index or the tar may be wrong.
-    return DataLoss(ToStd(status.message()), "; or ", contents.dali_index, " is of another tar", Advice(file.path()));
+    return DataLoss(ToStd(status.message()), "; or ", contents.dali_index, " is of another tar",
+                    DaliIndexAdvice(file.path()));
   }
   return OfIndex(status, contents.dali_index, file.path());
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/buffer.h"
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/hash.h"
@@ -16,8 +17,6 @@ namespace {
 
 using format::TarIndex;
 using format::TarValue;
-
-constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
 // Position 0 of the schema; the columns of the index follow.
 constexpr size_t kKeyColumn = 0;

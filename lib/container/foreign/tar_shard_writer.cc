@@ -32,8 +32,7 @@ constexpr int kWriteBytes = 100 * kRecordBytes;
 // The longest name that fits in a member's header.
 constexpr size_t kPlainNameBytes = 100;
 
-constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
-constexpr uint64_t kWritebackInterval = uint64_t{16} << 20;
+constexpr uint64_t kTarWritebackInterval = uint64_t{16} << 20;
 
 struct WriterDeleter {
   void operator()(archive* writer) const { archive_write_free(writer); }
@@ -70,7 +69,7 @@ struct TarShardWriter::State {
     }
     self->KeepEnds({static_cast<const char*>(bytes), length});
     self->since_writeback += length;
-    if (self->since_writeback >= kWritebackInterval) {
+    if (self->since_writeback >= kTarWritebackInterval) {
       self->file->StartWriteback();
       self->since_writeback = 0;
     }
@@ -99,12 +98,12 @@ struct TarShardWriter::State {
     return absl::OkStatus();
   }
 
-  absl::Status WriteMember(const TarMember& member, const Cancellation* cancellation);
-  absl::Status Check(std::string_view key, std::span<const TarMember> members) const;
+  absl::Status WriteMember(const NamedTarValue& member, const Cancellation* cancellation);
+  absl::Status Check(std::string_view key, std::span<const NamedTarValue> members) const;
 };
 
 // Check has accepted the sample, so an error here comes from a file.
-absl::Status TarShardWriter::State::WriteMember(const TarMember& member, const Cancellation* cancellation) {
+absl::Status TarShardWriter::State::WriteMember(const NamedTarValue& member, const Cancellation* cancellation) {
   archive_entry* const header = archive_entry_clear(entry.get());
   archive_entry_set_pathname(header, name.c_str());
   archive_entry_set_size(header, static_cast<la_int64_t>(member.value.length()));
@@ -137,7 +136,7 @@ absl::Status TarShardWriter::State::WriteMember(const TarMember& member, const C
   return absl::OkStatus();
 }
 
-absl::Status TarShardWriter::State::Check(std::string_view key, std::span<const TarMember> members) const {
+absl::Status TarShardWriter::State::Check(std::string_view key, std::span<const NamedTarValue> members) const {
   const auto refuse = [&](const auto&... parts) { return InvalidArgument("key \"", key, "\": ", parts...); };
   if (members.empty()) return refuse("a sample without values has no place in a tar");
   if (key.size() > format::kMaxTarKeyBytes)
@@ -146,7 +145,7 @@ absl::Status TarShardWriter::State::Check(std::string_view key, std::span<const 
     return refuse("is also that of the sample before it: in a tar the two would be one");
   }
   size_t added = 0;
-  for (const TarMember& member : members) {
+  for (const NamedTarValue& member : members) {
     const std::string member_name = StrCat(key, ".", member.extension);
     if (member_name.find('\0') != member_name.npos) return refuse("a name in a tar cannot hold a zero byte");
     const auto parts = format::SplitWebDatasetName(member_name);
@@ -158,7 +157,7 @@ absl::Status TarShardWriter::State::Check(std::string_view key, std::span<const 
     const std::string column = format::WebDatasetColumn(member.extension);
     if (column.size() > kMaxColumnNameBytes) return refuse("an extension of ", column.size(), " bytes");
     added += columns.contains(column) ? 0 : 1;
-    for (const TarMember& before : members.first(static_cast<size_t>(&member - members.data()))) {
+    for (const NamedTarValue& before : members.first(static_cast<size_t>(&member - members.data()))) {
       if (format::WebDatasetColumn(before.extension) == column)
         return refuse("extension \"", column, "\" stands twice");
     }
@@ -198,11 +197,11 @@ absl::StatusOr<std::unique_ptr<TarShardWriter>> TarShardWriter::Create(FileSyste
   return out;
 }
 
-absl::Status TarShardWriter::Append(std::string_view key, std::span<const TarMember> members,
+absl::Status TarShardWriter::Append(std::string_view key, std::span<const NamedTarValue> members,
                                     const Cancellation* cancellation) {
   State& state = *state_;
   SHARDKIT_RETURN_IF_ERROR(state.Check(key, members));
-  for (const TarMember& member : members) {
+  for (const NamedTarValue& member : members) {
     state.name.assign(key).append(".").append(member.extension);
     const absl::Status status = state.WriteMember(member, cancellation);
     // InvalidArgument would blame the sample, which Check has accepted.
@@ -217,9 +216,9 @@ absl::Status TarShardWriter::Append(std::string_view key, std::span<const TarMem
 
 uint64_t TarShardWriter::sample_count() const { return state_->index.sample_count(); }
 
-uint64_t TarShardWriter::LengthWith(std::string_view key, std::span<const TarMember> members) const {
+uint64_t TarShardWriter::LengthWith(std::string_view key, std::span<const NamedTarValue> members) const {
   uint64_t length = static_cast<uint64_t>(archive_filter_bytes(state_->writer.get(), 0));
-  for (const TarMember& member : members) {
+  for (const NamedTarValue& member : members) {
     const uint64_t name = key.size() + 1 + member.extension.size();
     // A longer name is stored as a member of its own, with a zero byte at its end.
     if (name > kPlainNameBytes) length += format::kTarBlockBytes + RoundUp(name + 1, format::kTarBlockBytes);

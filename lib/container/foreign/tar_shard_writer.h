@@ -15,7 +15,7 @@
 
 namespace shardkit {
 
-struct TarMember {
+struct NamedTarValue {
   std::string_view extension;  // without the dot in front
   Value value;
 };
@@ -35,11 +35,11 @@ class TarShardWriter {
   // InvalidArgument, before anything is written, for a sample that would be read differently: the key rule splits a
   // name at another place (format-spec/interop.md), an extension occurs twice, the sample before has the same key, or
   // there is no member.
-  absl::Status Append(std::string_view key, std::span<const TarMember> members, const Cancellation* cancellation);
+  absl::Status Append(std::string_view key, std::span<const NamedTarValue> members, const Cancellation* cancellation);
 
   uint64_t sample_count() const;
   // Bytes of the tar if this sample were added as the last one.
-  uint64_t LengthWith(std::string_view key, std::span<const TarMember> members) const;
+  uint64_t LengthWith(std::string_view key, std::span<const NamedTarValue> members) const;
 
   // Flushes, renames, and with `index` writes the tar's index beside it (shardkit/tar_index.h).
   absl::StatusOr<TarSummary> Finish(bool index);

@@ -22,11 +22,11 @@ constexpr uint64_t kFrontRead = 65536;
 // The pages of a tar that are kept in memory, and the most that is read at once unless one page has more.
 constexpr uint64_t kRecentBytes = uint64_t{256} << 10;
 
-constexpr uint64_t kMaxIndexBytes = uint64_t{8} << 30;
+constexpr uint64_t kMaxTarIndexBytes = uint64_t{8} << 30;
 
 std::string IndexPath(const std::string& tar) { return StrCat(tar, kTarIndexSuffix); }
 
-std::string Advice(const std::string& tar) { return StrCat("; run shardctl index ", tar); }
+std::string TarIndexAdvice(const std::string& tar) { return StrCat("; run shardctl index ", tar); }
 
 // Adds path and advice to an error of the index that lacks them. An error of the tar itself begins with the tar's path
 // and stays as it is, and so does one of the device.
@@ -34,8 +34,9 @@ absl::Status OfIndex(const absl::Status& status, const std::string& tar) {
   const bool named = absl::StartsWith(status.message(), ToAbsl(tar));
   const bool of_index = !named || absl::StartsWith(status.message(), ToAbsl(IndexPath(tar)));
   const bool bad = absl::IsDataLoss(status) || absl::IsUnimplemented(status);
-  if (!bad || !of_index || absl::EndsWith(status.message(), ToAbsl(Advice(tar)))) return status;
-  return Reworded(status, StrCat(named ? "" : IndexPath(tar), named ? "" : ": ", ToStd(status.message()), Advice(tar)));
+  if (!bad || !of_index || absl::EndsWith(status.message(), ToAbsl(TarIndexAdvice(tar)))) return status;
+  return Reworded(status,
+                  StrCat(named ? "" : IndexPath(tar), named ? "" : ": ", ToStd(status.message()), TarIndexAdvice(tar)));
 }
 
 absl::StatusOr<TarIndex> ReadFront(const RandomAccessFile& file) {
@@ -158,7 +159,7 @@ absl::StatusOr<std::optional<uint64_t>> TarPages::FindKey(std::string_view key) 
 absl::Status CheckTarIndex(ReadableFileSystem& file_system, const std::string& tar, TarIndex scanned,
                            const std::function<void(std::string)>& report) {
   const std::string path = IndexPath(tar);
-  const auto bytes = file_system.ReadFile(path, kMaxIndexBytes);
+  const auto bytes = file_system.ReadFile(path, kMaxTarIndexBytes);
   if (absl::IsNotFound(bytes.status())) return absl::OkStatus();
   if (!bytes.ok()) return bytes.status();
   absl::StatusOr<TarIndex> index = format::DecodeTarIndex(*bytes);
@@ -176,7 +177,7 @@ absl::Status CheckTarIndex(ReadableFileSystem& file_system, const std::string& t
                     ? StrCat("byte ", differs.in1 - bytes->begin(), " is not what the index of this tar has there")
                     : StrCat("has ", end.first_sample, " samples of ", end.first_value, " values, but ", tar, " has ",
                              scanned.sample_count(), " of ", scanned.values.size()),
-                Advice(tar)));
+                TarIndexAdvice(tar)));
   return absl::OkStatus();
 }
 

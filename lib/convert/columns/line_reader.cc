@@ -9,7 +9,7 @@
 namespace shardkit {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kLinePieceBytes = size_t{1} << 20;
 constexpr size_t kMostBytes = size_t{1} << 30;
 
 }  // namespace
@@ -36,7 +36,7 @@ absl::StatusOr<bool> LineReader::Next(std::string_view* line) {
     if (begin_ > 0) std::memmove(buffer_.data(), buffer_.data() + begin_, searched);
     begin_ = 0;
     end_ = searched;
-    const auto more = static_cast<size_t>(std::min<uint64_t>(std::max(kPieceBytes, end_), file_->size() - offset_));
+    const auto more = static_cast<size_t>(std::min<uint64_t>(std::max(kLinePieceBytes, end_), file_->size() - offset_));
     if (buffer_.size() < end_ + more + kPadding) buffer_.resize(end_ + more + kPadding);
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset_, {buffer_.data() + end_, more}));
     if (offset_ == 0 && std::string_view(buffer_).starts_with("\xEF\xBB\xBF")) begin_ = 3;

@@ -11,7 +11,7 @@
 namespace shardkit {
 namespace {
 
-constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+constexpr uint64_t kNpyPieceBytes = uint64_t{1} << 20;
 
 class NpyRows final : public ColumnRows {
  public:
@@ -28,7 +28,7 @@ class NpyRows final : public ColumnRows {
   absl::StatusOr<bool> Next(std::span<std::optional<std::string_view>> row) override {
     if (next_ == count_) return false;
     if (taken_ == piece_.size()) {
-      const uint64_t rows = std::clamp<uint64_t>(kPieceBytes / std::max<uint64_t>(row_bytes_, 1), 1, count_ - next_);
+      const uint64_t rows = std::clamp<uint64_t>(kNpyPieceBytes / std::max<uint64_t>(row_bytes_, 1), 1, count_ - next_);
       piece_.resize(rows * row_bytes_);
       taken_ = 0;
       SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset_, piece_));

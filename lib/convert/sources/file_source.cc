@@ -127,11 +127,11 @@ absl::StatusOr<std::vector<std::string>> FileSource::FindKeyByName(std::string_v
     if (input.tar) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto tar,
                                 TarReader::Open(options_.file_system, input.path, options_.max_decompression));
-      TarMember member;
+      TarEntry member;
       while (true) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&member));
         if (!more) break;
-        if (member.kind != TarMember::Kind::kRegular || DirectoryPart(member.name) != DirectoryPart(key)) continue;
+        if (member.kind != TarEntry::Kind::kRegular || DirectoryPart(member.name) != DirectoryPart(key)) continue;
         if (DivideName(BasePart(member.name), split).stem != BasePart(key)) continue;
         found.push_back(StrCat(input.path, ": member '", member.name, "'"));
         break;

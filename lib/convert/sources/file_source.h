@@ -16,6 +16,9 @@
 
 namespace shardkit {
 
+// Listing a tar also reads its data. A unit of this many bytes is handed out, however few samples it has.
+inline constexpr uint64_t kTarUnitBytes = uint64_t{4} << 20;
+
 struct SourceInput {
   std::string path;
   bool tar = false;  // else a directory

@@ -12,9 +12,6 @@
 namespace shardkit {
 namespace {
 
-// Listing a tar also reads its data. A unit of this many bytes is handed out, however few samples it has.
-constexpr uint64_t kTarUnitBytes = uint64_t{4} << 20;
-
 // A tar is not read twice to learn its columns. Only this much of its beginning is looked at.
 constexpr uint64_t kSniffedTarBytes = uint64_t{16} << 20;
 constexpr size_t kSniffedTarSamples = 256;

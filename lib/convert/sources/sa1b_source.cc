@@ -11,9 +11,6 @@
 namespace shardkit {
 namespace {
 
-// Listing a tar also reads its data. A unit of this many bytes is handed out, however few samples it has.
-constexpr uint64_t kTarUnitBytes = uint64_t{4} << 20;
-
 class PairUnit : public WorkUnit {
  public:
   std::string path;

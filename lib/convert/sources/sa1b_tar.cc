@@ -22,10 +22,10 @@ absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bTar::Open(const std::string& path, 
   return tar;
 }
 
-absl::Status Sa1bTar::CheckMember(const TarMember& member) const {
+absl::Status Sa1bTar::CheckMember(const TarEntry& member) const {
   const auto check = [&]() -> absl::Status {
     SHARDKIT_RETURN_IF_ERROR(CheckMemberName(member.name));
-    if (member.kind != TarMember::Kind::kRegular) {
+    if (member.kind != TarEntry::Kind::kRegular) {
       return InvalidArgument("is ", member.what, "; only regular files can be packed");
     }
     SHARDKIT_RETURN_IF_ERROR(CheckKey(member.name));
@@ -44,7 +44,7 @@ absl::Status Sa1bTar::TooMuchPending(const std::string& name) const {
                            " bytes");
 }
 
-absl::StatusOr<Sa1bHalf> Sa1bTar::Read(const TarMember& member) {
+absl::StatusOr<Sa1bHalf> Sa1bTar::Read(const TarEntry& member) {
   Sa1bHalf half;
   half.present = true;
   half.name = member.name;
@@ -59,7 +59,7 @@ absl::StatusOr<Sa1bHalf> Sa1bTar::Read(const TarMember& member) {
   return half;
 }
 
-absl::StatusOr<bool> Sa1bTar::Take(const TarMember& member, Sa1bPair* pair) {
+absl::StatusOr<bool> Sa1bTar::Take(const TarEntry& member, Sa1bPair* pair) {
   *pair = {};
   pair->key = member.name;
   pair->status = CheckMember(member);
@@ -116,7 +116,7 @@ absl::Status Sa1bTar::EndHere(const absl::Status& status, std::string key, Sa1bP
 }
 
 absl::StatusOr<bool> Sa1bTar::Next(Sa1bPair* pair) {
-  TarMember member;
+  TarEntry member;
   while (!at_end_) {
     const absl::StatusOr<bool> more = damage_.ok() ? reader_->Next(&member) : damage_;
     if (!more.ok()) {
@@ -127,7 +127,7 @@ absl::StatusOr<bool> Sa1bTar::Next(Sa1bPair* pair) {
       at_end_ = true;
       break;
     }
-    if (member.kind == TarMember::Kind::kDirectory) continue;
+    if (member.kind == TarEntry::Kind::kDirectory) continue;
     const absl::StatusOr<bool> ready = Take(member, pair);
     if (!ready.ok()) {
       SHARDKIT_RETURN_IF_ERROR(EndHere(ready.status(), member.name, pair));

@@ -59,9 +59,9 @@ class Sa1bTar {
   Sa1bTar(std::string path, const Options& options) : path_(std::move(path)), options_(options) {}
 
   // True when *pair is ready: a complete pair, or a member that cannot be packed.
-  absl::StatusOr<bool> Take(const TarMember& member, Sa1bPair* pair);
-  absl::StatusOr<Sa1bHalf> Read(const TarMember& member);
-  absl::Status CheckMember(const TarMember& member) const;
+  absl::StatusOr<bool> Take(const TarEntry& member, Sa1bPair* pair);
+  absl::StatusOr<Sa1bHalf> Read(const TarEntry& member);
+  absl::Status CheckMember(const TarEntry& member) const;
   absl::Status EndHere(const absl::Status& status, std::string key, Sa1bPair* pair);
   absl::Status TooMuchPending(const std::string& name) const;
 

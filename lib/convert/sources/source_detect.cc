@@ -53,7 +53,7 @@ absl::StatusOr<bool> IsSa1bTree(const std::string& path, ReadableFileSystem* fil
 absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const SourceOptions& options) {
   auto reader = TarReader::Open(options.file_system, path, kDefaultMaxDecompression);
   if (!reader.ok()) return options.skip_errors ? absl::StatusOr<std::optional<bool>>(std::nullopt) : reader.status();
-  TarMember member;
+  TarEntry member;
   size_t members = 0;
   size_t images = 0;
   size_t annotations = 0;
@@ -64,7 +64,7 @@ absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const Sou
     if (cut) break;
     if (!more.ok()) return more.status();
     if (!*more) break;
-    if (member.kind == TarMember::Kind::kDirectory) continue;
+    if (member.kind == TarEntry::Kind::kDirectory) continue;
     ++members;
     const std::string_view base = BasePart(member.name);
     if (!IsSa1bStem(DivideName(base, NameSplit::kLastDot).stem)) continue;

@@ -11,7 +11,7 @@
 namespace shardkit {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kRecordChunkBytes = size_t{1} << 20;
 constexpr size_t kRecordHeader = 1 + sizeof(uint32_t);
 constexpr uint8_t kHasSize = 0x80;  // of a record's first byte
 
@@ -72,8 +72,8 @@ void DirectoryListing::Store(EntryKind kind, std::string_view name, std::optiona
   const size_t length = name.size() + (directory ? 1 : 0);
   const size_t header = kRecordHeader + (size ? sizeof(*size) : 0);
   const size_t needed = header + length;
-  if (chunks_.empty() || needed > kChunkBytes - std::min(kChunkBytes, chunk_used_.back())) {
-    chunks_.push_back(std::make_unique_for_overwrite<char[]>(std::max(needed, kChunkBytes)));
+  if (chunks_.empty() || needed > kRecordChunkBytes - std::min(kRecordChunkBytes, chunk_used_.back())) {
+    chunks_.push_back(std::make_unique_for_overwrite<char[]>(std::max(needed, kRecordChunkBytes)));
     chunk_used_.push_back(0);
   }
   char* const record = chunks_.back().get() + chunk_used_.back();

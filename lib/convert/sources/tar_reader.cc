@@ -119,7 +119,7 @@ absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples) {
                   " before it can be read");
 }
 
-absl::StatusOr<bool> TarReader::Next(TarMember* member) {
+absl::StatusOr<bool> TarReader::Next(TarEntry* member) {
   archive* const reader = state_->reader.get();
   const std::string where = state_->members == 0
                                 ? std::string("first member")
@@ -150,17 +150,17 @@ absl::StatusOr<bool> TarReader::Next(TarMember* member) {
   member->size = static_cast<uint64_t>(std::max<la_int64_t>(archive_entry_size(entry), 0));
   member->what = {};
   if (archive_entry_hardlink(entry) == nullptr && archive_entry_filetype(entry) == AE_IFREG) {
-    member->kind = TarMember::Kind::kRegular;
+    member->kind = TarEntry::Kind::kRegular;
   } else if (archive_entry_filetype(entry) == AE_IFDIR) {
-    member->kind = TarMember::Kind::kDirectory;
+    member->kind = TarEntry::Kind::kDirectory;
   } else {
-    member->kind = TarMember::Kind::kOther;
+    member->kind = TarEntry::Kind::kOther;
     member->what = Describe(entry);
   }
   return true;
 }
 
-absl::StatusOr<Value> TarReader::Read(const TarMember& member, uint64_t stream_above, ByteArena* arena) {
+absl::StatusOr<Value> TarReader::Read(const TarEntry& member, uint64_t stream_above, ByteArena* arena) {
   archive* const reader = state_->reader.get();
   const std::string where = StrCat("member '", member.name, "'");
   if (member.size >= stream_above || member.size > kLargestCopied) {

@@ -13,7 +13,7 @@
 
 namespace shardkit {
 
-struct TarMember {
+struct TarEntry {
   enum class Kind { kRegular, kDirectory, kOther };
   std::string name;      // without a leading "./"
   uint64_t ordinal = 0;  // counted from 1, directories included
@@ -35,13 +35,13 @@ class TarReader {
   ~TarReader();
 
   // False at the end. Skips what was not read of the previous member.
-  absl::StatusOr<bool> Next(TarMember* member);
+  absl::StatusOr<bool> Next(TarEntry* member);
 
   // The bytes of the regular member that Next gave; at most once per member. They are in *arena. In a tar without
   // compression, members of at least `stream_above` bytes are given as a part of the tar file instead. For a compressed
   // tar *arena holds at most `max_decompression` bytes more than the file has, and at most 1 GiB: else
   // ResourceExhausted.
-  absl::StatusOr<Value> Read(const TarMember& member, uint64_t stream_above, ByteArena* arena);
+  absl::StatusOr<Value> Read(const TarEntry& member, uint64_t stream_above, ByteArena* arena);
 
  private:
   struct State;

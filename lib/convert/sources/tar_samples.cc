@@ -44,21 +44,21 @@ absl::StatusOr<std::unique_ptr<TarSamples>> TarSamples::Open(const std::string& 
 
 // Moves to the next member that is not a directory.
 absl::Status TarSamples::Advance() {
-  TarMember member;
+  TarEntry member;
   do {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, reader_->Next(&member));
     if (!more) {
       member_.reset();
       return absl::OkStatus();
     }
-  } while (member.kind == TarMember::Kind::kDirectory);
+  } while (member.kind == TarEntry::Kind::kDirectory);
   member_ = std::move(member);
   return absl::OkStatus();
 }
 
 absl::Status TarSamples::CheckMember(const TarSample& sample, std::string_view column) const {
   SHARDKIT_RETURN_IF_ERROR(CheckMemberName(member_->name));
-  if (member_->kind == TarMember::Kind::kOther) {
+  if (member_->kind == TarEntry::Kind::kOther) {
     return InvalidArgument("is ", member_->what, "; only regular files can be packed");
   }
   SHARDKIT_RETURN_IF_ERROR(CheckKey(sample.key));

@@ -76,7 +76,7 @@ class TarSamples {
   uint64_t whole_ = 0;  // samples
   absl::Status damage_;
   std::unique_ptr<TarReader> reader_;
-  std::optional<TarMember> member_;  // the next member, not read yet
+  std::optional<TarEntry> member_;  // the next member, not read yet
   bool started_ = false;
   SeenKeys seen_;
 };

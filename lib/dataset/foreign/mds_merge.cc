@@ -19,7 +19,7 @@
 namespace shardkit {
 namespace {
 
-constexpr uint64_t kMaxIndexBytes = uint64_t{2} << 30;
+constexpr uint64_t kMaxMergedIndexBytes = uint64_t{2} << 30;
 
 // More than any index needs. Bounds the stack that copying unknown keys takes.
 constexpr size_t kMostDepth = 64;
@@ -169,7 +169,7 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string& part = parts[i];
     const std::string index_path = JoinPath(part, kMdsIndexName);
-    SHARDKIT_ASSIGN_OR_RETURN(const std::string index_text, file_system.ReadFile(index_path, kMaxIndexBytes));
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string index_text, file_system.ReadFile(index_path, kMaxMergedIndexBytes));
     auto index = format::ParseMdsIndex(index_text);
     if (!index.ok()) return Annotate(index.status(), index_path);
     if (index->shards.empty()) continue;

@@ -16,7 +16,7 @@ namespace shardkit {
 namespace {
 
 // Whether the error is about the data, and not about the check.
-bool IsDamage(const absl::Status& status) {
+bool IsForeignDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
          absl::IsOutOfRange(status) || absl::IsInvalidArgument(status);
 }
@@ -37,7 +37,7 @@ absl::StatusOr<ForeignFindings> CheckForeignBlock(const ShardReader& shard, size
   const absl::Status status = shard.ReadBlock(block, {}, &buffer, &view);
   turn.End();
   if (!status.ok()) {
-    if (!IsDamage(status)) return status;
+    if (!IsForeignDamage(status)) return status;
     findings.problems.emplace_back(ToStd(status.message()));
     return findings;
   }
@@ -72,7 +72,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
     read.verify_listed_hashes = false;  // FindProblems compares all of them
     const auto opened = dataset.OpenShard(i, read);
     if (!opened.ok()) {
-      if (!IsDamage(opened.status())) return opened.status();
+      if (!IsForeignDamage(opened.status())) return opened.status();
       sink(path, std::string(ToStd(opened.status().message())));
       continue;
     }
@@ -109,7 +109,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
     const absl::Status status =
         dataset.FindProblems(i, read, [&](std::string message) { sink(shard.path(), std::move(message)); });
     if (!status.ok()) {
-      if (!IsDamage(status)) return status;
+      if (!IsForeignDamage(status)) return status;
       sink(shard.path(), std::string(ToStd(status.message())));
     }
     ++report->shards;

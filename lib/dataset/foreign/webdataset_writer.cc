@@ -132,7 +132,7 @@ class WebDatasetWriter final : public ForeignJob {
 
   const WebDatasetWriterOptions options_;
   const WebDatasetJobFiles files_;
-  std::vector<TarMember> members_;
+  std::vector<NamedTarValue> members_;
   std::unique_ptr<TarShardWriter> tar_;
 };
 

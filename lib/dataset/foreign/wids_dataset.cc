@@ -12,7 +12,7 @@
 namespace shardkit {
 namespace {
 
-constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxWidsIndexBytes = uint64_t{1} << 30;
 
 std::string Place(const ListedTar& tar) { return StrCat("shard ", tar.number, " of ", tar.index_path); }
 
@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<ListedTar>> ListWidsTars(const std::string& index_pat
 
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(ReadableFileSystem& file_system, const std::string& path,
                                                          const DatasetOptions& options) {
-  absl::StatusOr<std::string> text = file_system.ReadFile(path, kMaxIndexBytes);
+  absl::StatusOr<std::string> text = file_system.ReadFile(path, kMaxWidsIndexBytes);
   // A file of that size is not an index of tars; the caller finds out what it is.
   if (absl::IsResourceExhausted(text.status())) return nullptr;
   if (!text.ok()) return text.status();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/buffer.h"
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
@@ -14,8 +15,6 @@
 namespace shardkit {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{4} << 20;
-
 // The table of a later version may have more kinds than this one knows.
 constexpr uint32_t kMaxSections = 64;
 
@@ -23,9 +22,9 @@ constexpr uint32_t kMaxSections = 64;
 constexpr uint64_t kMaxHeaderCopies = uint64_t{64} << 20;
 
 // False tables may cost at most this many times the file's length in bytes read.
-constexpr uint64_t kFailedShare = 16;
+constexpr uint64_t kFailedBlocksShare = 16;
 
-bool IsDamage(const absl::Status& status) { return absl::IsDataLoss(status); }
+bool IsFooterDamage(const absl::Status& status) { return absl::IsDataLoss(status); }
 
 class FooterReader {
  public:
@@ -45,7 +44,7 @@ class FooterReader {
     SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(trailer_.table_offset() + finding_.shift, {table.data(), table.size()}));
     const auto sections = format::DecodeSectionTable(table, trailer_, header_.header.schema.key_column().has_value());
     if (!sections.ok()) {
-      if (!IsDamage(sections.status())) return Annotate(sections.status(), file_.path());
+      if (!IsFooterDamage(sections.status())) return Annotate(sections.status(), file_.path());
       finding_.problems.emplace_back(ToStd(sections.status().message()));
       return std::move(finding_);
     }
@@ -115,7 +114,7 @@ class FooterReader {
     std::string piece;
     const uint64_t length = format::PaddedLength(section);
     for (uint64_t done = 0; done < length; done += piece.size()) {
-      piece.resize(std::min(kPiece, length - done));
+      piece.resize(std::min(kCopyPiece, length - done));
       SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(section.offset + finding_.shift + done, {piece.data(), piece.size()}));
       hash.Update(piece);
     }
@@ -187,7 +186,7 @@ absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile
     if (place + kTwoEntries > window_begin + window.size()) {
       if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("looking for a section table"));
       window_begin = place;
-      window.resize(std::min(kPiece, end - place));
+      window.resize(std::min(kCopyPiece, end - place));
       SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place, {window.data(), window.size()}));
     }
     const char* const p = window.data() + (place - window_begin);
@@ -203,7 +202,7 @@ absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile
       SHARDKIT_ASSIGN_OR_RETURN(const auto trailer, TryTable(file, shift, place));
       if (!trailer) continue;
       tried += trailer->footer_length;
-      if (tried > kFailedShare * file.size()) return std::optional<FooterFinding>();
+      if (tried > kFailedBlocksShare * file.size()) return std::optional<FooterFinding>();
       absl::StatusOr<FooterFinding> finding = FooterReader(file, header, *trailer, shift).Read(/*exact=*/false);
       // Nothing proves the table, so an unknown section kind may be damage and not a later version.
       if (absl::IsUnimplemented(finding.status())) continue;

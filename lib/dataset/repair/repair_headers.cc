@@ -17,8 +17,6 @@
 namespace shardkit {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{4} << 20;
-
 // A file with other bytes at some places.
 class PatchedFile final : public RandomAccessFile {
  public:
@@ -56,7 +54,7 @@ absl::StatusOr<bool> ChunksAreWhole(const RandomAccessFile& file, const Schema& 
   Buffer piece;
   for (uint64_t done = format::BlockHeaderLength(schema.size()); done < block.block_length; done += piece.size()) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("checking blocks"));
-    piece.resize_discard(std::min(kPiece, block.block_length - done));
+    piece.resize_discard(std::min(kCopyPiece, block.block_length - done));
     SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place + done, {piece.data(), piece.size()}));
     checker.Update(piece.view());
     if (!checker.damaged_columns().empty()) return false;

@@ -15,7 +15,6 @@ namespace shardkit {
 namespace {
 
 constexpr uint64_t kWindow = uint64_t{1} << 20;
-constexpr uint64_t kPiece = uint64_t{4} << 20;
 
 // Overlapping headers and damaged blocks, which do not occur by accident, could cost time quadratic in the file's
 // length. This limits the bytes hashed in vain to so many times the file's length, plus kFailedFree for small files.
@@ -135,7 +134,7 @@ class Scan {
     format::ChunkChecker checker(header_.header.schema, block_);
     for (uint64_t done = header_length_; done < length; done += piece_.size()) {
       if (cancellation_) SHARDKIT_RETURN_IF_ERROR(cancellation_->Check("checking blocks"));
-      piece_.resize_discard(std::min(kPiece, length - done));
+      piece_.resize_discard(std::min(kCopyPiece, length - done));
       SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(found->info.offset + done, {piece_.data(), piece_.size()}));
       checker.Update(piece_.view());
     }

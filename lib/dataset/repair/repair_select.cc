@@ -20,7 +20,7 @@ bool IsBetterSuccessor(const FoundBlock& a, const FoundBlock& b) {
   return std::tuple(!a.nested, a.whole) > std::tuple(!b.nested, b.whole);
 }
 
-struct Node {
+struct PathNode {
   size_t best = 0;  // the best of the copies
   bool outside = false;
   bool foreign = true;  // every copy is the first block of another shard
@@ -66,7 +66,7 @@ class ChainSelection {
       if (!found_[i].whole && whole.contains(found_[i].info.header_checksum)) continue;
       const auto [place, is_new] = node_of_.try_emplace(found_[i].info.header_checksum, nodes_.size());
       if (is_new) nodes_.push_back({.best = i});
-      Node& node = nodes_[place->second];
+      PathNode& node = nodes_[place->second];
       if (!is_new) ++selection_.copies;
       if (IsBetter(found_[i], found_[node.best])) node.best = i;
       node.outside = node.outside || !found_[i].nested;
@@ -144,7 +144,7 @@ class ChainSelection {
 
   const std::vector<FoundBlock>& found_;
   const ShardBounds& bounds_;
-  std::vector<Node> nodes_;
+  std::vector<PathNode> nodes_;
   std::map<uint64_t, size_t> node_of_;      // by header checksum; a forger could slow down a hash table
   std::map<uint64_t, const Chain*> taken_;  // by first sample
   Selection selection_;

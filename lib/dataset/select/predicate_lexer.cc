@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "dataset/select/predicate_tree.h"
 
 namespace shardkit::predicate {
 namespace {
@@ -19,8 +20,6 @@ bool BeginsName(char c) {
 }
 
 bool IsInName(char c) { return BeginsName(c) || IsDigit(c) || c == '.'; }
-
-bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
 size_t DigitsFrom(std::string_view text, size_t position) {
   while (position < text.size() && IsDigit(text[position])) ++position;

@@ -23,7 +23,7 @@ struct Possible {
 };
 
 // The numbers that an expression may give for the samples of a block.
-struct Range {
+struct NumberRange {
   bool any = true;  // numbers between the bounds
   bool nan = false;
   bool absent = false;
@@ -49,7 +49,7 @@ class Bounds {
         return {inner.no, inner.yes, inner.unknown};
       }
       case Operation::kIsAbsent: {
-        const std::optional<Range> range = RangeOf(tree_.nodes[node.operands[0]]);
+        const std::optional<NumberRange> range = RangeOf(tree_.nodes[node.operands[0]]);
         if (!range) return {true, true, false};
         return {range->absent, range->any || range->nan, false};
       }
@@ -69,17 +69,17 @@ class Bounds {
   static Number OfTruth(bool truth) { return Number::Integer(truth ? 1 : 0); }
 
   // Empty when nothing is known. Conditions are 0 and 1.
-  std::optional<Range> RangeOf(const Node& node) const {
+  std::optional<NumberRange> RangeOf(const Node& node) const {
     if (node.operation == Operation::kLiteral) {
       const auto* const truth = std::get_if<bool>(&node.literal);
       const auto* const number = std::get_if<Number>(&node.literal);
       if (truth == nullptr && number == nullptr) return std::nullopt;
       const Number value = truth != nullptr ? OfTruth(*truth) : *number;
-      return Range{.least = value, .most = value};
+      return NumberRange{.least = value, .most = value};
     }
     if (node.operation != Operation::kColumn || ranges_[node.column] == nullptr) return std::nullopt;
     const BlockRange& found = *ranges_[node.column];
-    Range range{.any = found.range_kind != RangeKind::kNone, .absent = found.present_count < sample_count_};
+    NumberRange range{.any = found.range_kind != RangeKind::kNone, .absent = found.present_count < sample_count_};
     // NaN has no range.
     const RangeKind kind = RangeKindOf(tree_.columns[node.column].type);
     range.nan = found.present_count > 0 && kind == RangeKind::kF64;
@@ -92,7 +92,7 @@ class Bounds {
     return range;
   }
 
-  static Possible Condition(const std::optional<Range>& range) {
+  static Possible Condition(const std::optional<NumberRange>& range) {
     if (!range) return {};
     return {range->any && Compare(range->most, OfTruth(false)) > 0,
             range->any && Compare(range->least, OfTruth(true)) < 0, range->absent};
@@ -112,8 +112,8 @@ class Bounds {
   }
 
   Possible Comparison(const Node& node) const {
-    const std::optional<Range> a = RangeOf(tree_.nodes[node.operands[0]]);
-    const std::optional<Range> b = RangeOf(tree_.nodes[node.operands[1]]);
+    const std::optional<NumberRange> a = RangeOf(tree_.nodes[node.operands[0]]);
+    const std::optional<NumberRange> b = RangeOf(tree_.nodes[node.operands[1]]);
     if (!a || !b) return {};
     const bool ordered = a->any && b->any;
     const bool nan = (a->nan && (b->any || b->nan)) || (b->nan && a->any);
@@ -140,7 +140,7 @@ class Bounds {
   }
 
   Possible In(const Node& node) const {
-    const std::optional<Range> range = RangeOf(tree_.nodes[node.operands[0]]);
+    const std::optional<NumberRange> range = RangeOf(tree_.nodes[node.operands[0]]);
     if (!range) return {};
     Possible result{false, true, range->absent};
     if (!range->any) return result;

@@ -3,12 +3,6 @@
 #include "dataset/select/predicate_tree.h"
 
 namespace shardkit::predicate {
-namespace {
-
-bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
-}  // namespace
-
 bool ComesBefore(const Scalar& a, const Scalar& b) {
   if (const auto* const text = std::get_if<std::string_view>(&a)) return *text < std::get<std::string_view>(b);
   return Compare(std::get<Number>(a), std::get<Number>(b)) < 0;

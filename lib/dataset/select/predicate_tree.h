@@ -13,6 +13,9 @@
 
 namespace shardkit::predicate {
 
+// Whether the byte is inside a character of UTF-8, not its first.
+inline bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
 // What an expression gives for a sample.
 enum class Kind : uint8_t {
   kCondition,  // true, false, or unknown

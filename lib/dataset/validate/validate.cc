@@ -306,7 +306,7 @@ class Validator {
 
   absl::Status CompareKeys(const std::string& directory, const DatasetReader& dataset,
                            const std::vector<KeyIndexPlace>& key_indexes, std::vector<SegmentKeys>& tables) {
-    SHARDKIT_ASSIGN_OR_RETURN(RepeatedKeys repeated,
+    SHARDKIT_ASSIGN_OR_RETURN(DuplicateKeyReport repeated,
                               CheckKeys(file_system_, dataset, key_indexes, tables, options_.cancellation));
     for (size_t i = 0; i < tables.size(); ++i) {
       if (tables[i].difference.ok()) continue;

@@ -22,7 +22,7 @@ constexpr uint64_t kMostPiece = uint64_t{256} << 10;
 constexpr uint64_t kMostCompared = 1000;  // keys
 constexpr size_t kMostPlaces = 16;        // of one hash
 constexpr size_t kMostExamples = 5;
-constexpr size_t kMostKeyBytes = 100;  // of an example
+constexpr size_t kMostExampleBytes = 100;  // of an example
 
 class KeyCheck {
  public:
@@ -37,7 +37,7 @@ class KeyCheck {
         cursors_(places.size()),
         comparisons_(segments.size()) {}
 
-  absl::StatusOr<RepeatedKeys> Run() {
+  absl::StatusOr<DuplicateKeyReport> Run() {
     for (size_t i = 0; i < segments_.size(); ++i) {
       if (segments_[i].table) comparisons_[i].emplace(*segments_[i].table);
     }
@@ -131,9 +131,9 @@ class KeyCheck {
       const uint64_t all = ordinals.size() + std::exchange(others, 0);
       found_.count += all - 1;
       if (examples_.size() == kMostExamples) continue;
-      const bool cut = key.size() > kMostKeyBytes;
+      const bool cut = key.size() > kMostExampleBytes;
       examples_.emplace_back(ordinals[0],
-                             StrCat("key \"", key.substr(0, kMostKeyBytes), cut ? "..." : "", "\" stands in ", all,
+                             StrCat("key \"", key.substr(0, kMostExampleBytes), cut ? "..." : "", "\" stands in ", all,
                                     " samples, first in ", ordinals[0], " and ", ordinals[1]));
     }
     return absl::OkStatus();
@@ -153,14 +153,14 @@ class KeyCheck {
   BlockBuffer buffer_;
   uint64_t compared_ = 0;
   std::vector<std::pair<uint64_t, std::string>> examples_;  // by their first sample
-  RepeatedKeys found_;
+  DuplicateKeyReport found_;
 };
 
 }  // namespace
 
-absl::StatusOr<RepeatedKeys> CheckKeys(ReadableFileSystem& file_system, const DatasetReader& dataset,
-                                       std::span<const KeyIndexPlace> places, std::span<SegmentKeys> segments,
-                                       const Cancellation* cancellation) {
+absl::StatusOr<DuplicateKeyReport> CheckKeys(ReadableFileSystem& file_system, const DatasetReader& dataset,
+                                             std::span<const KeyIndexPlace> places, std::span<SegmentKeys> segments,
+                                             const Cancellation* cancellation) {
   return KeyCheck(file_system, dataset, places, segments, cancellation).Run();
 }
 

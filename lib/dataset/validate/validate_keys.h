@@ -31,7 +31,7 @@ struct SegmentKeys {
   absl::Status difference;                // DataLoss: the first entry that is not what the shards have
 };
 
-struct RepeatedKeys {
+struct DuplicateKeyReport {
   uint64_t count = 0;                 // samples whose key an earlier one has
   std::vector<std::string> examples;  // "key "K" stands in N samples, first in A and B"
 };
@@ -39,8 +39,8 @@ struct RepeatedKeys {
 // Merges the tables of all shards, compares them with `segments`, and sets `difference` of these. Uses about 16 MiB of
 // memory, and 4 KiB for each shard beyond 4096. For the first 1000 hashes that occur more than once, the keys
 // themselves are compared. All further equal hashes count as equal keys: few are equal by chance.
-absl::StatusOr<RepeatedKeys> CheckKeys(ReadableFileSystem& file_system, const DatasetReader& dataset,
-                                       std::span<const KeyIndexPlace> places, std::span<SegmentKeys> segments,
-                                       const Cancellation* cancellation);
+absl::StatusOr<DuplicateKeyReport> CheckKeys(ReadableFileSystem& file_system, const DatasetReader& dataset,
+                                             std::span<const KeyIndexPlace> places, std::span<SegmentKeys> segments,
+                                             const Cancellation* cancellation);
 
 }  // namespace shardkit

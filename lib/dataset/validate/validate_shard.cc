@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/buffer.h"
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
@@ -17,7 +18,6 @@ namespace {
 
 // Larger blocks are checked piece by piece, and values larger than this are then checksummed but not decoded.
 constexpr uint64_t kWholeBlock = uint64_t{64} << 20;
-constexpr uint64_t kPiece = uint64_t{4} << 20;
 
 bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsOutOfRange(status) || absl::IsUnimplemented(status);
@@ -246,7 +246,7 @@ class BlockCheck {
 
   absl::StatusOr<std::string_view> ReadPiece(uint64_t offset, uint64_t length) {
     if (cancellation_) SHARDKIT_RETURN_IF_ERROR(cancellation_->Check("checking a large value"));
-    piece_.resize_discard(std::min(kPiece, length));
+    piece_.resize_discard(std::min(kCopyPiece, length));
     SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(offset, {piece_.data(), piece_.size()}));
     return piece_.view();
   }

@@ -12,11 +12,11 @@ namespace {
 
 // Where a run of values ends, and the layer and the column that it comes from; the layer is empty for the shards, and
 // the column where there are no values.
-using Run = std::tuple<uint64_t, std::string_view, std::string_view>;
+using SourceRun = std::tuple<uint64_t, std::string_view, std::string_view>;
 
 struct SeenColumn {
   const Column* column = nullptr;
-  std::vector<Run> origin;
+  std::vector<SourceRun> origin;
 };
 
 std::vector<SeenColumn> SeenColumns(const ManifestSummary& summary) {

@@ -14,14 +14,14 @@
 namespace shardkit::format {
 namespace {
 
-struct Entry {
+struct NamedEncoding {
   std::string_view name;
   Type type;
 };
 
 // Scalars have a fixed size, all others do not. Values for which we have no type are read as `bytes`, exactly as
 // stored.
-constexpr std::array<Entry, 28> kEntries{{
+constexpr std::array<NamedEncoding, 28> kEntries{{
     {"bytes", Type::kBytes},      {"str", Type::kUtf8},         {"int", Type::kI64},
     {"uint8", Type::kU8},         {"uint16", Type::kU16},       {"uint32", Type::kU32},
     {"uint64", Type::kU64},       {"int8", Type::kI8},          {"int16", Type::kI16},
@@ -38,7 +38,7 @@ constexpr std::string_view kArrayPrefix = "ndarray:";
 
 // The type of an array's elements; empty for types that MDS arrays cannot have.
 std::optional<Type> ElementType(std::string_view name) {
-  constexpr std::array<Entry, 11> kElements{{
+  constexpr std::array<NamedEncoding, 11> kElements{{
       {"uint8", Type::kU8},
       {"int8", Type::kI8},
       {"uint16", Type::kU16},
@@ -51,7 +51,7 @@ std::optional<Type> ElementType(std::string_view name) {
       {"int64", Type::kI64},
       {"float64", Type::kF64},
   }};
-  const auto found = std::ranges::find(kElements, name, &Entry::name);
+  const auto found = std::ranges::find(kElements, name, &NamedEncoding::name);
   if (found == kElements.end()) return std::nullopt;
   return found->type;
 }
@@ -109,7 +109,7 @@ MdsEncoding DescribeArray(std::string_view text) {
 
 MdsEncoding DescribeMdsEncoding(std::string_view encoding) {
   if (encoding.starts_with(kArrayPrefix)) return DescribeArray(encoding.substr(kArrayPrefix.size()));
-  const auto found = std::ranges::find(kEntries, encoding, &Entry::name);
+  const auto found = std::ranges::find(kEntries, encoding, &NamedEncoding::name);
   if (found == kEntries.end()) return Unknown();
   MdsEncoding how;
   how.type = found->type;

@@ -12,7 +12,7 @@
 namespace shardkit::format {
 namespace {
 
-constexpr uint64_t kMdsVersion = 2;
+constexpr uint64_t kMdsIndexVersion = 2;
 constexpr uint64_t kMaxHashes = 64;
 
 // The parsing functions throw simdjson_error. The two functions at the end of this file turn it into DataLoss.
@@ -50,7 +50,7 @@ MdsFile ParseFile(object fields) {
 }
 
 // An entry of the index, or a shard's header, which has some of the same fields.
-struct Entry {
+struct IndexEntry {
   MdsShard shard;
   std::string format;
   uint64_t version = 0;
@@ -60,8 +60,8 @@ struct Entry {
   std::vector<std::optional<uint64_t>> sizes;
 };
 
-Entry ParseEntry(object fields) {
-  Entry entry;
+IndexEntry ParseEntry(object fields) {
+  IndexEntry entry;
   for (auto field : fields) {
     const std::string key(field.unescaped_key().value());
     auto element = field.value();
@@ -96,8 +96,8 @@ Entry ParseEntry(object fields) {
   return entry;
 }
 
-absl::Status CheckKind(const Entry& entry) {
-  if (entry.version != kMdsVersion) return Unimplemented("version ", entry.version, " is not read (version 2 is)");
+absl::Status CheckKind(const IndexEntry& entry) {
+  if (entry.version != kMdsIndexVersion) return Unimplemented("version ", entry.version, " is not read (version 2 is)");
   if (entry.format != "mds") return Unimplemented("format \"", entry.format, "\" is not read (\"mds\" is)");
   return absl::OkStatus();
 }
@@ -113,7 +113,7 @@ bool StaysInside(std::string_view name) {
   }
 }
 
-absl::Status CheckEntry(const Entry& entry) {
+absl::Status CheckEntry(const IndexEntry& entry) {
   SHARDKIT_RETURN_IF_ERROR(CheckKind(entry));
   if (!entry.has_raw) return DataLoss("has no raw_data");
   if (!entry.has_samples) return DataLoss("does not say how many samples it has");
@@ -162,12 +162,12 @@ absl::StatusOr<MdsIndex> ParseMdsIndex(std::string_view text) {
       const std::string key(field.unescaped_key().value());
       if (key == "version") {
         const uint64_t version = field.value().get_uint64().value();
-        if (version != kMdsVersion) return Unimplemented("version ", version, " is not read (version 2 is)");
+        if (version != kMdsIndexVersion) return Unimplemented("version ", version, " is not read (version 2 is)");
         has_version = true;
       } else if (key == "shards") {
         has_shards = true;
         for (auto element : field.value().get_array()) {
-          Entry entry = ParseEntry(element.get_object());
+          IndexEntry entry = ParseEntry(element.get_object());
           const std::string where = StrCat("shard ", index.shards.size());
           if (absl::Status status = CheckEntry(entry); !status.ok()) return Annotate(status, where);
           if (index.shards.empty()) {
@@ -196,7 +196,7 @@ absl::StatusOr<std::vector<MdsColumn>> ParseMdsHeader(std::string_view json) {
     simdjson::ondemand::parser parser;
     const simdjson::padded_string padded(json.data(), json.size());
     simdjson::ondemand::document document = parser.iterate(padded);
-    Entry entry = ParseEntry(document.get_object());
+    IndexEntry entry = ParseEntry(document.get_object());
     SHARDKIT_RETURN_IF_ERROR(CheckKind(entry));
     return MakeMdsColumns(std::move(entry.names), std::move(entry.encodings), std::move(entry.sizes));
   } catch (const simdjson::simdjson_error& error) {

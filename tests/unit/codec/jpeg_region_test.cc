@@ -20,7 +20,7 @@ using testing::JpegRecipe;
 using testing::MakeJpeg;
 
 constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidRegion = absl::StatusCode::kInvalidArgument;
 
 // Compares random regions with `whole`, the image at that scale. Some are at the edges, some are one pixel wide or
 // high.
@@ -164,7 +164,7 @@ TEST(JpegRegion, DecodeIntoEqualsDecode) {
         }
       }
       part.width = 76;
-      EXPECT_EQ(decoder.DecodeInto(jpeg, part).code(), kInvalid);
+      EXPECT_EQ(decoder.DecodeInto(jpeg, part).code(), kInvalidRegion);
     }
   }
 }
@@ -178,7 +178,7 @@ TEST(JpegRegion, Refusals) {
         JpegRegionOptions{.y = 20, .height = 11}, JpegRegionOptions{.x = 2, .width = 0xffffffff},
         JpegRegionOptions{.scale = 0}, JpegRegionOptions{.scale = 9}, JpegRegionOptions{.channels = 2},
         JpegRegionOptions{.channels = 4}, JpegRegionOptions{.channels = -1}}) {
-    EXPECT_EQ(decoder.DecodeRegion(jpeg, options, &region).code(), kInvalid);
+    EXPECT_EQ(decoder.DecodeRegion(jpeg, options, &region).code(), kInvalidRegion);
   }
   decoder.set_max_memory(40 * 30 * 3 - 1);
   EXPECT_EQ(decoder.DecodeRegion(jpeg, {}, &region).code(), absl::StatusCode::kResourceExhausted);
@@ -258,7 +258,7 @@ TEST(JpegRegion, TooManyScans) {
   EXPECT_EQ(decoder.DecodeRegion(many, {}, &region), decoder.Decode(many, &image));
 }
 
-std::string ReadFile(const std::filesystem::path& path) {
+std::string ReadWholeFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -279,7 +279,7 @@ TEST(JpegRegion, RealFiles) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / part)) {
       if (!entry.is_regular_file() || (part[0] == 'p' && ++count % 8 != 0)) continue;
       SCOPED_TRACE(entry.path());
-      const std::string jpeg = ReadFile(entry.path());
+      const std::string jpeg = ReadWholeFile(entry.path());
       const absl::Status status = decoder.Decode(jpeg, &decoded);
       EXPECT_EQ(decoder.DecodeRegion(jpeg, {}, &region).code(), status.code());
       if (!status.ok()) continue;

@@ -37,7 +37,7 @@ std::pair<uint32_t, uint32_t> Stored(const Geometry& geometry, uint32_t x, uint3
 }
 
 // The header's definition, literally.
-std::vector<uint8_t> Model(const std::vector<uint8_t>& stored, const Geometry& geometry) {
+std::vector<uint8_t> ExpectedPixels(const std::vector<uint8_t>& stored, const Geometry& geometry) {
   std::vector<uint8_t> out(size_t{geometry.output_width} * geometry.output_height);
   for (uint32_t y = 0; y < geometry.content_height; ++y) {
     for (uint32_t x = 0; x < geometry.content_width; ++x) {
@@ -119,7 +119,7 @@ TEST(Rasterize, EqualsModel) {
     const Geometry geometry = random.Any(width, height);
     SCOPED_TRACE(::testing::Message() << "round " << round << ", orientation " << geometry.orientation);
     ASSERT_EQ(rasterizer.SetGeometry(geometry), absl::OkStatus());
-    const std::vector<uint8_t> expected = Model(stored, geometry);
+    const std::vector<uint8_t> expected = ExpectedPixels(stored, geometry);
     std::vector<uint8_t> dense(expected.size(), 77);
     ASSERT_EQ(rasterizer.Dense(mask, dense), absl::OkStatus());
     ASSERT_EQ(dense, expected);

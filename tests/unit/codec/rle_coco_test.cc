@@ -44,7 +44,7 @@ absl::Status Parse(std::string_view text, Runs* runs) {
   return status;
 }
 
-void ExpectError(std::string_view text, std::string_view message) {
+void ExpectParseError(std::string_view text, std::string_view message) {
   Runs runs;
   const absl::Status status = Parse(text, &runs);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
@@ -113,24 +113,24 @@ TEST(RleCoco, LongerThanNeededIsRead) {
 }
 
 TEST(RleCoco, Refusals) {
-  ExpectError("12/", "COCO RLE text: character code 47 at position 2 is outside '0' to 'o'");
-  ExpectError("12p", "COCO RLE text: character code 112 at position 2 is outside '0' to 'o'");
-  ExpectError("1\xff", "COCO RLE text: character code 255 at position 1 is outside '0' to 'o'");
-  ExpectError("1Q\n", "COCO RLE text: character code 10 at position 2 is outside '0' to 'o'");
-  ExpectError("12P", "COCO RLE text: the number at position 2 is cut short by the end");
-  ExpectError("1PPPPP", "COCO RLE text: the number at position 1 is cut short by the end");
-  ExpectError("O", "COCO RLE text: run 0 at position 0 is -1, outside 0 to 4294967295");
-  ExpectError("123M", "COCO RLE text: run 3 at position 3 is -1, outside 0 to 4294967295");
-  ExpectError("PPPPPP4", "COCO RLE text: run 0 at position 0 is 4294967296, outside 0 to 4294967295");
-  ExpectError("QPPPPPPPPPPP0", "COCO RLE text: the number at position 0 has more than 12 characters");
+  ExpectParseError("12/", "COCO RLE text: character code 47 at position 2 is outside '0' to 'o'");
+  ExpectParseError("12p", "COCO RLE text: character code 112 at position 2 is outside '0' to 'o'");
+  ExpectParseError("1\xff", "COCO RLE text: character code 255 at position 1 is outside '0' to 'o'");
+  ExpectParseError("1Q\n", "COCO RLE text: character code 10 at position 2 is outside '0' to 'o'");
+  ExpectParseError("12P", "COCO RLE text: the number at position 2 is cut short by the end");
+  ExpectParseError("1PPPPP", "COCO RLE text: the number at position 1 is cut short by the end");
+  ExpectParseError("O", "COCO RLE text: run 0 at position 0 is -1, outside 0 to 4294967295");
+  ExpectParseError("123M", "COCO RLE text: run 3 at position 3 is -1, outside 0 to 4294967295");
+  ExpectParseError("PPPPPP4", "COCO RLE text: run 0 at position 0 is 4294967296, outside 0 to 4294967295");
+  ExpectParseError("QPPPPPPPPPPP0", "COCO RLE text: the number at position 0 has more than 12 characters");
   for (int length : {32, 33, 40, 64, 71, 72, 200}) {
     const std::string good(static_cast<size_t>(length), '0');
     for (int i = 0; i < length; ++i) {
       std::string bad = good;
       bad[static_cast<size_t>(i)] = '\x7f';
-      ExpectError(bad, StrCat("COCO RLE text: character code 127 at position ", i, " is outside '0' to 'o'"));
+      ExpectParseError(bad, StrCat("COCO RLE text: character code 127 at position ", i, " is outside '0' to 'o'"));
     }
-    ExpectError(good + "PP", StrCat("COCO RLE text: the number at position ", length, " is cut short by the end"));
+    ExpectParseError(good + "PP", StrCat("COCO RLE text: the number at position ", length, " is cut short by the end"));
   }
 }
 

@@ -38,7 +38,7 @@ absl::Status Parse(std::string_view value, RleList* masks) {
   return status;
 }
 
-void ExpectError(std::string_view value, std::string_view message) {
+void ExpectValueError(std::string_view value, std::string_view message) {
   RleList masks;
   const absl::Status status = Parse(value, &masks);
   EXPECT_EQ(std::string(status.message()), message);
@@ -185,8 +185,9 @@ TEST(RleValue, EdgeRunsThatWrap) {
       payload += static_cast<char>(number);
     }
     const uint32_t width = static_cast<uint32_t>(kMaxMaskPixels / height);
-    ExpectError(Handmade({{height, width, static_cast<uint32_t>(runs.size())}}, 1, payload),
-                StrCat("rle value: mask 0, run ", run, " at payload byte ", position, " is outside 0 to 4294967295"));
+    ExpectValueError(
+        Handmade({{height, width, static_cast<uint32_t>(runs.size())}}, 1, payload),
+        StrCat("rle value: mask 0, run ", run, " at payload byte ", position, " is outside 0 to 4294967295"));
   };
   for (const uint32_t height : {1u, 3u, 65537u}) {
     for (size_t count = 1; count < 40; ++count) {
@@ -244,38 +245,39 @@ TEST(RleValue, Refusals) {
   const std::string good = Handmade({{2, 3, 2}}, 0, "\1\5");
   RleList masks;
   ASSERT_TRUE(Parse(good, &masks).ok());
-  ExpectError("", "rle value: 0 bytes are too few for the head of 8");
-  ExpectError(good.substr(0, 7), "rle value: 7 bytes are too few for the head of 8");
-  ExpectError(good.substr(0, 19), "rle value: 19 bytes are too few for the sizes of 1 masks");
-  ExpectError(std::string("\xff\xff\xff\xff\0\0\0\0", 8),
-              "rle value: 8 bytes are too few for the sizes of 4294967295 masks");
-  ExpectError(Handmade({{2, 3, 2}}, 2, "\1\5"), "rle value: unknown transform 2 at byte 4");
+  ExpectValueError("", "rle value: 0 bytes are too few for the head of 8");
+  ExpectValueError(good.substr(0, 7), "rle value: 7 bytes are too few for the head of 8");
+  ExpectValueError(good.substr(0, 19), "rle value: 19 bytes are too few for the sizes of 1 masks");
+  ExpectValueError(std::string("\xff\xff\xff\xff\0\0\0\0", 8),
+                   "rle value: 8 bytes are too few for the sizes of 4294967295 masks");
+  ExpectValueError(Handmade({{2, 3, 2}}, 2, "\1\5"), "rle value: unknown transform 2 at byte 4");
   for (size_t i : {5, 6, 7}) {
     std::string bad = good;
     bad[i] = 1;
-    ExpectError(bad, "rle value: the reserved bytes 5 to 7 are not zero");
+    ExpectValueError(bad, "rle value: the reserved bytes 5 to 7 are not zero");
     EXPECT_EQ(RleValueCount(bad).status().code(), absl::StatusCode::kDataLoss);
   }
-  ExpectError(Handmade({{0, 0, 0}, {65536, 65536, 1}}, 0, "\1"),
-              "rle value: mask 1 of 65536 x 65536 pixels is above the limit of 4294967295 pixels");
-  ExpectError(Handmade({{2, 3, 2}, {2, 3, 0xffffffff}, {2, 3, 1}}, 0, "\1\5"),
-              "rle value: masks 0 to 1 have 4294967297 runs, but only 2 bytes follow");
-  ExpectError(Handmade({{2, 3, 2}}, 0, "\1\4"), "rle value: the runs of mask 0 sum to 5 instead of 2 x 3 = 6");
-  ExpectError(Handmade({{2, 3, 2}}, 1, "\2\xc"), "rle value: the runs of mask 0 sum to 7 instead of 2 x 3 = 6");
-  ExpectError(Handmade({{2, 3, 2}}, 0, std::string("\1\5\0", 3)), "rle value: 1 bytes follow the last run");
-  ExpectError(Handmade({{2, 3, 2}}, 0, "\1\x85"),
-              "rle value: mask 0, run 1: no canonical LEB128 number at payload byte 1");
-  ExpectError(Handmade({{2, 3, 2}}, 0, std::string("\1\x85\0", 3)),
-              "rle value: mask 0, run 1: no canonical LEB128 number at payload byte 1");
-  ExpectError(Handmade({{2, 3, 2}}, 0, std::string("\x80\x80\x80\x80\x10\5", 6)),
-              "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
-  ExpectError(Handmade({{2, 3, 3}}, 1, std::string("\2\6\0", 3)),  // 1, 3, and 2 - 3
-              "rle value: mask 0, run 2 at payload byte 2 is outside 0 to 4294967295");
-  ExpectError(Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\xfe\xff\xff\xff\x0f", 7)),  // 0, 0, 2^32 - 1
-              "rle value: the runs of mask 0 sum to 4294967295 instead of 2147483648 x 1 = 2147483648");
-  ExpectError(Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\x80\x80\x80\x80\x10", 7)),  // 0, 0, 2^32
-              "rle value: mask 0, run 2 at payload byte 2 is outside 0 to 4294967295");
-  ExpectError(Handmade({{2, 3, 1}}, 1, "\1"), "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
+  ExpectValueError(Handmade({{0, 0, 0}, {65536, 65536, 1}}, 0, "\1"),
+                   "rle value: mask 1 of 65536 x 65536 pixels is above the limit of 4294967295 pixels");
+  ExpectValueError(Handmade({{2, 3, 2}, {2, 3, 0xffffffff}, {2, 3, 1}}, 0, "\1\5"),
+                   "rle value: masks 0 to 1 have 4294967297 runs, but only 2 bytes follow");
+  ExpectValueError(Handmade({{2, 3, 2}}, 0, "\1\4"), "rle value: the runs of mask 0 sum to 5 instead of 2 x 3 = 6");
+  ExpectValueError(Handmade({{2, 3, 2}}, 1, "\2\xc"), "rle value: the runs of mask 0 sum to 7 instead of 2 x 3 = 6");
+  ExpectValueError(Handmade({{2, 3, 2}}, 0, std::string("\1\5\0", 3)), "rle value: 1 bytes follow the last run");
+  ExpectValueError(Handmade({{2, 3, 2}}, 0, "\1\x85"),
+                   "rle value: mask 0, run 1: no canonical LEB128 number at payload byte 1");
+  ExpectValueError(Handmade({{2, 3, 2}}, 0, std::string("\1\x85\0", 3)),
+                   "rle value: mask 0, run 1: no canonical LEB128 number at payload byte 1");
+  ExpectValueError(Handmade({{2, 3, 2}}, 0, std::string("\x80\x80\x80\x80\x10\5", 6)),
+                   "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
+  ExpectValueError(Handmade({{2, 3, 3}}, 1, std::string("\2\6\0", 3)),  // 1, 3, and 2 - 3
+                   "rle value: mask 0, run 2 at payload byte 2 is outside 0 to 4294967295");
+  ExpectValueError(Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\xfe\xff\xff\xff\x0f", 7)),  // 0, 0, 2^32 - 1
+                   "rle value: the runs of mask 0 sum to 4294967295 instead of 2147483648 x 1 = 2147483648");
+  ExpectValueError(Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\x80\x80\x80\x80\x10", 7)),  // 0, 0, 2^32
+                   "rle value: mask 0, run 2 at payload byte 2 is outside 0 to 4294967295");
+  ExpectValueError(Handmade({{2, 3, 1}}, 1, "\1"),
+                   "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
 }
 
 TEST(RleValue, ListsThatDoNotFitTogether) {

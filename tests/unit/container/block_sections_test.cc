@@ -18,8 +18,7 @@ namespace {
 
 using format::SectionKind;
 
-constexpr ReadMode kModes[] = {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect};
-const std::string kPath = "/s.shard";
+const std::string kSectionsPath = "/s.shard";
 
 std::string WithSection(std::string_view shard, SectionKind wanted, const std::optional<std::string>& replacement) {
   return WithSections(shard, true, [&](SectionKind kind, std::string_view content) {
@@ -28,7 +27,7 @@ std::string WithSection(std::string_view shard, SectionKind wanted, const std::o
 }
 
 std::vector<std::string> Problems(FileSystem& files) {
-  const auto report = Validate(files, kPath);
+  const auto report = Validate(files, kSectionsPath);
   EXPECT_TRUE(report.ok()) << report.status();
   std::vector<std::string> messages;
   if (report.ok()) {
@@ -46,12 +45,12 @@ class BlockSections : public testing::Test {
                                {.name = "x", .type = Type::kF32}});
     Random random(400);
     rows_ = RandomRows(random, schema_, 11, 60);
-    EXPECT_TRUE(WriteShard(*files_, kPath, schema_, rows_, {.max_block_samples = 4, .alignment = 64}).ok());
-    good_ = ReadWhole(*files_, kPath);
+    EXPECT_TRUE(WriteShard(*files_, kSectionsPath, schema_, rows_, {.max_block_samples = 4, .alignment = 64}).ok());
+    good_ = ReadWhole(*files_, kSectionsPath);
   }
 
   std::unique_ptr<ShardReader> Open(ReadMode mode = ReadMode::kBuffered) {
-    auto shard = ShardReader::Open(*files_, kPath, {.mode = mode});
+    auto shard = ShardReader::Open(*files_, kSectionsPath, {.mode = mode});
     EXPECT_TRUE(shard.ok()) << shard.status();
     return *std::move(shard);
   }
@@ -80,7 +79,7 @@ class BlockSections : public testing::Test {
 
   std::unique_ptr<FileSystem> files_;
   Schema schema_;
-  std::vector<Row> rows_;
+  std::vector<ShardRow> rows_;
   std::string good_;
 };
 
@@ -92,9 +91,9 @@ TEST_F(BlockSections, AreNotNeeded) {
     std::string shard = good_;
     for (const SectionKind kind : without) shard = WithSection(shard, kind, std::nullopt);
     EXPECT_LT(shard.size(), good_.size());
-    WriteWhole(*files_, kPath, shard);
+    WriteWhole(*files_, kSectionsPath, shard);
     EXPECT_EQ(Problems(*files_), std::vector<std::string>());
-    for (const ReadMode mode : kModes) {
+    for (const ReadMode mode : kReadModes) {
       const auto reader = Open(mode);
       for (size_t k = 0; k < reader->blocks().size(); ++k) {
         for (size_t c = 0; c < schema_.size(); ++c) EXPECT_TRUE(Project(*reader, k, c).ok());
@@ -110,7 +109,7 @@ TEST_F(BlockSections, CopiesStandForTheHeaders) {
   const uint64_t length = format::BlockHeaderLength(schema_.size());
   const auto whole = Open();
   for (const BlockInfo& block : whole->blocks()) shard.replace(block.offset, length, length, '\0');
-  WriteWhole(*files_, kPath, shard);
+  WriteWhole(*files_, kSectionsPath, shard);
   for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kDirect}) {
     const auto reader = Open(mode);
     for (size_t k = 0; k < reader->blocks().size(); ++k) {
@@ -134,14 +133,14 @@ TEST_F(BlockSections, EveryBitOfACopyMatters) {
     for (const bool sealed : {false, true}) {
       if (sealed) StoreLittle(&changed[length * (block + 1) - 8], Hash64(changed.data() + length * block, length - 8));
       if (changed == copies) continue;
-      WriteWhole(*files_, kPath, WithSection(good_, SectionKind::kBlockHeaders, changed));
+      WriteWhole(*files_, kSectionsPath, WithSection(good_, SectionKind::kBlockHeaders, changed));
       const auto reader = Open();
       for (size_t k = 0; k < 3; ++k) {
         const absl::Status status = Project(*reader, k, 1);
         EXPECT_EQ(absl::IsDataLoss(status), k == block) << "bit " << bit << ": " << status;
         if (k == block) {
           const std::string_view message = ToStd(status.message());
-          EXPECT_TRUE(message.starts_with(StrCat(kPath, ": block ", k, " "))) << status;
+          EXPECT_TRUE(message.starts_with(StrCat(kSectionsPath, ": block ", k, " "))) << status;
           EXPECT_NE(message.find("copy in the block headers section"), message.npos) << status;
         }
       }
@@ -153,8 +152,8 @@ TEST_F(BlockSections, EveryBitOfACopyMatters) {
       EXPECT_TRUE(reader->ReadBlock(block, {}, &buffer, &view).ok());
       EXPECT_TRUE(reader->SalvageBlock(block, columns, &buffer, &view, &damage).ok());
       EXPECT_TRUE(Open()->ReadValue(4 * block, 0, &buffer).ok());
-      EXPECT_EQ(Problems(*files_), std::vector<std::string>{StrCat(kPath, ": block headers: the copy of block ", block,
-                                                                   " is not the header of that block")});
+      EXPECT_EQ(Problems(*files_), std::vector<std::string>{StrCat(kSectionsPath, ": block headers: the copy of block ",
+                                                                   block, " is not the header of that block")});
       if (HasFailure()) return;
     }
   }
@@ -167,10 +166,10 @@ TEST_F(BlockSections, DamagedCopiesAreReported) {
   for (const std::string& shard :
        {flipped, WithSection(good_, SectionKind::kBlockHeaders, copies.substr(0, copies.size() - 8)),
         WithSection(good_, SectionKind::kBlockHeaders, copies + copies)}) {
-    WriteWhole(*files_, kPath, shard);
+    WriteWhole(*files_, kSectionsPath, shard);
     const absl::Status status = Project(*Open(), 0, 0);
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-    EXPECT_TRUE(ToStd(status.message()).starts_with(kPath)) << status;
+    EXPECT_TRUE(ToStd(status.message()).starts_with(kSectionsPath)) << status;
     EXPECT_EQ(Problems(*files_), std::vector<std::string>{std::string(ToStd(status.message()))});
     EXPECT_TRUE(Project(*Open(ReadMode::kMapped), 0, 0).ok()) << "a map has the block's own header";
   }
@@ -206,14 +205,14 @@ TEST_F(BlockSections, EveryBitOfRangesMatters) {
   for (size_t bit = 0; bit < 8 * ranges.size(); bit += test::TestStep()) {
     std::string changed = ranges;
     changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ 1 << bit % 8);
-    WriteWhole(*files_, kPath, WithSection(good_, SectionKind::kBlockRanges, changed));
+    WriteWhole(*files_, kSectionsPath, WithSection(good_, SectionKind::kBlockRanges, changed));
     const auto problems = Problems(*files_);
     ASSERT_EQ(problems.size(), 1u) << "bit " << bit;
-    EXPECT_TRUE(problems[0].starts_with(kPath + ": block ranges: ")) << problems[0];
+    EXPECT_TRUE(problems[0].starts_with(kSectionsPath + ": block ranges: ")) << problems[0];
     const auto read = Open()->ReadBlockRanges();
     if (!read.ok()) {
       EXPECT_TRUE(absl::IsDataLoss(read.status())) << read.status();
-      EXPECT_TRUE(ToStd(read.status().message()).starts_with(kPath)) << read.status();
+      EXPECT_TRUE(ToStd(read.status().message()).starts_with(kSectionsPath)) << read.status();
     }
     // A count of present values is that of the statistics together with the other blocks.
     if (bit / 8 % 24 < 4) {
@@ -222,15 +221,15 @@ TEST_F(BlockSections, EveryBitOfRangesMatters) {
   }
   std::string flipped = good_;
   flipped[good_.rfind(ranges)] ^= 1;
-  WriteWhole(*files_, kPath, flipped);
+  WriteWhole(*files_, kSectionsPath, flipped);
   EXPECT_TRUE(absl::IsDataLoss(Open()->ReadBlockRanges().status()));
 }
 
 TEST(BlockRangesOfAShard, WithoutNumbersThereAreNone) {
   const auto files = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "text", .type = Type::kUtf8}});
-  ASSERT_TRUE(WriteShard(*files, kPath, schema, {{"a"}, {"b"}}, {}).ok());
-  const auto reader = ShardReader::Open(*files, kPath);
+  ASSERT_TRUE(WriteShard(*files, kSectionsPath, schema, {{"a"}, {"b"}}, {}).ok());
+  const auto reader = ShardReader::Open(*files, kSectionsPath);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_TRUE(absl::IsNotFound((*reader)->ReadBlockRanges().status()));
 }
@@ -238,8 +237,8 @@ TEST(BlockRangesOfAShard, WithoutNumbersThereAreNone) {
 TEST(BlockRangesOfAShard, WithoutBlocksAreEmpty) {
   const auto files = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "n", .type = Type::kU8}});
-  ASSERT_TRUE(WriteShard(*files, kPath, schema, {}, {}).ok());
-  const auto reader = ShardReader::Open(*files, kPath);
+  ASSERT_TRUE(WriteShard(*files, kSectionsPath, schema, {}, {}).ok());
+  const auto reader = ShardReader::Open(*files, kSectionsPath);
   ASSERT_TRUE(reader.ok()) << reader.status();
   const auto ranges = (*reader)->ReadBlockRanges();
   ASSERT_TRUE(ranges.ok()) << ranges.status();
@@ -251,13 +250,13 @@ TEST(BlockRangesOfAShard, WithoutBlocksAreEmpty) {
 TEST(BlockRangesOfAShard, TellWhichBlocksToSkip) {
   const auto files = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "time", .type = Type::kF64}});
-  std::vector<Row> rows;
+  std::vector<ShardRow> rows;
   for (int i = 0; i < 100; ++i) {
     const auto bits = std::bit_cast<uint64_t>(i / 4.0);
     rows.push_back({std::string(reinterpret_cast<const char*>(&bits), 8)});
   }
-  ASSERT_TRUE(WriteShard(*files, kPath, schema, rows, {.max_block_samples = 10}).ok());
-  const auto reader = ShardReader::Open(*files, kPath);
+  ASSERT_TRUE(WriteShard(*files, kSectionsPath, schema, rows, {.max_block_samples = 10}).ok());
+  const auto reader = ShardReader::Open(*files, kSectionsPath);
   ASSERT_TRUE(reader.ok()) << reader.status();
   const auto ranges = (*reader)->ReadBlockRanges();
   ASSERT_TRUE(ranges.ok()) << ranges.status();

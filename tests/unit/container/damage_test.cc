@@ -13,8 +13,7 @@
 namespace shardkit {
 namespace {
 
-constexpr ReadMode kModes[] = {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect};
-const std::string kPath = "/s.shard";
+const std::string kDamagedPath = "/s.shard";
 
 Schema Columns() {
   return *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
@@ -23,10 +22,10 @@ Schema Columns() {
                           {.name = "x", .type = Type::kF32}});
 }
 
-std::string MakeShard(FileSystem& file_system, const std::vector<Row>& rows) {
+std::string MakeShard(FileSystem& file_system, const std::vector<ShardRow>& rows) {
   const ShardOptions options{.max_block_samples = 4, .alignment = 64, .storage = {{"blob", Storage::kBlob}}};
-  EXPECT_TRUE(WriteShard(file_system, kPath, Columns(), rows, options).ok());
-  return ReadWhole(file_system, kPath);
+  EXPECT_TRUE(WriteShard(file_system, kDamagedPath, Columns(), rows, options).ok());
+  return ReadWhole(file_system, kDamagedPath);
 }
 
 // Uses every function of a reader and reads the values, so that a sanitizer notices a view outside its memory.
@@ -89,7 +88,7 @@ class NamingFileSystem final : public ForwardingReadableFileSystem {
 TEST(Damage, IsComparedOnceForEachIdentity) {
   Random random(301);
   const auto file_system = NewMemoryFileSystem();
-  std::vector<Row> rows;
+  std::vector<ShardRow> rows;
   for (int i = 0; i < 10; ++i)
     rows.push_back({StrCat("sample/", i), StrCat("the value ", i), StrCat("text ", i), random.Bytes(4)});
   const std::string good = MakeShard(*file_system, rows);
@@ -98,7 +97,7 @@ TEST(Damage, IsComparedOnceForEachIdentity) {
 
   const auto read = [&](const std::string& identity, Verify verify, const std::vector<size_t>& columns, ReadMode mode) {
     NamingFileSystem named(*file_system, identity);
-    const auto shard = ShardReader::Open(named, kPath, {.verify = verify, .mode = mode});
+    const auto shard = ShardReader::Open(named, kDamagedPath, {.verify = verify, .mode = mode});
     if (!shard.ok()) return shard.status();
     BlockBuffer buffer;
     BlockView view;
@@ -107,13 +106,13 @@ TEST(Damage, IsComparedOnceForEachIdentity) {
     }
     return absl::OkStatus();
   };
-  for (const ReadMode mode : kModes) {
+  for (const ReadMode mode : kReadModes) {
     const std::string first = StrCat("first ", static_cast<int>(mode)),
                       second = StrCat("second ", static_cast<int>(mode));
-    WriteWhole(*file_system, kPath, good);
+    WriteWhole(*file_system, kDamagedPath, good);
     EXPECT_TRUE(read(first, Verify::kFirst, {}, mode).ok());
     EXPECT_TRUE(read(second, Verify::kFirst, {0, 2, 3}, mode).ok());
-    WriteWhole(*file_system, kPath, bad);
+    WriteWhole(*file_system, kDamagedPath, bad);
     EXPECT_TRUE(read(first, Verify::kFirst, {}, mode).ok()) << "was right the first time";
     EXPECT_TRUE(absl::IsDataLoss(read(first, Verify::kEvery, {}, mode)));
     for (int again = 0; again < 2; ++again) {
@@ -122,7 +121,7 @@ TEST(Damage, IsComparedOnceForEachIdentity) {
     }
 
     NamingFileSystem named(*file_system, first);
-    const auto shard = ShardReader::Open(named, kPath, {.verify = Verify::kFirst, .mode = mode});
+    const auto shard = ShardReader::Open(named, kDamagedPath, {.verify = Verify::kFirst, .mode = mode});
     ASSERT_TRUE(shard.ok()) << shard.status();
     BlockBuffer buffer;
     EXPECT_TRUE(absl::IsDataLoss((*shard)->ReadValue(5, 1, &buffer).status())) << "single values are always compared";
@@ -136,7 +135,7 @@ TEST(Damage, IsComparedOnceForEachIdentity) {
 TEST(Damage, OfAValueIsLocated) {
   Random random(300);
   const auto file_system = NewMemoryFileSystem();
-  std::vector<Row> rows;
+  std::vector<ShardRow> rows;
   for (int i = 0; i < 10; ++i)
     rows.push_back({StrCat("sample/", i), StrCat("the value ", i), StrCat("text ", i), random.Bytes(4)});
   const std::string good = MakeShard(*file_system, rows);
@@ -145,21 +144,21 @@ TEST(Damage, OfAValueIsLocated) {
     const size_t at = bad.find(StrCat("the value ", i));
     ASSERT_NE(at, std::string::npos);
     bad[at + 4] = 'w';
-    WriteWhole(*file_system, kPath, bad);
-    for (const ReadMode mode : kModes) {
-      const auto shard = ShardReader::Open(*file_system, kPath, {.mode = mode});
+    WriteWhole(*file_system, kDamagedPath, bad);
+    for (const ReadMode mode : kReadModes) {
+      const auto shard = ShardReader::Open(*file_system, kDamagedPath, {.mode = mode});
       ASSERT_TRUE(shard.ok()) << shard.status();
       BlockBuffer buffer;
       BlockView view;
       const BlockInfo& block = (*shard)->blocks()[i / 4];
-      const std::string place = StrCat(kPath, ": block ", i / 4, " (samples ", block.first_sample, " to ",
+      const std::string place = StrCat(kDamagedPath, ": block ", i / 4, " (samples ", block.first_sample, " to ",
                                        block.first_sample + block.sample_count - 1, ") at byte ", block.offset, ": ");
       EXPECT_EQ((*shard)->ReadBlock(i / 4, {}, &buffer, &view).message(),
                 StrCat(place, "column 1 \"blob\": values chunk checksum is wrong; sample ", i % 4,
                        " of the block: value checksum is wrong"));
       const auto value = (*shard)->ReadValue(i, 1, &buffer);
       EXPECT_EQ(value.status().message(),
-                StrCat("sample ", i, ", column \"blob\": ", kPath, ": byte ", at, ": value checksum is wrong"));
+                StrCat("sample ", i, ", column \"blob\": ", kDamagedPath, ": byte ", at, ": value checksum is wrong"));
       EXPECT_EQ((*shard)->CopyValue(i, 1, [](std::string_view) { return absl::OkStatus(); }).status().message(),
                 StrCat(place, "sample ", i, ", column \"blob\": value checksum is wrong"));
       // Exactly this value is lost.
@@ -171,7 +170,7 @@ TEST(Damage, OfAValueIsLocated) {
         }
       }
     }
-    const auto report = Validate(*file_system, kPath);
+    const auto report = Validate(*file_system, kDamagedPath);
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_EQ(report->problem_count, 1u);
   }
@@ -181,18 +180,18 @@ TEST(Damage, OfAPageIsThatOfItsValues) {
   Random random(302);
   const auto file_system = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "small", .type = Type::kBytes, .nullable = true}});
-  std::vector<Row> rows;
+  std::vector<ShardRow> rows;
   for (int i = 0; i < 400; ++i) {
     rows.push_back({i % 7 == 3 ? std::nullopt : std::optional(StrCat("value ", i, " ", random.Bytes(500)))});
   }
-  ASSERT_TRUE(WriteShard(*file_system, kPath, schema, rows, {.alignment = 64}).ok());
-  const std::string good = ReadWhole(*file_system, kPath);
+  ASSERT_TRUE(WriteShard(*file_system, kDamagedPath, schema, rows, {.alignment = 64}).ok());
+  const std::string good = ReadWhole(*file_system, kDamagedPath);
   for (const int bad_value : {0, 200, 399}) {
     std::string bad = good;
     bad[bad.find(StrCat("value ", bad_value, " ")) + 9] ^= 1;
-    WriteWhole(*file_system, kPath, bad);
-    for (const ReadMode mode : kModes) {
-      const auto shard = ShardReader::Open(*file_system, kPath, {.mode = mode});
+    WriteWhole(*file_system, kDamagedPath, bad);
+    for (const ReadMode mode : kReadModes) {
+      const auto shard = ShardReader::Open(*file_system, kDamagedPath, {.mode = mode});
       ASSERT_TRUE(shard.ok()) << shard.status();
       ASSERT_TRUE((*shard)->schema()[0].is_paged());
       BlockBuffer buffer;
@@ -227,7 +226,7 @@ TEST(Damage, OfAPageIsThatOfItsValues) {
         EXPECT_EQ(copied, rows[i][0].value_or(""));
       }
     }
-    const auto report = Validate(*file_system, kPath);
+    const auto report = Validate(*file_system, kDamagedPath);
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_EQ(report->problem_count, 1u);
   }
@@ -237,7 +236,7 @@ TEST(Damage, OfAHeadChunkNamesBlockAndColumn) {
   Random random(301);
   const auto file_system = NewMemoryFileSystem();
   const std::string good = MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
-  const auto intact = NativeShardReader::Open(*file_system, kPath, {});
+  const auto intact = NativeShardReader::Open(*file_system, kDamagedPath, {});
   ASSERT_TRUE(intact.ok()) << intact.status();
   for (size_t k = 0; k < (*intact)->blocks().size(); ++k) {
     BlockBuffer buffer;
@@ -272,7 +271,7 @@ TEST(Damage, StaysInTheBufferWithoutChecksums) {
   for (int round = 0; round < test::Thinned(40); ++round) {
     const auto file_system = NewMemoryFileSystem();
     const std::string good = MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
-    const auto intact = NativeShardReader::Open(*file_system, kPath, {});
+    const auto intact = NativeShardReader::Open(*file_system, kDamagedPath, {});
     ASSERT_TRUE(intact.ok()) << intact.status();
     const uint64_t first = (*intact)->blocks()[0].offset, end = (*intact)->trailer().footer_offset;
     for (int change = 0; change < 100; ++change) {
@@ -281,9 +280,9 @@ TEST(Damage, StaysInTheBufferWithoutChecksums) {
         const uint64_t at = first + random.Below(end - first);
         bad[at] = static_cast<char>(random.Chance(2) ? random.Below(3) : random.Next());
       }
-      WriteWhole(*file_system, kPath, bad);
-      for (const ReadMode mode : kModes) {
-        const auto shard = ShardReader::Open(*file_system, kPath, {.verify = Verify::kNever, .mode = mode});
+      WriteWhole(*file_system, kDamagedPath, bad);
+      for (const ReadMode mode : kReadModes) {
+        const auto shard = ShardReader::Open(*file_system, kDamagedPath, {.verify = Verify::kNever, .mode = mode});
         ASSERT_TRUE(shard.ok()) << shard.status();
         sum += Touch(**shard);
       }
@@ -296,7 +295,7 @@ TEST(Misuse, IsRefused) {
   Random random(305);
   const auto file_system = NewMemoryFileSystem();
   MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
-  const auto shard = ShardReader::Open(*file_system, kPath);
+  const auto shard = ShardReader::Open(*file_system, kDamagedPath);
   ASSERT_TRUE(shard.ok()) << shard.status();
   BlockBuffer buffer;
   BlockView view;
@@ -308,7 +307,7 @@ TEST(Misuse, IsRefused) {
   EXPECT_TRUE(
       absl::IsOutOfRange((*shard)->CopyValue(10, 1, [](std::string_view) { return absl::OkStatus(); }).status()));
   EXPECT_TRUE(absl::IsNotFound(ShardReader::Open(*file_system, "/none").status()));
-  EXPECT_TRUE(absl::IsAlreadyExists(ShardWriter::Create(*file_system, kPath, Columns()).status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(ShardWriter::Create(*file_system, kDamagedPath, Columns()).status()));
 
   auto writer = ShardWriter::Create(*file_system, "/other", Columns());
   ASSERT_TRUE(writer.ok()) << writer.status();

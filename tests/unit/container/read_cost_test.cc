@@ -38,7 +38,7 @@ class ReadCost : public testing::Test {
   std::unique_ptr<FileSystem> memory_;
   test::CountingFileSystem files_;
   Schema schema_;
-  std::vector<Row> rows_;
+  std::vector<ShardRow> rows_;
 };
 
 // One value of a page: the front and the page. The page's other values cost nothing more.
@@ -46,7 +46,7 @@ TEST(PageCost, OfASingleValueIsAPage) {
   Random random(201);
   const auto memory = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "small", .type = Type::kBytes}});
-  std::vector<Row> rows;
+  std::vector<ShardRow> rows;
   for (int i = 0; i < 30000; ++i) rows.push_back({random.Bytes(100)});
   ASSERT_TRUE(WriteShard(*memory, "/s.shard", schema, rows, {}).ok());
   test::CountingFileSystem files(memory.get());
@@ -150,7 +150,7 @@ class ProjectionCost : public testing::Test {
   std::unique_ptr<FileSystem> memory_;
   test::CountingFileSystem files_;
   Schema schema_;
-  std::vector<Row> rows_;
+  std::vector<ShardRow> rows_;
   std::vector<BlockInfo> blocks_;
   size_t other_reads_ = 0;  // of the footer, after opening
 };
@@ -296,7 +296,7 @@ TEST(HeaderCopies, AreNotKeptWhenTheyAreTooLarge) {
   const uint64_t header_length = format::BlockHeaderLength(schema.size());
   for (const size_t blocks : {63, 65}) {
     const std::string path = StrCat("/", blocks);
-    const std::vector<Row> rows(blocks, Row(schema.size(), std::string(1, '\1')));
+    const std::vector<ShardRow> rows(blocks, ShardRow(schema.size(), std::string(1, '\1')));
     ASSERT_TRUE(WriteShard(*memory, path, schema, rows, {.max_block_samples = 1}).ok());
     const auto shard = ShardReader::Open(files, path);
     ASSERT_TRUE(shard.ok()) << shard.status();

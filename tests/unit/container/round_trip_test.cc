@@ -14,7 +14,6 @@
 namespace shardkit {
 namespace {
 
-constexpr ReadMode kModes[] = {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect};
 constexpr std::string_view kPath = "/s.shard";
 
 std::unique_ptr<ShardReader> OpenShard(FileSystem& file_system, const ReadOptions& options = {}) {
@@ -23,7 +22,7 @@ std::unique_ptr<ShardReader> OpenShard(FileSystem& file_system, const ReadOption
   return shard.ok() ? *std::move(shard) : nullptr;
 }
 
-void ExpectRow(const Row& wanted, const BlockView& view, uint32_t i, std::span<const size_t> columns) {
+void ExpectRow(const ShardRow& wanted, const BlockView& view, uint32_t i, std::span<const size_t> columns) {
   for (const size_t c : columns) {
     const std::optional<std::string_view> value = view.column(c).value(i);
     ASSERT_EQ(value.has_value(), wanted[c].has_value()) << "sample " << view.first_sample() + i << " column " << c;
@@ -34,7 +33,7 @@ void ExpectRow(const Row& wanted, const BlockView& view, uint32_t i, std::span<c
 }
 
 // Block by block, with all columns and with some.
-void CheckBlocks(const ShardReader& shard, const std::vector<Row>& rows, Random& random) {
+void CheckBlocks(const ShardReader& shard, const std::vector<ShardRow>& rows, Random& random) {
   std::vector<size_t> all, some;
   for (size_t c = 0; c < shard.schema().size(); ++c) {
     all.push_back(c);
@@ -63,7 +62,7 @@ void CheckBlocks(const ShardReader& shard, const std::vector<Row>& rows, Random&
 }
 
 // Values one by one, out of order, read and copied, and keys.
-void CheckSingles(const ShardReader& shard, const std::vector<Row>& rows, Random& random) {
+void CheckSingles(const ShardReader& shard, const std::vector<ShardRow>& rows, Random& random) {
   BlockBuffer buffer;
   const size_t count = std::min<size_t>(rows.size(), 40);
   for (size_t round = 0; round < count; ++round) {
@@ -93,8 +92,8 @@ void CheckSingles(const ShardReader& shard, const std::vector<Row>& rows, Random
   }
 }
 
-void CheckShard(FileSystem& file_system, const std::vector<Row>& rows, Random& random) {
-  for (const ReadMode mode : kModes) {
+void CheckShard(FileSystem& file_system, const std::vector<ShardRow>& rows, Random& random) {
+  for (const ReadMode mode : kReadModes) {
     for (const bool verify : {true, false}) {
       const auto shard = OpenShard(file_system, {.verify = verify ? Verify::kEvery : Verify::kNever, .mode = mode});
       ASSERT_NE(shard, nullptr);
@@ -119,8 +118,8 @@ TEST(RoundTrip, DefaultLevels) {
     return made;
   };
   const Schema schema = Schema::Create({column("masks", Type::kRle), column("text", Type::kBytes)}).value();
-  std::vector<Row> rows(200);
-  for (Row& row : rows) {
+  std::vector<ShardRow> rows(200);
+  for (ShardRow& row : rows) {
     // Phrases of an alphabet that repeat, because levels differ in how many repetitions they find.
     for (int i = 0; i < 2; ++i) {
       std::string bytes;
@@ -146,7 +145,7 @@ TEST(RoundTrip, RandomShards) {
     SCOPED_TRACE(round);
     const auto file_system = NewMemoryFileSystem();
     const Schema schema = RandomSchema(random, 8);
-    const std::vector<Row> rows = RandomRows(random, schema, random.Chance(10) ? 0 : 1 + random.Below(200), 150);
+    const std::vector<ShardRow> rows = RandomRows(random, schema, random.Chance(10) ? 0 : 1 + random.Below(200), 150);
     ShardOptions options{.block_size = uint64_t{1} << random.Below(16),
                          .max_block_samples = static_cast<uint32_t>(1 + random.Below(100)),
                          .alignment = uint32_t{64} << random.Below(8),
@@ -187,7 +186,7 @@ TEST(RoundTrip, HugeCountOfSmallSamples) {
   const Schema schema = *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
                                          {.name = "x", .type = Type::kU16, .nullable = true},
                                          {.name = "b", .type = Type::kBytes, .nullable = true}});
-  const std::vector<Row> rows = RandomRows(random, schema, 150000, 3);
+  const std::vector<ShardRow> rows = RandomRows(random, schema, 150000, 3);
   ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, {}).ok());
   EXPECT_EQ(OpenShard(*file_system)->blocks().size(), 3u);
   CheckShard(*file_system, rows, random);
@@ -199,7 +198,7 @@ void CheckLargeValues(Storage storage) {
   const auto file_system = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "small", .type = Type::kUtf8, .codec = Codec::kZstd},
                                          {.name = "large", .type = Type::kBytes, .nullable = true}});
-  std::vector<Row> rows;
+  std::vector<ShardRow> rows;
   auto writer = ShardWriter::Create(*file_system, std::string(kPath), schema,
                                     {.block_size = 1000, .storage = {{"large", storage}}});
   ASSERT_TRUE(writer.ok()) << writer.status();
@@ -262,7 +261,7 @@ TEST(RoundTrip, AFileThatChangesWhileItIsCopiedIsAnError) {
 
 TEST(RoundTrip, StorageIsThatOfTheFirstBlock) {
   const Schema schema = *Schema::Create({{.name = "v", .type = Type::kBytes, .nullable = true}});
-  const auto storage = [&](const std::vector<Row>& rows, ShardOptions options = {}) {
+  const auto storage = [&](const std::vector<ShardRow>& rows, ShardOptions options = {}) {
     Random random(105);
     const auto file_system = NewMemoryFileSystem();
     options.alignment = 64;
@@ -271,8 +270,8 @@ TEST(RoundTrip, StorageIsThatOfTheFirstBlock) {
     CheckShard(*file_system, rows, random);
     return OpenShard(*file_system)->schema()[0].storage;
   };
-  const auto value = [](size_t length) { return Row{std::string(length, 'v')}; };
-  const Row absent{std::nullopt};
+  const auto value = [](size_t length) { return ShardRow{std::string(length, 'v')}; };
+  const ShardRow absent{std::nullopt};
   EXPECT_EQ(storage({}), Storage::kBlob);
   EXPECT_EQ(storage({absent, absent, value(1)}), Storage::kBlob);
   EXPECT_EQ(storage({value(0)}), Storage::kInline);
@@ -290,7 +289,7 @@ TEST(RoundTrip, StorageIsThatOfTheFirstBlock) {
                                       {.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd}});
   const auto file_system = NewMemoryFileSystem();
   const ShardOptions options{.max_block_samples = 1, .dictionaries = {{"text", 1024}}};
-  const std::vector<Row> rows = {{"small", "text"}, {std::string(100000, 'v'), "text"}};
+  const std::vector<ShardRow> rows = {{"small", "text"}, {std::string(100000, 'v'), "text"}};
   ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), two, rows, options).ok());
   EXPECT_TRUE(OpenShard(*file_system)->schema()[0].is_paged());
 }
@@ -315,7 +314,7 @@ TEST(RoundTrip, StorageCannotBeChosenForOtherColumns) {
 TEST(RoundTrip, CostOfSmallValues) {
   Random random(106);
   const Schema schema = *Schema::Create({{.name = "v", .type = Type::kBytes}});
-  std::vector<Row> rows;
+  std::vector<ShardRow> rows;
   for (int i = 0; i < 100000; ++i) rows.push_back({random.Bytes(100)});
   const auto stored = [&](Storage storage) {
     const auto file_system = NewMemoryFileSystem();
@@ -332,7 +331,7 @@ TEST(RoundTrip, DictionariesAreUsed) {
   Random random(103);
   const auto file_system = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd}});
-  std::vector<Row> rows;
+  std::vector<ShardRow> rows;
   for (int i = 0; i < 3000; ++i) {
     rows.push_back({StrCat("{\"kind\": \"annotation\", \"id\": ", random.Below(100000),
                            ", \"license\": \"none\", \"n\": ", i, "}")});
@@ -349,10 +348,10 @@ TEST(RoundTrip, RecordsByTheirPlace) {
   Random random(104);
   const auto file_system = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "b", .type = Type::kBytes}});
-  const std::vector<Row> rows = RandomRows(random, schema, 50, 9000);
+  const std::vector<ShardRow> rows = RandomRows(random, schema, 50, 9000);
   const ShardOptions options{.block_size = 100000, .storage = {{"b", Storage::kBlob}}};
   ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, options).ok());
-  for (const ReadMode mode : kModes) {
+  for (const ReadMode mode : kReadModes) {
     for (const bool verify : {true, false}) {
       const ReadOptions options = {.verify = verify ? Verify::kEvery : Verify::kNever, .mode = mode};
       const auto shard = OpenShard(*file_system, options);

@@ -114,8 +114,8 @@ std::optional<std::string> RandomValue(Random& random, const Column& column, siz
   }
 }
 
-std::vector<Row> RandomRows(Random& random, const Schema& schema, size_t count, size_t longest) {
-  std::vector<Row> rows(count);
+std::vector<ShardRow> RandomRows(Random& random, const Schema& schema, size_t count, size_t longest) {
+  std::vector<ShardRow> rows(count);
   for (size_t i = 0; i < count; ++i) {
     for (const Column& column : schema.columns()) {
       rows[i].push_back(RandomValue(random, column, longest));
@@ -126,9 +126,9 @@ std::vector<Row> RandomRows(Random& random, const Schema& schema, size_t count, 
 }
 
 absl::StatusOr<ShardSummary> WriteShard(FileSystem& file_system, const std::string& path, const Schema& schema,
-                                        const std::vector<Row>& rows, const ShardOptions& options) {
+                                        const std::vector<ShardRow>& rows, const ShardOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto writer, ShardWriter::Create(file_system, path, schema, options));
-  for (const Row& row : rows) {
+  for (const ShardRow& row : rows) {
     const std::vector<std::optional<Value>> values(row.begin(), row.end());
     SHARDKIT_RETURN_IF_ERROR(writer->Append(values));
   }

@@ -16,6 +16,8 @@
 
 namespace shardkit {
 
+inline constexpr ReadMode kReadModes[] = {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect};
+
 // std::mt19937_64 is specified exactly; the distributions of the standard library are not.
 class Random {
  public:
@@ -37,11 +39,11 @@ Schema RandomSchema(Random& random, size_t max_columns);
 // longest.
 std::optional<std::string> RandomValue(Random& random, const Column& column, size_t longest);
 
-using Row = std::vector<std::optional<std::string>>;
-std::vector<Row> RandomRows(Random& random, const Schema& schema, size_t count, size_t longest);
+using ShardRow = std::vector<std::optional<std::string>>;
+std::vector<ShardRow> RandomRows(Random& random, const Schema& schema, size_t count, size_t longest);
 
 absl::StatusOr<ShardSummary> WriteShard(FileSystem& file_system, const std::string& path, const Schema& schema,
-                                        const std::vector<Row>& rows, const ShardOptions& options);
+                                        const std::vector<ShardRow>& rows, const ShardOptions& options);
 
 // The shard with other sections: `change` gets each and returns what is to be in its place, or nothing to leave it out.
 // All checksums are right.

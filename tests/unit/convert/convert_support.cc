@@ -46,7 +46,7 @@ TemporaryFolder::TemporaryFolder() : path_(testing::TempDir() + "/shardkit_conve
 }
 TemporaryFolder::~TemporaryFolder() { (void)RemoveTree(*PosixFileSystem(), path_); }
 
-std::string MakeTar(const std::vector<TarEntry>& entries, const char* filter, const char* format) {
+std::string MakeTar(const std::vector<TarItem>& entries, const char* filter, const char* format) {
   std::string out;
   StringWriter sink{&out};
   archive* const writer = archive_write_new();
@@ -56,7 +56,7 @@ std::string MakeTar(const std::vector<TarEntry>& entries, const char* filter, co
   EXPECT_EQ(archive_write_set_format_by_name(writer, format), ARCHIVE_OK);
   archive_write_set_bytes_in_last_block(writer, 1);  // zeros after a compressed stream are not part of it
   EXPECT_EQ(archive_write_open(writer, &sink, nullptr, StringWriter::Write, nullptr), ARCHIVE_OK);
-  for (const TarEntry& entry : entries) {
+  for (const TarItem& entry : entries) {
     archive_entry* const header = archive_entry_new();
     archive_entry_set_pathname(header, entry.name.c_str());
     archive_entry_set_perm(header, 0644);

@@ -37,7 +37,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-struct TarEntry {
+struct TarItem {
   std::string name;
   std::string bytes;
   char type = 'f';  // f file, d directory, s symbolic link, h hard link, p pipe
@@ -45,7 +45,7 @@ struct TarEntry {
 };
 
 // `filter`: "", "gzip", "zstd", …; `format`: "pax", "gnutar", "ustar".
-std::string MakeTar(const std::vector<TarEntry>& entries, const char* filter = "", const char* format = "pax");
+std::string MakeTar(const std::vector<TarItem>& entries, const char* filter = "", const char* format = "pax");
 
 // Everything a source gives, copied out.
 struct LoadedField {

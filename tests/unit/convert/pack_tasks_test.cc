@@ -53,7 +53,7 @@ class PackTasksTest : public testing::Test {
   // columns that come late and change their type.
   void WriteInputs() {
     Tree first, second;
-    std::vector<test::TarEntry> tar, last;
+    std::vector<test::TarItem> tar, last;
     for (int i = 0; i < 90; ++i) {
       const std::string key = "s" + std::to_string(100 + i);
       first["a/" + key + ".txt"] = std::string(static_cast<size_t>(i * 37 % 400), 'a');

@@ -8,7 +8,7 @@ using test::LoadAll;
 using test::MakeTar;
 using test::Message;
 using test::SmallSa1bJson;
-using test::TarEntry;
+using test::TarItem;
 
 const std::string kJpeg(test::kJpegBytes);
 
@@ -32,7 +32,7 @@ class Sa1bSourceTest : public testing::Test {
   test::Loaded Load(const std::string& input = "/in", SourceOptions options = {}) {
     return LoadAll(file_system_.get(), "sa1b", {input}, options);
   }
-  test::Loaded LoadTar(const std::vector<TarEntry>& entries, SourceOptions options = {}) {
+  test::Loaded LoadTar(const std::vector<TarItem>& entries, SourceOptions options = {}) {
     file_system_ = NewMemoryFileSystem();
     Add("/t.tar", MakeTar(entries));
     return Load("/t.tar", options);
@@ -143,7 +143,7 @@ TEST_F(Sa1bSourceTest, MembersThatComeTwiceFail) {
 TEST_F(Sa1bSourceTest, TooManyWaitingHalvesEndTheListing) {
   SourceOptions options;
   options.pending_pair_bytes = 10000;
-  std::vector<TarEntry> entries;
+  std::vector<TarItem> entries;
   for (int i = 0; i < 5; ++i) entries.push_back({StrCat("sa_", i, ".jpg"), kJpeg + std::string(3000, 'x')});
   file_system_ = NewMemoryFileSystem();
   Add("/t.tar", MakeTar(entries));
@@ -163,7 +163,7 @@ TEST_F(Sa1bSourceTest, RealPairsGoThroughDirectoryAndTarAlike) {
   const test::Loaded tree = LoadAll(PosixFileSystem(), "auto", {folder + "/sa1b"});
   ASSERT_TRUE(tree.failures.empty()) << tree.failures[0].status;
   ASSERT_EQ(tree.samples.size(), 6u);
-  std::vector<TarEntry> entries;
+  std::vector<TarItem> entries;
   for (const test::LoadedSample& sample : tree.samples) {
     const std::string base = folder + "/sa1b/" + sample.key;
     EXPECT_EQ(sample.fields.at("image").bytes, test::ReadAll(base + ".jpg"));

@@ -7,7 +7,7 @@ namespace {
 using test::LoadAll;
 using test::MakeTar;
 using test::Message;
-using test::TarEntry;
+using test::TarItem;
 
 class TarSourceTest : public testing::Test {
  protected:
@@ -17,7 +17,7 @@ class TarSourceTest : public testing::Test {
     return LoadAll(file_system_.get(), "files", {"/t.tar"}, options);
   }
   // The message of the only failure.
-  std::string FailureOf(const std::vector<TarEntry>& entries) {
+  std::string FailureOf(const std::vector<TarItem>& entries) {
     const test::Loaded loaded = Load(MakeTar(entries));
     EXPECT_TRUE(loaded.status.ok()) << loaded.status;
     EXPECT_EQ(loaded.failures.size(), 1u);
@@ -26,7 +26,7 @@ class TarSourceTest : public testing::Test {
   std::unique_ptr<FileSystem> file_system_;
 };
 
-const std::vector<TarEntry> kPlain = {
+const std::vector<TarItem> kPlain = {
     {"./", "", 'd'},    {"./a/", "", 'd'},
     {"./a/1.cls", "3"}, {"./a/1.jpg", "\xff\xd8\xff jpeg"},
     {"./a/0.cls", "4"}, {"./b/1.cls", std::string(3000, 'z')},
@@ -62,7 +62,7 @@ TEST_F(TarSourceTest, LongNamesAndNamesBeyondAscii) {
 TEST_F(TarSourceTest, LargeMembersOfAPlainTarStayInIt) {
   SourceOptions options;
   options.stream_above = 1000;
-  const std::vector<TarEntry> entries = {
+  const std::vector<TarItem> entries = {
       {"a.bin", std::string(1500, 'q')}, {"a.cls", "1"}, {"b.bin", "small"}, {"c.bin", std::string(70000, 'r')}};
   for (const char* const format : {"pax", "gnutar"}) {
     const test::Loaded loaded = Load(MakeTar(entries, "", format), options);
@@ -80,7 +80,7 @@ TEST_F(TarSourceTest, LargeMembersOfAPlainTarStayInIt) {
 }
 
 TEST_F(TarSourceTest, ListingHandsOutAtMostAFewMebibytesAtOnce) {
-  std::vector<TarEntry> entries;
+  std::vector<TarItem> entries;
   for (int i = 0; i < 10; ++i) entries.push_back({std::to_string(i) + ".bin", std::string(1 << 20, 'x')});
   file_system_ = NewMemoryFileSystem();
   test::WriteFile(*file_system_, "/t.tar", MakeTar(entries));

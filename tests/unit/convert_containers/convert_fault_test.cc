@@ -6,11 +6,11 @@
 namespace shardkit::test {
 namespace {
 
-constexpr uint64_t kSamples = 10;
+constexpr uint64_t kFaultSamples = 10;
 
-Samples InputSamples() {
+Samples FaultSamples() {
   Samples samples;
-  for (uint64_t i = 0; i < kSamples; ++i) {
+  for (uint64_t i = 0; i < kFaultSamples; ++i) {
     samples.push_back(
         {{"key", "k" + std::to_string(i)}, {"text", std::string(i * 50 % 333, 't')}, {"n", Bytes(uint32_t(i))}});
   }
@@ -18,7 +18,7 @@ Samples InputSamples() {
 }
 
 void PrepareInput(FileSystem& files) {
-  WriteShards(files, "/in", {KeyColumn(), MakeColumn("text", Type::kUtf8), MakeColumn("n", Type::kU32)}, InputSamples(),
+  WriteShards(files, "/in", {KeyColumn(), MakeColumn("text", Type::kUtf8), MakeColumn("n", Type::kU32)}, FaultSamples(),
               SmallShards(6, 2));
 }
 
@@ -75,7 +75,7 @@ absl::Status RunOnce(FileSystem& files, const Case& which, bool resume = false, 
 Tree Expected(const Case& which) {
   const auto files = NewInput(which);
   EXPECT_TRUE(RunOnce(*files, which).ok());
-  EXPECT_EQ(ScanRows(*files, "/out").size(), kSamples);
+  EXPECT_EQ(ScanRows(*files, "/out").size(), kFaultSamples);
   return ReadTree(*files, "/out");
 }
 
@@ -178,7 +178,7 @@ TEST_P(ConvertFaultTest, EveryCallWhileBadSamplesAreSkipped) {
       left["wids.json"] = expected.contains("wids.json") ? expected.at("wids.json") : "";
       EXPECT_TRUE(which.to == Container::kWebDataset && left == same) << Describe(left);
     }
-    EXPECT_EQ(report->manifest.samples() + report->skipped.size(), kSamples);
+    EXPECT_EQ(report->manifest.samples() + report->skipped.size(), kFaultSamples);
     EXPECT_EQ(ScanRows(*files, "/out").size(), report->manifest.samples());
     if (HasFailure()) return;
   }

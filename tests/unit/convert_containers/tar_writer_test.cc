@@ -42,7 +42,7 @@ Header ParseHeader(std::string_view block) {
   return header;
 }
 
-std::string WriteTar(FileSystem& files, const std::vector<std::pair<std::string, std::vector<TarMember>>>& samples,
+std::string WriteTar(FileSystem& files, const std::vector<std::pair<std::string, std::vector<NamedTarValue>>>& samples,
                      bool index = true) {
   auto writer = TarShardWriter::Create(files, "/x.tar");
   EXPECT_TRUE(writer.ok()) << writer.status();
@@ -119,9 +119,9 @@ TEST(TarWriterTest, ItsIndexIsTheOneThatLookingMakes) {
   for (int i = 0; i < 60; ++i) texts.push_back(std::string(generator.Below(1500), static_cast<char>(i)));
   const std::vector<std::string> extensions = {
       "jpg", "json", "", "key", "a.b", "\xc3\xa9", "txt" + std::string(120, 'x')};
-  std::vector<std::pair<std::string, std::vector<TarMember>>> samples;
+  std::vector<std::pair<std::string, std::vector<NamedTarValue>>> samples;
   for (int i = 0; i < 20; ++i) {
-    samples.emplace_back("k" + std::to_string(i), std::vector<TarMember>());
+    samples.emplace_back("k" + std::to_string(i), std::vector<NamedTarValue>());
     for (size_t k = 0; k < extensions.size(); ++k) {
       if (k == 0 || generator.Chance(40))
         samples.back().second.push_back({extensions[k], Value(texts[generator.Below(texts.size())])});
@@ -160,7 +160,7 @@ TEST(TarWriterTest, ValuesThatAreFiles) {
   ASSERT_TRUE(writer.ok());
   Cancellation cancellation;
   cancellation.Cancel();
-  const std::vector<TarMember> members = {{"bin", value("/large")}};
+  const std::vector<NamedTarValue> members = {{"bin", value("/large")}};
   EXPECT_TRUE(absl::IsCancelled((*writer)->Append("a", members, &cancellation)));
   ASSERT_TRUE((*writer)->Abort().ok());
   EXPECT_FALSE(Exists(*files, "/y.tar.tmp") || Exists(*files, "/y.tar"));
@@ -171,7 +171,7 @@ TEST(TarWriterTest, SamplesThatWouldNotComeBack) {
   auto writer = TarShardWriter::Create(*files, "/x.tar");
   ASSERT_TRUE(writer.ok());
   const auto append = [&](const std::string& key, const std::vector<std::string>& extensions) {
-    std::vector<TarMember> members;
+    std::vector<NamedTarValue> members;
     for (const std::string& extension : extensions) members.push_back({extension, Value("1")});
     return (*writer)->Append(key, members, nullptr);
   };
@@ -210,7 +210,7 @@ TEST(TarWriterTest, AtMost4095Extensions) {
   int count = 0;
   for (; status.ok() && count < 5000; ++count) {
     const std::string extension = "e" + std::to_string(count);
-    const std::vector<TarMember> members = {{extension, Value("1")}};
+    const std::vector<NamedTarValue> members = {{extension, Value("1")}};
     status = (*writer)->Append("k" + std::to_string(count), members, nullptr);
   }
   EXPECT_EQ(count, 4096);

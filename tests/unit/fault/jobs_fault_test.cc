@@ -7,7 +7,7 @@ namespace shardkit::test {
 namespace {
 
 // As the system reports them.
-std::vector<Fault> Faults() {
+std::vector<Fault> JobFaults() {
   std::vector<Fault> faults;
   for (const int error : {EIO, ENOSPC, EAGAIN}) {
     const absl::Status status = PosixError("device", "work", error);
@@ -20,7 +20,7 @@ class JobFaultTest : public testing::TestWithParam<Job> {};
 
 TEST_P(JobFaultTest, EveryCall) {
   const Job& job = GetParam();
-  for (const Fault& fault : Faults()) {
+  for (const Fault& fault : JobFaults()) {
     for (uint64_t number = 1;; number += TestStep()) {
       ASSERT_LT(number, 10000u);
       const auto files = NewMemoryFileSystem();

@@ -50,7 +50,7 @@ BlockHeader RandomHeader(Random& random, const Schema& schema) {
   return header;
 }
 
-std::string Repaired(std::string bytes) {
+std::string RepairedBlock(std::string bytes) {
   StoreLittle(bytes.data() + bytes.size() - 8, Hash64(bytes.data(), bytes.size() - 8));
   return bytes;
 }
@@ -90,11 +90,11 @@ TEST(BlockHeader, EveryTruncationAndEveryByte) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeBlockHeader(schema, flipped, &decoded))) << bit;
     // With a correct checksum, only fields without another check may differ: checksums, first_sample, previous, and
     // lengths that end in the same multiple of 64.
-    const absl::Status repaired = DecodeBlockHeader(schema, Repaired(flipped), &decoded);
+    const absl::Status repaired = DecodeBlockHeader(schema, RepairedBlock(flipped), &decoded);
     if (repaired.ok()) {
       std::string again;
       EncodeBlockHeader(decoded, &again);
-      EXPECT_EQ(again, Repaired(flipped));
+      EXPECT_EQ(again, RepairedBlock(flipped));
     } else {
       EXPECT_TRUE(absl::IsDataLoss(repaired)) << repaired;
     }
@@ -176,7 +176,7 @@ TEST(BlockHeader, EveryReservedByte) {
   for (const size_t offset : reserved) {
     std::string changed = bytes;
     changed[offset] = 1;
-    const absl::Status status = DecodeBlockHeader(schema, Repaired(changed), &decoded);
+    const absl::Status status = DecodeBlockHeader(schema, RepairedBlock(changed), &decoded);
     EXPECT_NE(status.message().find("reserved bytes"), absl::string_view::npos) << offset << status;
   }
 }

@@ -30,7 +30,7 @@ Footer MakeFooter(const std::vector<std::pair<SectionKind, std::string>>& sectio
   return {builder.Finish(trailer)};
 }
 
-Footer Example() {
+Footer ExampleFooter() {
   return MakeFooter({{SectionKind::kMetadata, EncodeMetadata({{"a", "b"}})},
                      {SectionKind::kStatistics, std::string(64, '\0')},
                      {SectionKind::kBlockDirectory, ""}});
@@ -67,7 +67,7 @@ TEST(Trailer, ComesBack) {
 }
 
 TEST(Trailer, EveryRule) {
-  const Footer footer = Example();
+  const Footer footer = ExampleFooter();
   const std::string good(footer.trailer());
   const auto decode = [&](const std::string& bytes) {
     return std::string(ToStd(DecodeTrailer(bytes, footer.file_length()).status().message()));
@@ -97,7 +97,7 @@ TEST(Trailer, EveryRule) {
 }
 
 TEST(SectionTable, EveryRule) {
-  const Footer footer = Example();
+  const Footer footer = ExampleFooter();
   const Trailer good = *DecodeTrailer(footer.trailer(), footer.file_length());
   const std::string table = footer.bytes.substr(good.table_offset() - kFooterOffset, 32 * good.section_count);
   const auto decode = [&](const std::string& bytes, bool has_key = false) {

@@ -12,23 +12,23 @@ namespace shardkit::format {
 namespace {
 
 // Repairs the checksum, so that the checks behind it are reached.
-std::string Repaired(std::string bytes) {
+std::string RepairedHeader(std::string bytes) {
   StoreLittle(bytes.data() + bytes.size() - 8, Hash64(bytes.data(), bytes.size() - 8));
   return bytes;
 }
 
 std::string WithByte(std::string bytes, size_t offset, char value) {
   bytes[offset] = value;
-  return Repaired(std::move(bytes));
+  return RepairedHeader(std::move(bytes));
 }
 
 template <typename T>
-std::string With(std::string bytes, size_t offset, T value) {
+std::string RepairedWith(std::string bytes, size_t offset, T value) {
   StoreLittle(bytes.data() + offset, value);
-  return Repaired(std::move(bytes));
+  return RepairedHeader(std::move(bytes));
 }
 
-FileHeader Example() {
+FileHeader ExampleHeader() {
   FileHeader header;
   header.schema = *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
                                    {.name = "ab",
@@ -72,7 +72,7 @@ TEST(FileHeader, RandomOnesComeBack) {
 }
 
 TEST(FileHeader, SchemaBytesAreThoseOfTheSpecification) {
-  FileHeader header = Example();
+  FileHeader header = ExampleHeader();
   const std::string bytes = EncodeFileHeader(header);
   const std::string_view schema{
       "\2\0"
@@ -85,7 +85,7 @@ TEST(FileHeader, SchemaBytesAreThoseOfTheSpecification) {
 }
 
 TEST(FileHeader, EveryTruncationIsDamage) {
-  FileHeader header = Example();
+  FileHeader header = ExampleHeader();
   header.dictionaries.push_back({0, "some words"});
   const std::string bytes = EncodeFileHeader(header);
   for (size_t length = 0; length < bytes.size(); ++length) {
@@ -99,35 +99,35 @@ TEST(FileHeader, EveryTruncationIsDamage) {
 }
 
 TEST(FileHeader, VersionIsBelievedOnlyWithTheChecksum) {
-  FileHeader header = Example();
+  FileHeader header = ExampleHeader();
   const std::string bytes = EncodeFileHeader(header);
   std::string flipped = bytes;
   flipped[9] ^= 1;
   EXPECT_EQ(Message(flipped), "DATA_LOSS: header checksum is wrong");
-  EXPECT_EQ(Message(With<uint16_t>(bytes, 8, 2)),
+  EXPECT_EQ(Message(RepairedWith<uint16_t>(bytes, 8, 2)),
             "UNIMPLEMENTED: header: major version 2 is not supported (this version reads 1)");
-  EXPECT_EQ(Message(With<uint16_t>(bytes, 8, 0)),
+  EXPECT_EQ(Message(RepairedWith<uint16_t>(bytes, 8, 0)),
             "UNIMPLEMENTED: header: major version 0 is not supported (this version reads 1)");
 }
 
 // Every major version has the fields up to header_length, and a checksum at the end.
 TEST(FileHeader, TheShortestHeadersTellTheirVersion) {
-  FileHeader header = Example();
+  FileHeader header = ExampleHeader();
   const std::string bytes = EncodeFileHeader(header);
   for (uint32_t length = 24; length <= 56; length += 8) {
-    const std::string one = With(bytes.substr(0, length), 12, length);
+    const std::string one = RepairedWith(bytes.substr(0, length), 12, length);
     EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(one).status())) << length;
-    EXPECT_TRUE(absl::IsUnimplemented(DecodeFileHeader(With<uint16_t>(one, 8, 2)).status())) << length;
+    EXPECT_TRUE(absl::IsUnimplemented(DecodeFileHeader(RepairedWith<uint16_t>(one, 8, 2)).status())) << length;
   }
 }
 
 // Each change makes a defect that comes before those of the changes in front of it.
 TEST(FileHeader, TheFirstDefectOfTheTableIsReported) {
-  FileHeader header = Example();
+  FileHeader header = ExampleHeader();
   header.dictionaries.push_back({0, "words"});
   std::string bytes = EncodeFileHeader(header);
   const auto damage = [&](size_t offset, std::string_view found, auto value) {
-    bytes = With(bytes, offset, value);
+    bytes = RepairedWith(bytes, offset, value);
     EXPECT_NE(Message(bytes).find(found), std::string::npos) << Message(bytes) << "\nnot: " << found;
   };
   damage(97, "DATA_LOSS: header: dictionary 0 belongs to column 9", uint32_t{9});
@@ -147,14 +147,14 @@ TEST(FileHeader, TheFirstDefectOfTheTableIsReported) {
 }
 
 TEST(FileHeader, EveryReservedField) {
-  FileHeader header = Example();
+  FileHeader header = ExampleHeader();
   const std::string bytes = EncodeFileHeader(header);
   for (int bit = 0; bit < 32; ++bit) {
-    EXPECT_EQ(Message(With<uint32_t>(bytes, 20, uint32_t{1} << bit)),
+    EXPECT_EQ(Message(RepairedWith<uint32_t>(bytes, 20, uint32_t{1} << bit)),
               StrCat("UNIMPLEMENTED: header: incompatible flag bit ", bit,
                      " is set; a newer version of Shardkit may read it"));
-    EXPECT_TRUE(DecodeFileHeader(With<uint32_t>(bytes, 24, uint32_t{1} << bit)).ok());
-    EXPECT_EQ(Message(With<uint32_t>(bytes, 36, uint32_t{1} << bit)),
+    EXPECT_TRUE(DecodeFileHeader(RepairedWith<uint32_t>(bytes, 24, uint32_t{1} << bit)).ok());
+    EXPECT_EQ(Message(RepairedWith<uint32_t>(bytes, 36, uint32_t{1} << bit)),
               "DATA_LOSS: header: reserved bytes at offset 36 are not zero");
   }
   for (int bit = 2; bit < 8; ++bit) {
@@ -167,7 +167,7 @@ TEST(FileHeader, EveryReservedField) {
 }
 
 TEST(FileHeader, EveryTypeCodecAndAlignment) {
-  FileHeader header = Example();
+  FileHeader header = ExampleHeader();
   header.schema = *Schema::Create({{.name = "x", .type = Type::kU8}});
   const std::string bytes = EncodeFileHeader(header);
   for (int value = 0; value < 256; ++value) {
@@ -189,10 +189,10 @@ TEST(FileHeader, EveryTypeCodecAndAlignment) {
   }
   for (int bit = 0; bit < 32; ++bit) {
     const bool allowed = bit >= 6 && bit <= 20;
-    EXPECT_EQ(DecodeFileHeader(With<uint32_t>(bytes, 16, uint32_t{1} << bit)).ok(), allowed) << bit;
-    EXPECT_FALSE(DecodeFileHeader(With<uint32_t>(bytes, 16, (uint32_t{1} << bit) + 3)).ok()) << bit;
+    EXPECT_EQ(DecodeFileHeader(RepairedWith<uint32_t>(bytes, 16, uint32_t{1} << bit)).ok(), allowed) << bit;
+    EXPECT_FALSE(DecodeFileHeader(RepairedWith<uint32_t>(bytes, 16, (uint32_t{1} << bit) + 3)).ok()) << bit;
   }
-  EXPECT_FALSE(DecodeFileHeader(With<uint32_t>(bytes, 16, 0)).ok());
+  EXPECT_FALSE(DecodeFileHeader(RepairedWith<uint32_t>(bytes, 16, 0)).ok());
 }
 
 // Columns of types, dtypes and codecs that are not known, with what is kept of them, and what holds for them, too.
@@ -277,7 +277,7 @@ TEST(Schema, Storage) {
 }
 
 TEST(FileHeader, LengthsAndCounts) {
-  FileHeader header = Example();
+  FileHeader header = ExampleHeader();
   const std::string bytes = EncodeFileHeader(header);
   for (const uint32_t length : {0u, 16u, 25u, 47u, 49u, (64u << 20) + 8, 0xfffffff8u}) {
     std::string changed = bytes;
@@ -290,19 +290,19 @@ TEST(FileHeader, LengthsAndCounts) {
     EXPECT_TRUE(PeekFileHeaderLength(changed).ok()) << length;
   }
   for (const uint32_t length : {0u, 1u, 56u, 58u, 0xffffffffu}) {
-    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(With(bytes, 28, length)).status())) << length;
+    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(RepairedWith(bytes, 28, length)).status())) << length;
   }
   for (const uint32_t count : {1u, 2u, 0xffffffffu}) {
-    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(With(bytes, 32, count)).status())) << count;
+    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(RepairedWith(bytes, 32, count)).status())) << count;
   }
   for (const uint16_t count : {0, 1, 3, 4097, 65535}) {
-    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(With(bytes, 40, count)).status())) << count;
+    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(RepairedWith(bytes, 40, count)).status())) << count;
   }
 }
 
 TEST(FileHeader, DictionaryRules) {
   const auto decode = [](std::vector<Dictionary> dictionaries) {
-    FileHeader header = Example();
+    FileHeader header = ExampleHeader();
     header.dictionaries = std::move(dictionaries);
     return DecodeFileHeader(EncodeFileHeader(header)).status();
   };
@@ -347,7 +347,7 @@ TEST(FileHeader, EveryBitAndLengthOfASchema) {
   }
   EXPECT_GT(accepted, 100u);
   for (uint32_t cut = 0; cut < length; ++cut) {
-    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(With(bytes, 28, cut)).status())) << cut;
+    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(RepairedWith(bytes, 28, cut)).status())) << cut;
   }
 }
 
@@ -362,7 +362,7 @@ TEST(FileHeader, RandomDamage) {
     for (uint64_t i = 1 + random.Below(3); i-- > 0;) {
       bytes[random.Below(bytes.size() - 8)] = static_cast<char>(random.Chance(2) ? random.Below(4) : random.Next());
     }
-    bytes = Repaired(std::move(bytes));
+    bytes = RepairedHeader(std::move(bytes));
     auto decoded = DecodeFileHeader(bytes);
     if (!decoded.ok()) {
       ASSERT_TRUE(absl::IsDataLoss(decoded.status()) || absl::IsUnimplemented(decoded.status())) << decoded.status();

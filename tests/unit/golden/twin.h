@@ -33,6 +33,4 @@ nlohmann::json ValueTwin(const Column& column, std::optional<std::string_view> v
 absl::StatusOr<nlohmann::json> ShardTwin(const NativeShardReader& shard);
 absl::StatusOr<nlohmann::json> DatasetTwin(const DatasetReader& dataset);
 
-inline constexpr ReadMode kReadModes[] = {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect};
-
 }  // namespace shardkit

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Emulation kEmulations[] = {{}, {1, true}, {3, false}};
 
-PixelOutput AnyOutput(Random& random) {
+PixelOutput AnyPlanarOutput(Random& random) {
   PixelOutput output;
   constexpr Type kTypes[] = {Type::kU8, Type::kF32, Type::kF16, Type::kBf16};
   output.type = kTypes[random.Between(0, 3)];
@@ -34,7 +34,7 @@ TEST(NormalizeBody, EqualsTwin) {
     arguments.height = random.Between(0, 3) == 0 ? 4 * random.Between(1, 12) : random.Between(1, 60);
     arguments.width = random.Between(0, 3) == 0 ? 256 : random.Between(1, 90);
     arguments.channels = random.Coin() ? 1 : 3;
-    arguments.output = AnyOutput(random);
+    arguments.output = AnyPlanarOutput(random);
     const uint32_t size = ScalarSize(arguments.output.type);
     const uint64_t values =
         arguments.count * arguments.height * arguments.width * static_cast<uint64_t>(arguments.channels);

@@ -17,8 +17,6 @@ namespace {
 using gpu::DeviceMemory;
 using gpu::EventPool;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
 TEST(DeviceMemory, TheNextUserWaitsOnTheDevice) {
   const auto device = std::make_shared<FaultBackend>();
   const auto events = std::make_shared<EventPool>(device);

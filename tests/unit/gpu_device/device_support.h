@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "loader/loader_support.h"
 #include "shardkit/gpu/backend.h"
 
 namespace shardkit::test {

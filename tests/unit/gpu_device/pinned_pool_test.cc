@@ -22,8 +22,6 @@ namespace {
 
 using gpu::PinnedPool;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
 std::shared_ptr<PinnedPool> MakePool(std::shared_ptr<gpu::Backend> device, uint64_t bytes) {
   auto pool = PinnedPool::Create(std::move(device), {.bytes = bytes});
   EXPECT_TRUE(pool.ok()) << pool.status();

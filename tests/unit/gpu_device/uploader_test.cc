@@ -18,8 +18,6 @@ using gpu::StagingRing;
 using gpu::Uploader;
 using gpu::UploadPiece;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
 std::shared_ptr<StagingRing> MakeRing(const std::shared_ptr<gpu::Backend>& device, uint64_t bytes) {
   return StagingRing::Create(*PinnedPool::Create(device, {.bytes = bytes}));
 }

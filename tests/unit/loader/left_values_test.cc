@@ -73,7 +73,7 @@ class PatchyFileSystem final : public ForwardingFileSystem {
   const std::shared_ptr<Device> device_ = std::make_shared<Device>();
 };
 
-constexpr size_t kSamples = 400;
+constexpr size_t kLeftSamples = 400;
 constexpr uint64_t kMemory = 2 << 20;  // less than the dataset, whose blocks would stay in memory otherwise
 
 // Long and short, absent and empty.
@@ -89,7 +89,7 @@ class LeftValuesTest : public testing::Test {
   void Write(FileSystem& files, const std::string& path) {
     const std::vector<Column> columns = {
         KeyColumn(), {.name = "blob", .type = Type::kBytes, .nullable = true}, TextColumn()};
-    for (size_t i = 0; i < kSamples; ++i) {
+    for (size_t i = 0; i < kLeftSamples; ++i) {
       rows_.push_back({"k" + std::to_string(i), BlobOf(i), "text " + std::to_string(i)});
     }
     DatasetWriterOptions options = SmallShards(100, 10);
@@ -197,7 +197,7 @@ TEST_F(LeftValuesTest, WithoutChecksumsDamagePasses) {
   LoaderOptions options = Options(SampleOrder::kSequential, 2);
   options.read.verify = Verify::kNever;
   const auto loader = OpenLoader(*files_, options);
-  EXPECT_EQ(Deliver(*loader).size(), 2 * kSamples / 16);
+  EXPECT_EQ(Deliver(*loader).size(), 2 * kLeftSamples / 16);
   EXPECT_GT(loader->Report().bytes_from_cache, 0u);
 }
 
@@ -207,14 +207,14 @@ TEST_F(LeftValuesTest, WhatIsNotComparedAgainIsComparedFirst) {
   options.memory_bytes = 2 * kMemory;  // so that no block is read twice in an epoch
   options.read.verify = Verify::kFirst;
   const auto loader = OpenLoader(*files_, options);
-  EXPECT_EQ(Deliver(*loader).size(), 2 * kSamples / 16);
+  EXPECT_EQ(Deliver(*loader).size(), 2 * kLeftSamples / 16);
   EXPECT_EQ(loader->Report().bytes_from_cache, 0u);
 
   PatchyFileSystem named(*files_, Cache::kEverything);
   options.epochs = 1;
   for (const bool known : {false, true}) {
     const auto reader = OpenLoader(named, options);
-    EXPECT_EQ(Deliver(*reader).size(), kSamples / 16);
+    EXPECT_EQ(Deliver(*reader).size(), kLeftSamples / 16);
     EXPECT_EQ(reader->Report().bytes_from_cache > 0, known);
   }
 }
@@ -247,7 +247,7 @@ TEST_F(LeftValuesTest, BlocksStayWholeWhereTheyAreNeeded) {
   buffered.read.mode = ReadMode::kBuffered;
   for (const LoaderOptions& options : {views, kept, buffered}) {
     const auto loader = OpenLoader(*files_, options);
-    EXPECT_EQ(Deliver(*loader).size(), 2 * kSamples / 16);
+    EXPECT_EQ(Deliver(*loader).size(), 2 * kLeftSamples / 16);
     EXPECT_EQ(loader->Report().bytes_from_cache, 0u);
   }
 }
@@ -298,7 +298,7 @@ TEST_F(LeftValuesTest, AFileCutWhileItIsReadIsDataLoss) {
       options.epochs = 0;
       const auto loader = OpenLoader(*PosixFileSystem(), options, path);
       ASSERT_EQ(sigaction(SIGBUS, &fatal, &before), 0);
-      for (size_t i = 0; i < kSamples / 16; ++i) ASSERT_TRUE(loader->Next().ok());  // all shards are open
+      for (size_t i = 0; i < kLeftSamples / 16; ++i) ASSERT_TRUE(loader->Next().ok());  // all shards are open
       const auto dataset = DatasetReader::Open(*PosixFileSystem(), path);
       const std::string file = (*(*dataset)->OpenShard(2))->path();
       const std::string bytes = ReadAll(*PosixFileSystem(), file);
@@ -313,7 +313,7 @@ TEST_F(LeftValuesTest, AFileCutWhileItIsReadIsDataLoss) {
         }
       } else {
         uint64_t skipped = 0;
-        for (size_t step = 0; step < 2 * kSamples / 16; ++step) {
+        for (size_t step = 0; step < 2 * kLeftSamples / 16; ++step) {
           const auto batch = loader->Next();
           ASSERT_TRUE(batch.ok()) << batch.status();
           skipped += (*batch)->skipped().size();

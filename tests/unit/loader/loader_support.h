@@ -15,6 +15,8 @@
 
 namespace shardkit::test {
 
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+
 // Opens a loader. The test fails when that does not work.
 inline std::unique_ptr<Loader> OpenLoader(ReadableFileSystem& files, const LoaderOptions& options,
                                           const std::string& path = "/data") {

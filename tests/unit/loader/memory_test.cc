@@ -14,7 +14,6 @@
 namespace shardkit::test {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kLargest = 64 * kMiB;
 constexpr uint64_t kBudget = 192 * kMiB;
 constexpr uint64_t kSlack = 64 * kMiB;

@@ -12,8 +12,6 @@
 namespace shardkit::test {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
 class ReadAheadTest : public testing::Test {
  protected:
   // Blobs of 64 KiB that nothing compresses, 16 in a block.

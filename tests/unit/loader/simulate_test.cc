@@ -10,8 +10,6 @@
 namespace shardkit::test {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
 class SimulateTest : public testing::Test {
  protected:
   // Values of 4 to 12 KiB that nothing compresses, 12 in a block, 60 in a shard.

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::unique_ptr<RetryingClient> NewClient(int attempts = 8) {
+std::unique_ptr<RetryingClient> NewRetryingClient(int attempts = 8) {
   RetryOptions options;
   options.attempts = attempts;
   options.first_delay = milliseconds(1);
@@ -41,12 +41,12 @@ RetryableRequest Read(const TestServer& server, std::string* buffer) {
   return request;
 }
 
-const std::string kObject = "the bytes of the object";
+const std::string kRetriedObject = "the bytes of the object";
 
 TEST(RetryingClientTest, GoesOnAfterEachFault) {
   std::atomic<int> calls = 0;
   TestServer server([&](const ServedRequest& request) {
-    ServedAnswer answer = ServeObject(request, kObject, "\"1\"");
+    ServedAnswer answer = ServeObject(request, kRetriedObject, "\"1\"");
     switch (++calls) {
       case 1:
         return ServedAnswer{503, {}, "<Error><Code>SlowDown</Code></Error>", {}, {}, false};
@@ -65,12 +65,12 @@ TEST(RetryingClientTest, GoesOnAfterEachFault) {
         return answer;
     }
   });
-  const auto client = NewClient();
-  std::string buffer(kObject.size(), '?');
+  const auto client = NewRetryingClient();
+  std::string buffer(kRetriedObject.size(), '?');
   const auto response = client->Send(Read(server, &buffer));
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(buffer, kObject);
-  EXPECT_EQ(response->buffer_bytes, kObject.size());
+  EXPECT_EQ(buffer, kRetriedObject);
+  EXPECT_EQ(response->buffer_bytes, kRetriedObject.size());
   EXPECT_EQ(client->counts().retries, 5u);
   EXPECT_EQ(server.connections(), 6) << "each retry takes a fresh connection";
 }
@@ -80,7 +80,7 @@ TEST(RetryingClientTest, GivesUpWithWords) {
   TestServer server([&](const ServedRequest&) {
     return ServedAnswer{status, {{"x-amz-request-id", "R1"}}, "", {}, {}, false};
   });
-  const auto client = NewClient(3);
+  const auto client = NewRetryingClient(3);
   std::string buffer(4, '?');
   const absl::Status busy = client->Send(Read(server, &buffer)).status();
   EXPECT_TRUE(absl::IsUnavailable(busy)) << busy;
@@ -95,12 +95,12 @@ TEST(RetryingClientTest, GivesUpWithWords) {
 
 TEST(RetryingClientTest, BodiesThatStayCutAreDataLoss) {
   TestServer server([&](const ServedRequest& request) {
-    ServedAnswer answer = ServeObject(request, kObject, "\"1\"");
+    ServedAnswer answer = ServeObject(request, kRetriedObject, "\"1\"");
     answer.cut_after = 3;
     return answer;
   });
-  const auto client = NewClient(3);
-  std::string buffer(kObject.size(), '?');
+  const auto client = NewRetryingClient(3);
+  std::string buffer(kRetriedObject.size(), '?');
   EXPECT_TRUE(absl::IsDataLoss(client->Send(Read(server, &buffer)).status()));
 }
 
@@ -109,7 +109,7 @@ TEST(RetryingClientTest, CancelEndsAttemptsAndWaits) {
     if (request.target == "/o") return ServedAnswer{200, {}, "", milliseconds(60'000), {}, false};
     return ServedAnswer{503, {{"Retry-After", "60"}}, "", {}, {}, false};
   });
-  auto client = NewClient();
+  auto client = NewRetryingClient();
   std::string buffer(4, '?');
   RetryableRequest waiting = Read(server, &buffer);
   waiting.make = [&server]() -> absl::StatusOr<HttpRequest> {
@@ -137,22 +137,22 @@ TEST(RetryingClientTest, CancelEndsAttemptsAndWaits) {
 TEST(RetryingClientTest, SendsASecondRequestWhenTheFirstStalls) {
   std::atomic<bool> stall = false;
   TestServer server([&](const ServedRequest& request) {
-    ServedAnswer answer = ServeObject(request, kObject, "\"1\"");
+    ServedAnswer answer = ServeObject(request, kRetriedObject, "\"1\"");
     if (stall.exchange(false)) answer.latency = milliseconds(60'000);
     return answer;
   });
-  const auto client = NewClient(1);
-  std::string buffer(kObject.size(), '?');
+  const auto client = NewRetryingClient(1);
+  std::string buffer(kRetriedObject.size(), '?');
   for (int i = 0; i < 200; ++i) {
     RetryableRequest read = Read(server, &buffer);
     read.hedge = false;
     ASSERT_TRUE(client->Send(read).ok());
   }
-  buffer.assign(kObject.size(), '?');
+  buffer.assign(kRetriedObject.size(), '?');
   stall = true;
   const auto response = client->Send(Read(server, &buffer));
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(buffer, kObject);
+  EXPECT_EQ(buffer, kRetriedObject);
   EXPECT_EQ(client->counts().hedges_won, 1u);
   EXPECT_EQ(client->counts().requests, 202u);
 }

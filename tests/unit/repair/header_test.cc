@@ -150,7 +150,7 @@ TEST(RepairHeader, ANeighboursDictionaryIsNotTaken) {
   for (int i = 0; i < 12; ++i) original.rows.push_back({random.Bytes(300), random.Bytes(4)});
   const auto files = NewFiles(original);
   ASSERT_TRUE(WriteShard(*files, "/s.shard", original.schema, original.rows, original.options).ok());
-  std::vector<Row> rows(original.rows.begin() + 10, original.rows.begin() + 60);
+  std::vector<ShardRow> rows(original.rows.begin() + 10, original.rows.begin() + 60);
   ASSERT_TRUE(WriteShard(*files, "/good/neighbour.shard", original.schema, rows, original.options).ok());
   std::string damaged = ReadWhole(*files, "/s.shard");
   damaged.replace(0, 64, 64, '\0');
@@ -161,7 +161,7 @@ TEST(RepairHeader, ANeighboursDictionaryIsNotTaken) {
   const auto shard = ShardReader::Open(*files, "/out.shard");
   ASSERT_TRUE(shard.ok()) << shard.status();
   EXPECT_TRUE((*shard)->dictionary_columns().empty());
-  EXPECT_EQ(ReadRows(*files, "/out.shard"), std::vector<Row>(original.rows.begin() + 60, original.rows.end()));
+  EXPECT_EQ(ReadRows(*files, "/out.shard"), std::vector<ShardRow>(original.rows.begin() + 60, original.rows.end()));
 }
 
 TEST(RepairHeader, ALaterVersionIsNotTouched) {

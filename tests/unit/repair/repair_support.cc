@@ -177,8 +177,8 @@ bool DirectoryIn(const Original& original, std::string_view damaged) {
   return damaged.substr(original.directory_begin, length) == bytes.substr(original.directory_begin, length);
 }
 
-std::vector<Row> ReadRows(FileSystem& file_system, const std::string& path) {
-  std::vector<Row> rows;
+std::vector<ShardRow> ReadRows(FileSystem& file_system, const std::string& path) {
+  std::vector<ShardRow> rows;
   const auto shard = ShardReader::Open(file_system, path);
   EXPECT_TRUE(shard.ok()) << shard.status();
   if (!shard.ok()) return rows;
@@ -189,7 +189,7 @@ std::vector<Row> ReadRows(FileSystem& file_system, const std::string& path) {
     EXPECT_TRUE(read.ok()) << read;
     if (!read.ok()) return rows;
     for (uint32_t i = 0; i < view.sample_count(); ++i) {
-      Row& row = rows.emplace_back();
+      ShardRow& row = rows.emplace_back();
       for (size_t c = 0; c < view.column_count(); ++c) {
         const auto value = view.column(c).value(i);
         row.push_back(value ? std::optional<std::string>(*value) : std::nullopt);
@@ -207,8 +207,8 @@ std::unique_ptr<FileSystem> NewFiles(const Original& original) {
   static std::map<std::string, std::string> neighbours;
   std::string& neighbour = neighbours[original.bytes];
   if (neighbour.empty()) {
-    std::vector<Row> rows(original.rows.begin(),
-                          original.rows.begin() + static_cast<ptrdiff_t>(original.rows.size() / 2 + 1));
+    std::vector<ShardRow> rows(original.rows.begin(),
+                               original.rows.begin() + static_cast<ptrdiff_t>(original.rows.size() / 2 + 1));
     ShardOptions options = original.options;
     options.dictionaries.clear();
     EXPECT_TRUE(WriteShard(*files, "/good/whole.shard", original.schema, rows, options).ok());
@@ -238,7 +238,7 @@ RepairReport ExpectRepair(const Original& original, std::string_view damaged, co
   EXPECT_EQ(ReadWhole(*files, kDamaged), damaged) << "the input was changed";
   EXPECT_FALSE(files->Stat(kOutput + ".tmp").ok());
 
-  std::vector<Row> expected;
+  std::vector<ShardRow> expected;
   std::vector<uint32_t> sample_counts;
   for (size_t k = 0; k < whole.size(); ++k) {
     if (!whole[k]) continue;

@@ -22,7 +22,7 @@ struct Original {
   std::string name;
   Schema schema;
   ShardOptions options;
-  std::vector<Row> rows;
+  std::vector<ShardRow> rows;
   std::string bytes;
   std::vector<BlockInfo> blocks;
   uint64_t header_length = 0;
@@ -50,7 +50,7 @@ bool HeaderCopiesIn(const Original& original, std::string_view damaged);
 // True when the block directory and the section table are in places where repair must find them.
 bool DirectoryIn(const Original& original, std::string_view damaged);
 
-std::vector<Row> ReadRows(FileSystem& file_system, const std::string& path);
+std::vector<ShardRow> ReadRows(FileSystem& file_system, const std::string& path);
 
 // Makes "/good/whole.shard", another shard of the same schema, as a source of the columns.
 std::unique_ptr<FileSystem> NewFiles(const Original& original);

@@ -11,7 +11,7 @@ namespace {
 
 struct Outcome {
   RepairReport report;
-  std::vector<Row> rows;
+  std::vector<ShardRow> rows;
   std::set<uint64_t> lost;
 };
 
@@ -34,8 +34,8 @@ Outcome KeepSamples(const Original& original, std::string_view damaged) {
   return outcome;
 }
 
-std::vector<Row> Without(const Original& original, const std::set<uint64_t>& lost) {
-  std::vector<Row> rows;
+std::vector<ShardRow> Without(const Original& original, const std::set<uint64_t>& lost) {
+  std::vector<ShardRow> rows;
   for (uint64_t i = 0; i < original.rows.size(); ++i) {
     if (!lost.contains(i)) rows.push_back(original.rows[i]);
   }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kSamples = 200;
 
-std::unique_ptr<FileSystem> NewInput() {
+std::unique_ptr<FileSystem> NewReshardInput() {
   auto files = NewMemoryFileSystem();
   DatasetWriterOptions options = SmallShards(60, 7);
   options.shard.metadata["about"] = "a test";
@@ -50,7 +50,7 @@ std::vector<Row> Expected(uint64_t seed) {
 }
 
 TEST(ReshardTest, OtherShardsAndBlocks) {
-  const auto files = NewInput();
+  const auto files = NewReshardInput();
   ReshardOptions options;
   options.pack.dataset.shard.alignment = 64;
   options.pack.dataset.shard_size = 4000;
@@ -70,7 +70,7 @@ TEST(ReshardTest, OtherShardsAndBlocks) {
 }
 
 TEST(ReshardTest, ShuffledOnceForGood) {
-  const auto files = NewInput();
+  const auto files = NewReshardInput();
   for (const uint64_t seed : {0, 1}) {
     Tree expected;
     for (const uint64_t memory : {uint64_t{1} << 30, uint64_t{9000}, uint64_t{600}}) {
@@ -92,7 +92,7 @@ TEST(ReshardTest, ShuffledOnceForGood) {
 }
 
 TEST(ReshardTest, OtherContainersAndScratch) {
-  const auto files = NewInput();
+  const auto files = NewReshardInput();
   ConvertOptions convert;
   convert.to = Container::kWebDataset;
   ASSERT_TRUE(Convert(*files, "/in", "/tars", convert).ok());
@@ -106,7 +106,7 @@ TEST(ReshardTest, OtherContainersAndScratch) {
 }
 
 TEST(ReshardTest, RefusesWhatMakesNoSense) {
-  const auto files = NewInput();
+  const auto files = NewReshardInput();
   ReshardOptions options = Shuffle(1);
   EXPECT_TRUE(absl::IsInvalidArgument(Reshard(*files, "/in", "s3://bucket/out", options).status()));
   options.pack.skip_errors = true;
@@ -125,7 +125,7 @@ TEST(ReshardTest, RefusesWhatMakesNoSense) {
 }
 
 TEST(ReshardTest, CancelledAndResumed) {
-  const auto files = NewInput();
+  const auto files = NewReshardInput();
   ASSERT_TRUE(Reshard(*files, "/in", "/whole", Shuffle(3)).ok());
   const Tree expected = ReadTree(*files, "/whole");
   for (const uint64_t memory : {uint64_t{1} << 20, uint64_t{2000}}) {
@@ -171,7 +171,7 @@ TEST(ReshardTest, CancelledAndResumed) {
 // One of the calls to the file system fails, each in turn: nothing is left, or all of it is there.
 TEST(ReshardTest, EveryCallFails) {
   const auto run = [](FileSystem& files) { return Reshard(files, "/in", "/out", Shuffle(2, 9000)).status(); };
-  const auto whole = NewInput();
+  const auto whole = NewReshardInput();
   const Tree before = ReadTree(*whole, "/");
   ASSERT_TRUE(run(*whole).ok());
   const Tree expected = ReadTree(*whole, "/out");
@@ -200,7 +200,7 @@ TEST(ReshardTest, EveryCallFails) {
 
 // What lies in a temporary file is not what was written.
 TEST(ReshardTest, DamagedTemporaryFilesAreFound) {
-  const auto files = NewInput();
+  const auto files = NewReshardInput();
   ReshardOptions options = Shuffle(2, 9000);
   options.spreading = [&](uint64_t done, uint64_t total) {
     if (done != total) return;

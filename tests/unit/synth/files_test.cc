@@ -30,7 +30,7 @@ void Walk(FileSystem& file_system, const std::string& directory, Tree* tree) {
   }
 }
 
-Tree Files(FileSystem& file_system) {
+Tree TreeOf(FileSystem& file_system) {
   Tree tree;
   Walk(file_system, "/d", &tree);
   std::sort(tree.begin(), tree.end());
@@ -41,10 +41,10 @@ Tree Make(const SynthFilesOptions& options) {
   const auto file_system = NewMemoryFileSystem();
   const absl::Status status = SynthesizeFiles(*file_system, "/d", options);
   EXPECT_TRUE(status.ok()) << status;
-  return Files(*file_system);
+  return TreeOf(*file_system);
 }
 
-SynthFilesOptions Small() {
+SynthFilesOptions SmallFiles() {
   SynthFilesOptions options;
   options.count = 25;
   options.threads = 1;
@@ -54,7 +54,7 @@ SynthFilesOptions Small() {
 }
 
 TEST(SynthFiles, NamesAndSizes) {
-  const Tree tree = Make(Small());
+  const Tree tree = Make(SmallFiles());
   ASSERT_EQ(tree.size(), 25u);
   EXPECT_EQ(tree[0].first, "/d/000000/000000000.bin");
   EXPECT_EQ(tree[24].first, "/d/000002/000000024.bin");
@@ -67,7 +67,7 @@ TEST(SynthFiles, NamesAndSizes) {
 }
 
 TEST(SynthFiles, TheNumberOfThreadsDoesNotMatter) {
-  SynthFilesOptions options = Small();
+  SynthFilesOptions options = SmallFiles();
   options.size_jitter_percent = 50;
   for (const SynthContent content : {SynthContent::kRandom, SynthContent::kText}) {
     options.content = content;
@@ -79,7 +79,7 @@ TEST(SynthFiles, TheNumberOfThreadsDoesNotMatter) {
 }
 
 TEST(SynthFiles, BytesAreTheSameEverywhere) {
-  SynthFilesOptions options = Small();
+  SynthFilesOptions options = SmallFiles();
   options.count = 1;
   EXPECT_EQ(Hash64(Make(options)[0].second), 16869461395319816468u);
   options.content = SynthContent::kText;
@@ -87,7 +87,7 @@ TEST(SynthFiles, BytesAreTheSameEverywhere) {
 }
 
 TEST(SynthFiles, SizesVaryWithinTheJitter) {
-  SynthFilesOptions options = Small();
+  SynthFilesOptions options = SmallFiles();
   options.count = 400;
   options.size_jitter_percent = 30;
   options.files_per_directory = 0;
@@ -103,7 +103,7 @@ TEST(SynthFiles, SizesVaryWithinTheJitter) {
 }
 
 TEST(SynthFiles, EmptyAndLargeFiles) {
-  SynthFilesOptions options = Small();
+  SynthFilesOptions options = SmallFiles();
   options.count = 2;
   for (const uint64_t size : {uint64_t{0}, uint64_t{1}, (uint64_t{2} << 20) + 3}) {
     for (const SynthContent content : {SynthContent::kRandom, SynthContent::kText}) {
@@ -115,7 +115,7 @@ TEST(SynthFiles, EmptyAndLargeFiles) {
 }
 
 TEST(SynthFiles, TextIsText) {
-  SynthFilesOptions options = Small();
+  SynthFilesOptions options = SmallFiles();
   options.content = SynthContent::kText;
   for (const auto& [path, bytes] : Make(options)) {
     EXPECT_EQ(bytes.back(), '\n');
@@ -127,7 +127,7 @@ TEST(SynthFiles, TextIsText) {
 TEST(SynthFiles, ImpossibleOptionsAreRefused) {
   const auto file_system = NewMemoryFileSystem();
   const auto refused = [&](auto change) {
-    SynthFilesOptions options = Small();
+    SynthFilesOptions options = SmallFiles();
     change(options);
     return absl::IsInvalidArgument(SynthesizeFiles(*file_system, "/d", options));
   };
@@ -139,22 +139,22 @@ TEST(SynthFiles, ImpossibleOptionsAreRefused) {
 
 TEST(SynthFiles, FilesInTheWayAreKept) {
   const auto file_system = NewMemoryFileSystem();
-  SynthFilesOptions options = Small();
+  SynthFilesOptions options = SmallFiles();
   options.count = 3;
   ASSERT_TRUE(SynthesizeFiles(*file_system, "/d", options).ok());
-  const Tree before = Files(*file_system);
+  const Tree before = TreeOf(*file_system);
   options.seed = 2;
   const absl::Status status = SynthesizeFiles(*file_system, "/d", options);
   EXPECT_TRUE(absl::IsAlreadyExists(status)) << status;
-  EXPECT_EQ(Files(*file_system), before);
+  EXPECT_EQ(TreeOf(*file_system), before);
   options.overwrite = true;
   EXPECT_TRUE(SynthesizeFiles(*file_system, "/d", options).ok());
-  EXPECT_NE(Files(*file_system), before);
+  EXPECT_NE(TreeOf(*file_system), before);
 }
 
 TEST(SynthFiles, ACancelledRunLeavesOnlyWholeFiles) {
   const auto file_system = NewMemoryFileSystem();
-  SynthFilesOptions options = Small();
+  SynthFilesOptions options = SmallFiles();
   options.threads = 3;
   Cancellation cancellation;
   const absl::Status status = SynthesizeFiles(
@@ -164,7 +164,7 @@ TEST(SynthFiles, ACancelledRunLeavesOnlyWholeFiles) {
       },
       &cancellation);
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
-  const Tree tree = Files(*file_system);
+  const Tree tree = TreeOf(*file_system);
   EXPECT_GE(tree.size(), 5u);
   EXPECT_LT(tree.size(), 10u);
   for (const auto& [path, bytes] : tree) {
@@ -175,7 +175,7 @@ TEST(SynthFiles, ACancelledRunLeavesOnlyWholeFiles) {
 
 TEST(SynthFiles, ProgressCountsSamplesAndBytes) {
   const auto file_system = NewMemoryFileSystem();
-  SynthFilesOptions options = Small();
+  SynthFilesOptions options = SmallFiles();
   options.threads = 4;
   std::vector<SynthProgress> seen;
   ASSERT_TRUE(SynthesizeFiles(*file_system, "/d", options, [&](const SynthProgress& p) { seen.push_back(p); }).ok());

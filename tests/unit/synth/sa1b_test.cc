@@ -32,7 +32,7 @@ Files ReadAll(FileSystem& file_system, const std::string& directory) {
   return files;
 }
 
-SynthSa1bOptions Small() {
+SynthSa1bOptions SmallPairs() {
   SynthSa1bOptions options;
   options.count = 6;
   options.threads = 1;
@@ -49,7 +49,7 @@ Files Make(const SynthSa1bOptions& options) {
 }
 
 TEST(SynthSa1b, TheNumberOfThreadsDoesNotMatter) {
-  SynthSa1bOptions options = Small();
+  SynthSa1bOptions options = SmallPairs();
   const Files one = Make(options);
   ASSERT_EQ(one.size(), 12u);
   options.threads = 5;
@@ -57,7 +57,7 @@ TEST(SynthSa1b, TheNumberOfThreadsDoesNotMatter) {
 }
 
 TEST(SynthSa1b, APairDependsOnItsNumberAndTheSeedAlone) {
-  SynthSa1bOptions options = Small();
+  SynthSa1bOptions options = SmallPairs();
   const Files all = Make(options);
   options.first_id = 4;
   options.count = 1;
@@ -72,7 +72,7 @@ TEST(SynthSa1b, APairDependsOnItsNumberAndTheSeedAlone) {
 // the drawing changes these numbers.
 TEST(SynthSa1b, PixelsAndTextAreTheSameEverywhere) {
   const NoiseTiles tiles(1);
-  SynthPairMaker maker(Small(), tiles);
+  SynthPairMaker maker(SmallPairs(), tiles);
   std::string jpeg;
   std::string json;
   ASSERT_TRUE(maker.Make(1, &jpeg, &json).ok());
@@ -81,7 +81,7 @@ TEST(SynthSa1b, PixelsAndTextAreTheSameEverywhere) {
 }
 
 TEST(SynthSa1b, AnnotationsAreConsistent) {
-  const Files files = Make(Small());
+  const Files files = Make(SmallPairs());
   for (uint64_t id = 1; id <= 6; ++id) {
     const std::string name = "sa_" + std::to_string(id);
     const auto info = ProbeJpeg(files.at(name + ".jpg"));
@@ -132,7 +132,7 @@ TEST(SynthSa1b, AnnotationsAreConsistent) {
 }
 
 TEST(SynthSa1b, TextIsAsPythonWritesIt) {
-  SynthSa1bOptions options = Small();
+  SynthSa1bOptions options = SmallPairs();
   options.count = 1;
   options.min_objects = options.max_objects = 2;
   const std::string json = Make(options).at("sa_1.json");
@@ -153,7 +153,7 @@ TEST(SynthSa1b, TextIsAsPythonWritesIt) {
 
 TEST(SynthSa1b, TheConverterNeedsNotKeepTheText) {
   Sa1bConverter converter;
-  for (const auto& [name, bytes] : Make(Small())) {
+  for (const auto& [name, bytes] : Make(SmallPairs())) {
     if (!name.ends_with(".json")) continue;
     ByteArena arena;
     std::vector<Field> fields;
@@ -165,7 +165,7 @@ TEST(SynthSa1b, TheConverterNeedsNotKeepTheText) {
 }
 
 TEST(SynthSa1b, AFailureLeavesNoHalfPair) {
-  SynthSa1bOptions options = Small();
+  SynthSa1bOptions options = SmallPairs();
   options.count = 2;
   for (uint64_t call = 1;; ++call) {
     ASSERT_LT(call, 100u);
@@ -210,7 +210,7 @@ TEST(SynthSa1b, DefaultSizesHaveAShortSideOf1500) {
 }
 
 TEST(SynthSa1b, TinyPicturesWork) {
-  SynthSa1bOptions options = Small();
+  SynthSa1bOptions options = SmallPairs();
   options.width = options.height = 1;
   EXPECT_EQ(Make(options).size(), 12u);
   options.width = 16;
@@ -221,7 +221,7 @@ TEST(SynthSa1b, TinyPicturesWork) {
 TEST(SynthSa1b, ImpossibleOptionsAreRefused) {
   const auto file_system = NewMemoryFileSystem();
   const auto refused = [&](auto change) {
-    SynthSa1bOptions options = Small();
+    SynthSa1bOptions options = SmallPairs();
     change(options);
     return absl::IsInvalidArgument(SynthesizeSa1b(*file_system, "/a", options));
   };

@@ -14,10 +14,10 @@
 namespace shardkit::test {
 namespace {
 
-const std::vector<TarMember> kMembers = {{"d/", "", '5'},      {"d/a.jpg", std::string(600, 'j')},
-                                         {"d/a.SEG.cls", "7"}, {"README", "not a sample"},
-                                         {"b.jpg", ""},        {"c.jpg", "third"},
-                                         {"c.cls", "9"}};
+const std::vector<TarMember> kIndexedMembers = {{"d/", "", '5'},      {"d/a.jpg", std::string(600, 'j')},
+                                                {"d/a.SEG.cls", "7"}, {"README", "not a sample"},
+                                                {"b.jpg", ""},        {"c.jpg", "third"},
+                                                {"c.cls", "9"}};
 
 class DaliIndexTest : public testing::Test {
  protected:
@@ -77,7 +77,7 @@ class DaliIndexTest : public testing::Test {
 };
 
 TEST_F(DaliIndexTest, HasTheBytesThatWds2idxWrites) {
-  WriteFile(*files_, "/x.tar", MakeTar(kMembers));
+  WriteFile(*files_, "/x.tar", MakeTar(kIndexedMembers));
   const auto report = BuildDaliIndex(*files_, "/x.tar");
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(ReadAll(*files_, "/x.idx"),
@@ -99,7 +99,7 @@ TEST_F(DaliIndexTest, HasTheBytesThatWds2idxWrites) {
 
 TEST_F(DaliIndexTest, GivesTheSamplesThatTheTarHas) {
   for (const std::string format : {"ustar", "pax", "gnutar"}) {
-    std::vector<TarMember> members = kMembers;
+    std::vector<TarMember> members = kIndexedMembers;
     if (format != "ustar") members.push_back({std::string(150, 'n') + ".jpg", "long"});
     const std::string tar = WriteTar(members, format);
     WriteFile(*files_, "/plain.tar", tar);
@@ -138,7 +138,7 @@ TEST_F(DaliIndexTest, OpeningDoesNotLookThroughTheTar) {
 
 // For any change of an index: the tar's samples, or an error, and nothing else.
 TEST_F(DaliIndexTest, EveryTruncationAndEveryFlippedBit) {
-  WriteFile(*files_, "/x.tar", MakeTar(kMembers));
+  WriteFile(*files_, "/x.tar", MakeTar(kIndexedMembers));
   ASSERT_TRUE(BuildDaliIndex(*files_, "/x.tar").ok());
   const std::string index = ReadAll(*files_, "/x.idx");
   const auto expected = Read("/x.tar");
@@ -168,7 +168,7 @@ TEST_F(DaliIndexTest, EveryTruncationAndEveryFlippedBit) {
 }
 
 TEST_F(DaliIndexTest, ErrorsNameTheLine) {
-  const std::string tar = MakeTar(kMembers);
+  const std::string tar = MakeTar(kIndexedMembers);
   WriteFile(*files_, "/x.tar", tar);
   ASSERT_TRUE(BuildDaliIndex(*files_, "/x.tar").ok());
   const std::string index = ReadAll(*files_, "/x.idx");
@@ -252,7 +252,7 @@ TEST_F(DaliIndexTest, AnIndexOfAnotherTarGivesNoBytes) {
 
 // The index also lists members that belong to no sample. Only validation checks them.
 TEST_F(DaliIndexTest, ValidateComparesAllOfIt) {
-  WriteFile(*files_, "/x.tar", MakeTar(kMembers));
+  WriteFile(*files_, "/x.tar", MakeTar(kIndexedMembers));
   ASSERT_TRUE(BuildDaliIndex(*files_, "/x.tar").ok());
   const std::string index = ReadAll(*files_, "/x.idx");
   WriteFile(*files_, "/x.idx", Replaced(index, "3584 12", "3584 13"));
@@ -297,7 +297,7 @@ TEST_F(DaliIndexTest, IsNotWrittenOfWhatItCannotTell) {
 }
 
 TEST_F(DaliIndexTest, SurvivesEveryFailure) {
-  WriteFile(*files_, "/x.tar", MakeTar(kMembers));
+  WriteFile(*files_, "/x.tar", MakeTar(kIndexedMembers));
   ASSERT_TRUE(BuildDaliIndex(*files_, "/x.tar").ok());
   const std::string good = ReadAll(*files_, "/x.idx");
   const std::string old = "v1.1 old";
