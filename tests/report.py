@@ -111,7 +111,7 @@ def ending(status, timeout):
 def run_gtest(test, settings):
     name = test["name"]
     result = Result(name)
-    environment = dict(test["env"])
+    environment = {name: value for name, value in test["env"].items() if name not in os.environ}  # the caller's word counts
     if settings.pattern is not None and not settings.program_matches(name):
         environment["GTEST_FILTER"] = f"*{settings.pattern}*"
     timeout = (test["timeout"] or 1e6) * settings.patience
@@ -304,7 +304,8 @@ def jobs(settings, compiled_only):
     yield from package_jobs(settings)
     scripts = [("tests/layering.py", []), ("tests/layering.py", ["--self-test"]), ("tests/formatting.py", [])]
     scripts = [script for script in scripts if settings.case_matches(" ".join([script[0], *script[1]]))]
-    scripts.append(("tests/cli/run.py", [] if settings.pattern is None else ["--filter", settings.pattern]))
+    scripts += [("tests/cli/run.py", ["--part", part, *([] if settings.pattern is None else ["--filter", settings.pattern])])
+                for part in ("1/2", "2/2")]
     for script, arguments in scripts:
         path = os.path.join(ROOT, script)
         if os.path.exists(path):
