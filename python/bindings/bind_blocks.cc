@@ -115,7 +115,7 @@ nb::list StoredValues(const Block& block, size_t column, uint32_t first, bool wr
 }
 
 // One byte for each sample, 0 where the value is absent.
-nb::object Present(const Block& block, size_t column) {
+nb::object BlockPresent(const Block& block, size_t column) {
   const ColumnView& values = ColumnAt(block, column);
   const uint64_t count = values.size();
   void* data = nullptr;
@@ -125,7 +125,7 @@ nb::object Present(const Block& block, size_t column) {
 }
 
 // The length of each value in bytes, 0 where it is absent.
-nb::object Sizes(const Block& block, size_t column) {
+nb::object BlockSizes(const Block& block, size_t column) {
   const ColumnView& values = ColumnAt(block, column);
   const uint64_t count = values.size();
   void* data = nullptr;
@@ -148,8 +148,8 @@ void BindBlocks(nb::module_& module) {
       .def("value_bytes", &ValueBytes, nb::arg("column"), nb::arg("sample"))
       .def("stored_value", &StoredValue, nb::arg("column"), nb::arg("sample"), nb::arg("writable"))
       .def("stored_values", &StoredValues, nb::arg("column"), nb::arg("first"), nb::arg("writable"))
-      .def("present", &Present, nb::arg("column"))
-      .def("sizes", &Sizes, nb::arg("column"))
+      .def("present", &BlockPresent, nb::arg("column"))
+      .def("sizes", &BlockSizes, nb::arg("column"))
       .def("check_mapped", [](const Block& block) { Raise(block.block->CheckMapped()); });
   nb::class_<Scanner>(module, "Scanner", nb::is_weak_referenceable())
       .def(

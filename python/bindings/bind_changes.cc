@@ -118,7 +118,7 @@ class BatchRows final : public ColumnRows {
   std::exception_ptr error_;
 };
 
-nb::dict ReportDict(const AddColumnsReport& report) {
+nb::dict AddedDict(const AddColumnsReport& report) {
   nb::dict result;
   result["generation"] = report.generation;
   result["columns"] = report.columns;
@@ -138,7 +138,7 @@ nb::dict AddFile(const std::string& dataset, const std::string& path, const std:
                  const nb::object& progress) {
   ColumnRowsOptions options{.key = key, .columns = columns};
   for (const auto& [column, name] : types) options.types[column] = TypeNamed(name);
-  return ReportDict(RunJob<AddColumnsReport>(
+  return AddedDict(RunJob<AddColumnsReport>(
       progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<AddColumnsReport> {
         const auto rows = OpenColumnRows(*DefaultFileSystem(), path, options);
         if (!rows.ok()) return rows.status();
@@ -151,7 +151,7 @@ nb::dict AddRows(const std::string& dataset, std::vector<Column> columns, nb::ob
                  std::optional<uint64_t> count, int threads, const nb::object& progress) {
   BatchRows rows(ValueOrRaise(Schema::Create(std::move(columns))), std::move(next), count);
   try {
-    return ReportDict(RunJob<AddColumnsReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    return AddedDict(RunJob<AddColumnsReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
       return AddColumns(*DefaultFileSystem(), dataset, rows,
                         {.threads = threads, .cancellation = &cancellation, .progress = numbers.function()});
     }));

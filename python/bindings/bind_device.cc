@@ -68,7 +68,7 @@ PythonDeviceLoader OpenDeviceLoader(const nb::list& datasets, const nb::dict& gi
   }));
 }
 
-nb::dict Report(const PythonDeviceLoader& self) {
+nb::dict DeviceReportOf(const PythonDeviceLoader& self) {
   const auto report = WithoutGil([&]() -> absl::StatusOr<gpu::DeviceReport> { return self.loader().Report(); });
   nb::dict result = ReportDict(report.loader, Diagnose(report));
   result["seconds"] = report.seconds;
@@ -95,7 +95,7 @@ const gpu::DeviceColumn& ColumnAt(const PythonDeviceBatch& self, size_t i) {
 }
 
 // As of a batch in the host's memory, without the values.
-nb::tuple Describe(nb::handle_t<PythonDeviceBatch> self, size_t i) {
+nb::tuple DescribeDeviceColumn(nb::handle_t<PythonDeviceBatch> self, size_t i) {
   const gpu::DeviceColumn& column = ColumnAt(*nb::inst_ptr<PythonDeviceBatch>(self), i);
   return nb::make_tuple(LayoutName(column.layout), TypeName(column.dtype), nb::none(),
                         Numbers(column.host_offsets, self), Numbers(column.host_item_offsets, self),
@@ -124,13 +124,13 @@ nb::object Dlpack(const PythonDeviceBatch& self, size_t i, uint64_t stream) {
 
 void BindDevice(nb::module_& module) {
   nb::class_<PythonDeviceBatch> batch(module, "DeviceBatch", nb::is_weak_referenceable());
-  batch.def("column", &Describe, nb::arg("index"))
+  batch.def("column", &DescribeDeviceColumn, nb::arg("index"))
       .def("dlpack", &Dlpack, nb::arg("index"), nb::arg("stream"))
       .def("synchronize", [](const PythonDeviceBatch& self) { WithoutGil([&] { return self.batch->Synchronize(); }); });
   BindBatchMembers(batch);
   nb::class_<PythonDeviceLoader> loader(module, "DeviceLoader", nb::is_weak_referenceable());
   loader.def(nb::new_(&OpenDeviceLoader), nb::arg("datasets"), nb::arg("options"), nb::arg("device_options"))
-      .def("report", &Report);
+      .def("report", &DeviceReportOf);
   PythonDeviceLoader::Bind(loader);
   // Whether this build has CUDA, and the machine a driver for it.
   module.def("has_cuda", [] {

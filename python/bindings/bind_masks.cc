@@ -116,7 +116,7 @@ nb::object Boxes(const RleList& masks) {
   return array;
 }
 
-nb::object Sizes(const RleList& masks) {
+nb::object MaskSizes(const RleList& masks) {
   const uint64_t shape[] = {masks.size(), 2};
   void* data = nullptr;
   nb::object array = NewArray(Type::kU32, shape, &data);
@@ -152,7 +152,7 @@ void BindMasks(nb::module_& module) {
       .def("packed", [](const RleList& masks) { return Rasterize(masks, true); })
       .def("areas", &Areas)
       .def("boxes", &Boxes)
-      .def("sizes", &Sizes)
+      .def("sizes", &MaskSizes)
       .def("select", &Select, nb::arg("indexes"))
       .def("__len__", &RleList::size)
       .def("__eq__", [](const RleList& a, const RleList& b) { return a == b; });
