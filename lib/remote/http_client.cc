@@ -51,6 +51,8 @@ class HttpClient::Engine {
 
   absl::Status Launch() {
     if (!multi_) return ResourceExhausted("libcurl: no memory for a client");
+    // libcurl's own limit is four for each request that runs now, so a pause would end most connections.
+    curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, static_cast<long>(options_.requests_in_flight));
     try {
       thread_ = std::thread([this] { Run(); });
     } catch (const std::system_error& error) {

@@ -1,9 +1,12 @@
 // The client against a server that misbehaves.
 #include "remote/http_client.h"
 
+#include <condition_variable>
 #include <cstdlib>
 #include <future>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "unit/remote/test_server.h"
 
@@ -202,6 +205,38 @@ TEST(HttpClientTest, ManyAtOnce) {
   }
   for (size_t i = 0; i < bodies.size(); ++i) EXPECT_EQ(bodies[i].get_future().get(), "/" + std::to_string(i));
   EXPECT_LE(server.connections(), 8);
+}
+
+// libcurl alone keeps four connections for each request that runs: a single one would end the others.
+TEST(HttpClientTest, ConnectionsOutliveAPause) {
+  constexpr int kTogether = 8;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int awaited = 1, arrived = 0;  // each request is answered when `awaited` of them have arrived
+  TestServer server([&](const ServedRequest& request) {
+    std::unique_lock lock(mutex);
+    ++arrived;
+    changed.notify_all();
+    changed.wait(lock, [&] { return arrived >= awaited; });
+    return ServedAnswer{200, {}, request.target, milliseconds(0), {}, false};
+  });
+  const auto client = NewClient(kTogether);
+  const auto request = [&](int count) {
+    {
+      const std::lock_guard lock(mutex);
+      awaited = arrived + count;
+    }
+    std::vector<std::promise<bool>> finished(count);
+    for (auto& each : finished) {
+      client->Start(Get(server.origin() + "/"),
+                    [&](absl::StatusOr<HttpResponse> result) { each.set_value(result.ok()); });
+    }
+    for (auto& each : finished) EXPECT_TRUE(each.get_future().get());
+  };
+  request(kTogether);
+  for (int i = 0; i < kTogether; ++i) request(1);
+  request(kTogether);
+  EXPECT_EQ(server.connections(), kTogether);
 }
 
 }  // namespace
