@@ -1,4 +1,4 @@
-"""Spark in local mode, by hand with pytest: requirements-spark.txt says what it needs."""
+"""Spark in local mode, for tests/nightly: requirements-spark.txt says what it needs."""
 
 from __future__ import annotations
 
