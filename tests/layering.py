@@ -268,6 +268,7 @@ def check_length(repository):
         if lines > LONGEST:
             yield f"{path}: {lines} lines; split it ({LONGEST} at most)"
 
+
 class Definitions:
     """What each namespace of C++ files defines, read as clang-format lays it out: every definition begins in the first column."""
 

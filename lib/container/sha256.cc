@@ -8,8 +8,6 @@
 #include "base/status_macros.h"
 
 namespace shardkit {
-namespace {}  // namespace
-
 absl::StatusOr<Sha256> DigestOf(NamedHash& sha256) {
   Sha256 digest{};
   if (FromHexDigits(sha256.HexDigest(), digest)) return digest;

@@ -18,7 +18,6 @@ namespace {
 
 // Whole bodies up to this size are used in place of a range.
 constexpr uint64_t kSmallObject = uint64_t{1} << 20;
-constexpr uint64_t kLongestPage = uint64_t{16} << 20;
 
 // A weak ETag does not promise equal bytes, and If-Match never holds for it.
 bool IsStrong(std::string_view etag) { return !etag.empty() && etag.substr(0, 2) != "W/"; }

@@ -21,6 +21,9 @@
 
 namespace shardkit::remote {
 
+// What a store answers about objects, such as a page of a listing, has at most so many bytes.
+inline constexpr uint64_t kLongestPage = uint64_t{16} << 20;
+
 // Thread-safe, but for the destructor. Credentials are fetched on the caller's thread, which therefore must not be the
 // client's (that of `done`).
 //

@@ -9,7 +9,6 @@ namespace shardkit::remote {
 namespace {
 
 constexpr uint64_t kLargestCopy = uint64_t{5} << 30;
-constexpr uint64_t kLongestReplyPage = uint64_t{16} << 20;
 
 HttpRequest Request(std::string method, std::string_view body = {}) {
   HttpRequest request;
@@ -112,7 +111,7 @@ absl::Status ForEachUpload(ObjectStore& store, const ObjectUrl& url,
     if (!page.next_key.empty()) query.emplace_back("key-marker", page.next_key);
     if (!page.next_id.empty()) query.emplace_back("upload-id-marker", page.next_id);
     HttpRequest request = Request("GET");
-    request.body_limit = kLongestReplyPage;
+    request.body_limit = kLongestPage;
     SHARDKIT_ASSIGN_OR_RETURN(const HttpResponse response, store.Send(bucket, std::move(request), query));
     absl::StatusOr<UploadsPage> next = ParseUploads(response.body);
     if (!next.ok()) return Annotate(next.status(), StrCat(Describe(url), ": the uploads cannot be listed"));

@@ -5,8 +5,8 @@
 
 The command comes from --shardctl or the variable SHARDCTL. Real data comes from --data, SHARDKIT_TEST_DATA or ../shared/data
 beside the repository; tests that need it are skipped when there is none. --update rewrites the golden files (golden/*.txt) from
-the command's present output: read the difference before you commit it. --part 1/2 runs the first half of the files. Standard library
-only.
+the command's present output: read the difference before you commit it. --part 1/2 and --part 2/2 run half of the files each.
+Standard library only.
 """
 import argparse
 import fnmatch
@@ -36,6 +36,14 @@ def flatten(suite):
             yield test
 
 
+def part_of(text):
+    """The modules of part I of N, as I/N."""
+    part, parts = map(int, text.split("/"))
+    if not 1 <= part <= parts <= len(MODULES):
+        raise ValueError
+    return MODULES[part - 1::parts]
+
+
 def main():
     # In the background, or under nohup, these signals are ignored. shardctl would inherit that and keep ignoring them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -45,7 +53,7 @@ def main():
     parser.add_argument("--data", default=os.environ.get("SHARDKIT_TEST_DATA"), help="folder of real data")
     parser.add_argument("--update", action="store_true", help="rewrite the golden files")
     parser.add_argument("--filter", default="*", help="only tests whose name matches, * and ? allowed")
-    parser.add_argument("--part", default="1/1", metavar="I/N", help="only the I-th of N parts")
+    parser.add_argument("--part", type=part_of, default="1/1", metavar="I/N", help="only the I-th of N parts")
     parser.add_argument("-v", "--verbose", action="store_true", help="name every test")
     options = parser.parse_args()
     if not options.shardctl or not os.path.isfile(options.shardctl):
@@ -55,8 +63,7 @@ def main():
     support.DATA = os.path.abspath(options.data or beside)
     support.UPDATE = options.update
 
-    part, parts = map(int, options.part.split("/"))
-    tests = [test for test in flatten(unittest.defaultTestLoader.loadTestsFromNames(MODULES[part - 1::parts]))
+    tests = [test for test in flatten(unittest.defaultTestLoader.loadTestsFromNames(options.part))
              if fnmatch.fnmatchcase(test.id(), f"*{options.filter}*")]
     outcome = unittest.TextTestRunner(stream=sys.stdout, verbosity=2 if options.verbose else 1).run(
         unittest.TestSuite(tests))

@@ -16,7 +16,6 @@ using shardkit::StageTimes;
 double Quotient(double part, double whole) { return whole > 0 ? part / whole : 0; }
 double Rate(uint64_t count, double seconds) { return Quotient(static_cast<double>(count), seconds); }
 
-std::string Percent(double share) { return FormatFixed(100 * share, 1) + " %"; }
 std::string Rated(double bytes_per_second) { return FormatFixed(bytes_per_second / 1e6, 1) + " MB/s"; }
 
 // The loader's figures relative to the ceilings.
@@ -51,8 +50,8 @@ Json StageJson(const StageTimes& stage) {
 
 std::vector<std::string> StageRow(const std::string& name, const StageTimes& stage) {
   const double total = stage.total();
-  return {name, std::to_string(stage.threads), Percent(Quotient(stage.busy, total)),
-          Percent(Quotient(stage.starved, total)), Percent(Quotient(stage.blocked, total))};
+  return {name, std::to_string(stage.threads), FormatPercent(Quotient(stage.busy, total)),
+          FormatPercent(Quotient(stage.starved, total)), FormatPercent(Quotient(stage.blocked, total))};
 }
 
 const char* ModeName(shardkit::ReadMode mode) {

@@ -182,6 +182,8 @@ std::string FormatFixed(double value, int digits) {
   return std::string(buffer.data(), static_cast<size_t>(std::max(length, 0)));
 }
 
+std::string FormatPercent(double share) { return FormatFixed(100 * share, 1) + " %"; }
+
 std::string FormatHex(uint64_t value) {
   std::array<char, 17> buffer;
   std::snprintf(buffer.data(), buffer.size(), "%016llx", static_cast<unsigned long long>(value));

@@ -41,6 +41,9 @@ std::string Counted(uint64_t count, std::string_view noun);
 // `value` with `digits` digits after the point.
 std::string FormatFixed(double value, int digits);
 
+// "12.5 %" for 0.125.
+std::string FormatPercent(double share);
+
 // 16 lower-case hexadecimal digits.
 std::string FormatHex(uint64_t value);
 

@@ -27,7 +27,6 @@ struct SimulateArguments {
 using shardkit::SimulatedEpoch;
 using shardkit::SimulationReport;
 
-std::string PercentOf(double share) { return FormatFixed(100 * share, 1) + " %"; }
 std::string Bytes(double bytes) { return FormatBytes(static_cast<uint64_t>(bytes)); }
 
 void PrintText(const SimulationReport& report) {
@@ -36,15 +35,15 @@ void PrintText(const SimulationReport& report) {
   for (size_t i = 0; i < report.epochs.size(); ++i) {
     const SimulatedEpoch& epoch = report.epochs[i];
     table.AddRow({std::to_string(i), std::to_string(epoch.steps), FormatFixed(epoch.samples_per_second(), 0),
-                  PercentOf(epoch.wait_share()), FormatFixed(epoch.requests, 0), Bytes(epoch.bytes_fetched),
+                  FormatPercent(epoch.wait_share()), FormatFixed(epoch.requests, 0), Bytes(epoch.bytes_fetched),
                   Bytes(epoch.bytes_cached)});
   }
   Stdout().Write(table.Format());
   std::string text = "\nfirst batch  after " + FormatFixed(report.first_batch_seconds, 3) + " s\n";
   text += "bound by     " + std::string(SimulationBoundName(report.bound)) + "\n";
-  text += "busy         processors " + PercentOf(report.processors_busy) + ", a node's link " +
-          PercentOf(report.node_bandwidth_busy) + ", the storage's " + PercentOf(report.bandwidth_busy) +
-          ", requests " + PercentOf(report.requests_busy) + "\n";
+  text += "busy         processors " + FormatPercent(report.processors_busy) + ", a node's link " +
+          FormatPercent(report.node_bandwidth_busy) + ", the storage's " + FormatPercent(report.bandwidth_busy) +
+          ", requests " + FormatPercent(report.requests_busy) + "\n";
   text += "memory       of a rank: blocks " + FormatBytes(report.peak_block_memory) + ", plan " +
           FormatBytes(report.plan_memory) + "\n";
   text += "simulated    " + std::to_string(report.simulated_ranks) + " of " + Counted(report.ranks, "rank") + ", " +

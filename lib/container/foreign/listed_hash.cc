@@ -8,8 +8,6 @@
 #include "base/status_macros.h"
 
 namespace shardkit {
-namespace {}  // namespace
-
 std::shared_ptr<ListedHash> ListedHash::Choose(std::span<const std::pair<std::string, std::string>> names_and_digits,
                                                std::string_view listed_by) {
   const auto first = [&](auto&& suits) { return std::ranges::find_if(names_and_digits, suits); };

@@ -13,6 +13,7 @@
 namespace shardkit {
 
 inline constexpr std::string_view kMdsIndexName = "index.json";
+inline constexpr uint64_t kMaxMdsIndexBytes = uint64_t{2} << 30;
 
 struct MdsDirectory {
   std::string path;          // of the directory that the names of shards are relative to

@@ -15,8 +15,6 @@
 namespace shardkit {
 namespace {
 
-constexpr uint64_t kMaxIndexBytes = uint64_t{2} << 30;
-
 absl::StatusOr<bool> HasShards(ReadableFileSystem& file_system, const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
   return std::ranges::any_of(entries, [](const DirectoryEntry& entry) { return IsMdsShardName(entry.name); });
@@ -64,7 +62,7 @@ absl::StatusOr<MdsDirectory> ReadMdsIndex(ReadableFileSystem& file_system, const
   MdsDirectory directory;
   directory.path = ParentDirectory(index_path);
   directory.described_by = index_path;
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string text, file_system.ReadFile(index_path, kMaxIndexBytes));
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string text, file_system.ReadFile(index_path, kMaxMdsIndexBytes));
   absl::StatusOr<format::MdsIndex> index = format::ParseMdsIndex(text);
   if (!index.ok()) return Annotate(index.status(), index_path);
   directory.index = *std::move(index);

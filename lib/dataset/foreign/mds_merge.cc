@@ -19,8 +19,6 @@
 namespace shardkit {
 namespace {
 
-constexpr uint64_t kMaxMergedIndexBytes = uint64_t{2} << 30;
-
 // More than any index needs. Bounds the stack that copying unknown keys takes.
 constexpr size_t kMostDepth = 64;
 
@@ -169,7 +167,7 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string& part = parts[i];
     const std::string index_path = JoinPath(part, kMdsIndexName);
-    SHARDKIT_ASSIGN_OR_RETURN(const std::string index_text, file_system.ReadFile(index_path, kMaxMergedIndexBytes));
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string index_text, file_system.ReadFile(index_path, kMaxMdsIndexBytes));
     auto index = format::ParseMdsIndex(index_text);
     if (!index.ok()) return Annotate(index.status(), index_path);
     if (index->shards.empty()) continue;

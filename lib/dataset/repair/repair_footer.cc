@@ -22,7 +22,7 @@ constexpr uint32_t kMaxSections = 64;
 constexpr uint64_t kMaxHeaderCopies = uint64_t{64} << 20;
 
 // False tables may cost at most this many times the file's length in bytes read.
-constexpr uint64_t kFailedBlocksShare = 16;
+constexpr uint64_t kFalseTablesShare = 16;
 
 bool IsFooterDamage(const absl::Status& status) { return absl::IsDataLoss(status); }
 
@@ -202,7 +202,7 @@ absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile
       SHARDKIT_ASSIGN_OR_RETURN(const auto trailer, TryTable(file, shift, place));
       if (!trailer) continue;
       tried += trailer->footer_length;
-      if (tried > kFailedBlocksShare * file.size()) return std::optional<FooterFinding>();
+      if (tried > kFalseTablesShare * file.size()) return std::optional<FooterFinding>();
       absl::StatusOr<FooterFinding> finding = FooterReader(file, header, *trailer, shift).Read(/*exact=*/false);
       // Nothing proves the table, so an unknown section kind may be damage and not a later version.
       if (absl::IsUnimplemented(finding.status())) continue;

@@ -3,12 +3,11 @@
 
 #include <limits>
 
+#include "codec_support.h"
 #include "shardkit/image.h"
 
 namespace shardkit {
 namespace {
-
-constexpr auto kInvalidGeometry = absl::StatusCode::kInvalidArgument;
 
 // The vectors come from a separate Python implementation of the header's rules.
 TEST(AugmentationRandom, NeverChanges) {
@@ -78,7 +77,7 @@ TEST(Geometry, CenterCrop) {
   EXPECT_DOUBLE_EQ(turned.source.y, 58 * 500.0 / 341);
   EXPECT_DOUBLE_EQ(turned.source.x, 16 * 375.0 / 256);
   EXPECT_EQ(CenterCrop({300, 300}, 100, 100).source, (Box{0, 0, 300, 300}));
-  EXPECT_EQ(CheckGeometry(CenterCrop({300, 200}, 100, 101)).code(), kInvalidGeometry);
+  EXPECT_EQ(CheckGeometry(CenterCrop({300, 200}, 100, 101)).code(), kInvalid);
   for (uint32_t width = 1; width < 60; ++width) {
     for (uint32_t height = 1; height < 60; height += 7) {
       for (const uint32_t size : {1u, 2u, 31u, 224u}) {
@@ -134,7 +133,7 @@ TEST(Geometry, Check) {
   const auto refused = [&](auto change) {
     Geometry geometry = sound;
     change(geometry);
-    return CheckGeometry(geometry).code() == kInvalidGeometry;
+    return CheckGeometry(geometry).code() == kInvalid;
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_TRUE(refused([](Geometry& g) { g.stored_width = 0; }));
@@ -159,7 +158,7 @@ TEST(Geometry, Check) {
          {FullImage(stored), Resize(stored, 3, 3), CenterCrop(stored, 3, 3), ResizeLongestSide(stored, 3),
           RandomResizedCrop(stored, 3, 3, random), CenterCrop({5, 5}, 0, 3), CenterCrop({5, 5}, 3, 0),
           Resize({5, 5}, 0, 3), ResizeLongestSide({5, 5}, 0), RandomResizedCrop({5, 5}, 3, 0, random)}) {
-      EXPECT_EQ(CheckGeometry(geometry).code(), kInvalidGeometry);
+      EXPECT_EQ(CheckGeometry(geometry).code(), kInvalid);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <random>
 
+#include "codec_support.h"
 #include "jpeg_maker.h"
 #include "shardkit/jpeg.h"
 
@@ -20,8 +21,6 @@ using testing::JpegRecipe;
 using testing::MakeJpeg;
 
 constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
-constexpr auto kInvalidRegion = absl::StatusCode::kInvalidArgument;
-
 // Compares random regions with `whole`, the image at that scale. Some are at the edges, some are one pixel wide or
 // high.
 void CompareRegions(JpegDecoder& decoder, std::string_view jpeg, const Image& whole, int scale, int channels, int count,
@@ -164,7 +163,7 @@ TEST(JpegRegion, DecodeIntoEqualsDecode) {
         }
       }
       part.width = 76;
-      EXPECT_EQ(decoder.DecodeInto(jpeg, part).code(), kInvalidRegion);
+      EXPECT_EQ(decoder.DecodeInto(jpeg, part).code(), kInvalid);
     }
   }
 }
@@ -178,7 +177,7 @@ TEST(JpegRegion, Refusals) {
         JpegRegionOptions{.y = 20, .height = 11}, JpegRegionOptions{.x = 2, .width = 0xffffffff},
         JpegRegionOptions{.scale = 0}, JpegRegionOptions{.scale = 9}, JpegRegionOptions{.channels = 2},
         JpegRegionOptions{.channels = 4}, JpegRegionOptions{.channels = -1}}) {
-    EXPECT_EQ(decoder.DecodeRegion(jpeg, options, &region).code(), kInvalidRegion);
+    EXPECT_EQ(decoder.DecodeRegion(jpeg, options, &region).code(), kInvalid);
   }
   decoder.set_max_memory(40 * 30 * 3 - 1);
   EXPECT_EQ(decoder.DecodeRegion(jpeg, {}, &region).code(), absl::StatusCode::kResourceExhausted);
@@ -258,11 +257,6 @@ TEST(JpegRegion, TooManyScans) {
   EXPECT_EQ(decoder.DecodeRegion(many, {}, &region), decoder.Decode(many, &image));
 }
 
-std::string ReadWholeFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // Files that other programs wrote: the same answer as Decode, and the same pixels.
 TEST(JpegRegion, RealFiles) {
   const char* root = std::getenv("SHARDKIT_TEST_DATA");
@@ -279,7 +273,7 @@ TEST(JpegRegion, RealFiles) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / part)) {
       if (!entry.is_regular_file() || (part[0] == 'p' && ++count % 8 != 0)) continue;
       SCOPED_TRACE(entry.path());
-      const std::string jpeg = ReadWholeFile(entry.path());
+      const std::string jpeg = ReadFile(entry.path());
       const absl::Status status = decoder.Decode(jpeg, &decoded);
       EXPECT_EQ(decoder.DecodeRegion(jpeg, {}, &region).code(), status.code());
       if (!status.ok()) continue;

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/strings.h"
+#include "codec_support.h"
 
 namespace shardkit {
 namespace {
@@ -236,11 +237,6 @@ TEST(Jpeg, CmykIsInverted) {
   EXPECT_NEAR(image.pixels[0], 200, 3);
   EXPECT_NEAR(image.pixels[1], 100, 3);
   EXPECT_NEAR(image.pixels[2], 0, 3);
-}
-
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 TEST(JpegReal, NastyFiles) {

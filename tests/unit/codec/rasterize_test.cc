@@ -5,13 +5,12 @@
 #include <cmath>
 #include <random>
 
+#include "codec_support.h"
 #include "shardkit/image.h"
 #include "support/effort.h"
 
 namespace shardkit {
 namespace {
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 // The position of an upright pixel in the stored mask, for each orientation (Exif 2.32, 4.6.4).
 std::pair<uint32_t, uint32_t> Stored(const Geometry& geometry, uint32_t x, uint32_t y) {

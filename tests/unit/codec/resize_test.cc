@@ -9,6 +9,7 @@
 
 #include "codec/resize.h"
 #include "codec/rle_kernels.h"
+#include "codec_support.h"
 #include "noise.h"
 #include "shardkit/image.h"
 #include "support/effort.h"
@@ -20,8 +21,6 @@ using internal::BilinearResizer;
 using nlohmann::json;
 using testing::Image;
 using testing::Noise;
-
-int HexDigit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
 std::string Fnv1a(const std::vector<uint8_t>& bytes) {
   uint64_t value = 0xcbf29ce484222325;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codec/rle_kernels.h"
+#include "codec_support.h"
 #include "rle_model.h"
 #include "shardkit/rle.h"
 
@@ -36,8 +37,6 @@ std::vector<std::filesystem::path> DataFiles(std::string_view folder) {
   return files;
 }
 
-int HexValue(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
-
 TEST(RlePycocotools, Vectors) {
   const json vectors = ReadJson(std::filesystem::path(SHARDKIT_CODEC_TEST_DIR) / "pycocotools_vectors.json");
   ASSERT_GE(vectors.size(), 50u);
@@ -48,7 +47,7 @@ TEST(RlePycocotools, Vectors) {
     ASSERT_EQ(packed.size(), row_digits * model.height);
     for (uint32_t y = 0; y < model.height; ++y) {
       for (uint32_t x = 0; x < model.width; ++x) {
-        model.pixels.push_back(HexValue(packed[y * row_digits + x / 4]) >> (3 - x % 4) & 1);
+        model.pixels.push_back(HexDigit(packed[y * row_digits + x / 4]) >> (3 - x % 4) & 1);
       }
     }
     const Rle rle = EncodeDense(model.pixels, model.height, model.width).value();

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/endian.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "shardkit/ndarray.h"
@@ -112,6 +113,11 @@ std::optional<std::string> RandomValue(Random& random, const Column& column, siz
     default:
       return random.Bytes(length);
   }
+}
+
+std::string Repaired(std::string bytes) {
+  StoreLittle(bytes.data() + bytes.size() - 8, Hash64(bytes.data(), bytes.size() - 8));
+  return bytes;
 }
 
 std::vector<ShardRow> RandomRows(Random& random, const Schema& schema, size_t count, size_t longest) {

@@ -39,6 +39,9 @@ Schema RandomSchema(Random& random, size_t max_columns);
 // longest.
 std::optional<std::string> RandomValue(Random& random, const Column& column, size_t longest);
 
+// Makes the checksum right that ends a header of a file or block, so that the checks behind it are reached.
+std::string Repaired(std::string bytes);
+
 using ShardRow = std::vector<std::optional<std::string>>;
 std::vector<ShardRow> RandomRows(Random& random, const Schema& schema, size_t count, size_t longest);
 

@@ -11,21 +11,15 @@
 namespace shardkit::format {
 namespace {
 
-// Repairs the checksum, so that the checks behind it are reached.
-std::string RepairedHeader(std::string bytes) {
-  StoreLittle(bytes.data() + bytes.size() - 8, Hash64(bytes.data(), bytes.size() - 8));
-  return bytes;
-}
-
 std::string WithByte(std::string bytes, size_t offset, char value) {
   bytes[offset] = value;
-  return RepairedHeader(std::move(bytes));
+  return Repaired(std::move(bytes));
 }
 
 template <typename T>
 std::string RepairedWith(std::string bytes, size_t offset, T value) {
   StoreLittle(bytes.data() + offset, value);
-  return RepairedHeader(std::move(bytes));
+  return Repaired(std::move(bytes));
 }
 
 FileHeader ExampleHeader() {
@@ -362,7 +356,7 @@ TEST(FileHeader, RandomDamage) {
     for (uint64_t i = 1 + random.Below(3); i-- > 0;) {
       bytes[random.Below(bytes.size() - 8)] = static_cast<char>(random.Chance(2) ? random.Below(4) : random.Next());
     }
-    bytes = RepairedHeader(std::move(bytes));
+    bytes = Repaired(std::move(bytes));
     auto decoded = DecodeFileHeader(bytes);
     if (!decoded.ok()) {
       ASSERT_TRUE(absl::IsDataLoss(decoded.status()) || absl::IsUnimplemented(decoded.status())) << decoded.status();

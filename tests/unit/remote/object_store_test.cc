@@ -30,8 +30,6 @@ std::unique_ptr<ObjectStore> NewStore(const TestServer& server, std::map<std::st
 
 ObjectUrl Url(const std::string& text) { return *ParseObjectUrl(text); }
 
-const std::string kObject = "the bytes of the object";
-
 TEST(ObjectStoreTest, ReadsRangesWithCredentials) {
   TestServer server([](const ServedRequest& request) { return ServeObject(request, kObject, "\"v1\""); });
   const auto store = NewStore(

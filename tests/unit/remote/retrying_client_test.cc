@@ -41,12 +41,10 @@ RetryableRequest Read(const TestServer& server, std::string* buffer) {
   return request;
 }
 
-const std::string kRetriedObject = "the bytes of the object";
-
 TEST(RetryingClientTest, GoesOnAfterEachFault) {
   std::atomic<int> calls = 0;
   TestServer server([&](const ServedRequest& request) {
-    ServedAnswer answer = ServeObject(request, kRetriedObject, "\"1\"");
+    ServedAnswer answer = ServeObject(request, kObject, "\"1\"");
     switch (++calls) {
       case 1:
         return ServedAnswer{503, {}, "<Error><Code>SlowDown</Code></Error>", {}, {}, false};
@@ -66,11 +64,11 @@ TEST(RetryingClientTest, GoesOnAfterEachFault) {
     }
   });
   const auto client = NewRetryingClient();
-  std::string buffer(kRetriedObject.size(), '?');
+  std::string buffer(kObject.size(), '?');
   const auto response = client->Send(Read(server, &buffer));
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(buffer, kRetriedObject);
-  EXPECT_EQ(response->buffer_bytes, kRetriedObject.size());
+  EXPECT_EQ(buffer, kObject);
+  EXPECT_EQ(response->buffer_bytes, kObject.size());
   EXPECT_EQ(client->counts().retries, 5u);
   EXPECT_EQ(server.connections(), 6) << "each retry takes a fresh connection";
 }
@@ -95,12 +93,12 @@ TEST(RetryingClientTest, GivesUpWithWords) {
 
 TEST(RetryingClientTest, BodiesThatStayCutAreDataLoss) {
   TestServer server([&](const ServedRequest& request) {
-    ServedAnswer answer = ServeObject(request, kRetriedObject, "\"1\"");
+    ServedAnswer answer = ServeObject(request, kObject, "\"1\"");
     answer.cut_after = 3;
     return answer;
   });
   const auto client = NewRetryingClient(3);
-  std::string buffer(kRetriedObject.size(), '?');
+  std::string buffer(kObject.size(), '?');
   EXPECT_TRUE(absl::IsDataLoss(client->Send(Read(server, &buffer)).status()));
 }
 
@@ -137,22 +135,22 @@ TEST(RetryingClientTest, CancelEndsAttemptsAndWaits) {
 TEST(RetryingClientTest, SendsASecondRequestWhenTheFirstStalls) {
   std::atomic<bool> stall = false;
   TestServer server([&](const ServedRequest& request) {
-    ServedAnswer answer = ServeObject(request, kRetriedObject, "\"1\"");
+    ServedAnswer answer = ServeObject(request, kObject, "\"1\"");
     if (stall.exchange(false)) answer.latency = milliseconds(60'000);
     return answer;
   });
   const auto client = NewRetryingClient(1);
-  std::string buffer(kRetriedObject.size(), '?');
+  std::string buffer(kObject.size(), '?');
   for (int i = 0; i < 200; ++i) {
     RetryableRequest read = Read(server, &buffer);
     read.hedge = false;
     ASSERT_TRUE(client->Send(read).ok());
   }
-  buffer.assign(kRetriedObject.size(), '?');
+  buffer.assign(kObject.size(), '?');
   stall = true;
   const auto response = client->Send(Read(server, &buffer));
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(buffer, kRetriedObject);
+  EXPECT_EQ(buffer, kObject);
   EXPECT_EQ(client->counts().hedges_won, 1u);
   EXPECT_EQ(client->counts().requests, 202u);
 }

@@ -60,6 +60,9 @@ class TestServer {
   std::thread accepting_;
 };
 
+// What the servers of the tests have.
+inline const std::string kObject = "the bytes of the object";
+
 // The answer of a store to a GET of an object, with or without a range.
 ServedAnswer ServeObject(const ServedRequest& request, const std::string& object, const std::string& etag);
 
