@@ -6,10 +6,8 @@
     tests/report.py BUILD_DIR --frameworks PYTHON [--output FILE] [--filter PATTERN]
 
 The compiled tests are those that Meson knows (`test(...)`). With protocol 'gtest' each case counts, otherwise the
-program. The other tests are tests/layering.py and formatting.py, the scripts *_test.py of tests/golden,
-tests/kill, tests/loader, tests/gpu, tests/interop, tests/remote, tests/examples, tests/bench, tests/docs and tests/view (unittest; each method counts) and
-tests/cli/run.py (which ends with a line "N passed, N failed, N skipped"). These find the command in the variable SHARDCTL and the
-build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in the Python of --interop, which has other programs'
+program. The other tests are tests/layering.py and formatting.py, and the scripts *_test.py of the folders SCRIPTS (unittest; each method
+counts). These find the command in the variable SHARDCTL and the build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in the Python of --interop, which has other programs'
 packages (tests/interop/make_environment). With --interop, a test that skips because a package is missing is a
 failure. The tests of the Python package (python/tests, pytest; each case counts), mypy and ruff run in the Python of --python, with the
 package of the build folder; without it they are skipped. With --clusters the tests of Ray run, too, in that Python. With --frameworks only tests/frameworks runs (pytest), in that Python, and
@@ -34,6 +32,9 @@ import xml.etree.ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON_TIMEOUT = 900  # seconds, per script
 WITHOUT_PACKAGE = "needs the package"  # the beginning of a reason to skip, in tests/interop
+SCRIPTS = ["cli", "golden", "kill", "loader", "gpu", "interop", "remote", "examples", "bench", "docs", "view"]  # of tests/
+LONG = ["tests/remote/faults_test.py", "tests/cli/bench_test.py", "tests/cli/device_test.py", "tests/kill/kill_test.py",
+        "tests/kill/tasks_test.py", "tests/formatting.py"]
 LINTED = ["python", "examples", "tests/clusters", "tests/frameworks"]  # by ruff
 TAIL = 20000  # characters of output shown for a failure
 
@@ -299,14 +300,11 @@ def jobs(settings, compiled_only):
             yield test["name"], lambda test=test: run_program(test, settings)
     if compiled_only:
         return
-    for path in sorted(path for folder in ("golden", "kill", "loader", "gpu", "interop", "remote", "examples", "bench", "docs", "view")
-                       for path in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.py"))):
+    for path in sorted(path for folder in SCRIPTS for path in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_unittest(path, settings)
     yield from package_jobs(settings)
     scripts = [("tests/layering.py", []), ("tests/layering.py", ["--self-test"]), ("tests/formatting.py", [])]
     scripts = [script for script in scripts if settings.case_matches(" ".join([script[0], *script[1]]))]
-    scripts += [("tests/cli/run.py", ["--part", part, *([] if settings.pattern is None else ["--filter", settings.pattern])])
-                for part in ("1/2", "2/2")]
     for script, arguments in scripts:
         path = os.path.join(ROOT, script)
         if os.path.exists(path):
@@ -337,7 +335,7 @@ def main():
     if arguments.frameworks is None:
         selected = list(jobs(settings, arguments.compiled_only))
         # Long programs of a single process, which would otherwise run alone at the end.
-        selected.sort(key=lambda job: not job[0].startswith(("tests/cli/run.py", "tests/formatting.py")))
+        selected.sort(key=lambda job: job[0] not in LONG)
         if arguments.clusters is not None:
             path = os.path.join(ROOT, "tests", "clusters", "test_ray.py")
             # First, as they wait more than they work.

@@ -13,9 +13,11 @@ import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-SHARDCTL = None  # set by run.py
-DATA = None
-UPDATE = False
+BUILD = os.environ.get("SHARDKIT_BUILD_DIR", os.path.join(ROOT, "build"))
+SHARDCTL = os.path.abspath(os.environ.get("SHARDCTL", os.path.join(BUILD, "tools", "shardctl")))
+DATA = os.path.abspath(os.environ.get("SHARDKIT_TEST_DATA", os.path.join(ROOT, "..", "shared", "data")))
+# Then golden/*.txt are written from the command's present output: read the difference before you commit it.
+UPDATE = os.environ.get("SHARDKIT_UPDATE_GOLDEN") == "1"
 TIMEOUT = 120  # seconds, per command
 
 
@@ -123,7 +125,7 @@ class CliTest(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 expected = file.read()
         except FileNotFoundError:
-            self.fail(f"{path} is missing: run tests/cli/run.py --update")
+            self.fail(f"{path} is missing: run the test with SHARDKIT_UPDATE_GOLDEN=1")
         self.assertMultiLineEqual(text, expected, f"{name}: output differs from golden/{name}.txt")
 
     def transcript(self, run):

@@ -1,5 +1,5 @@
 # bash completion for shardctl
-# tests/cli/run.py compares this list of options with the output of --help.
+# tests/cli compares this list of options with the output of --help.
 
 _shardctl_options() {
   case "$1" in

@@ -1,5 +1,5 @@
 # fish completion for shardctl
-# tests/cli/run.py compares this list of options with the output of --help.
+# tests/cli compares this list of options with the output of --help.
 
 function __shardctl_verb
     set -l words (commandline -opc)
