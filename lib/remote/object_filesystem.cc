@@ -24,6 +24,13 @@ constexpr uint64_t kFirstBytes = uint64_t{1} << 20;
 
 bool IsListed(const ObjectUrl& url) { return url.scheme == Scheme::kS3 || url.scheme == Scheme::kGoogle; }
 
+// A bucket, or a repository of the hub, is no object: its store need not be asked.
+absl::StatusOr<ObjectUrl> ParseReadable(const std::string& path) {
+  SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl url, ParseObjectUrl(path));
+  if (url.key.empty() && url.scheme != Scheme::kHttp) return NotFound(Describe(url), ": there is no such object");
+  return url;
+}
+
 absl::StatusOr<ObjectUrl> ParseWritable(const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl url, ParseObjectUrl(path));
   if (!IsListed(url)) {
@@ -149,7 +156,7 @@ absl::Status ObjectFileSystem::Add(const std::string& path, Written written) {
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> ObjectFileSystem::OpenForReading(const std::string& path,
                                                                                    ReadMode /*mode*/,
                                                                                    std::optional<uint64_t> size) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseReadable(path));
   if (const Written written = Find(path); written.spool) return written.spool->OpenForReading();
   ObjectVersion version = {size.value_or(0), {}};
   if (!size) {
@@ -181,7 +188,7 @@ void ObjectFileSystem::Remember(const std::string& path, const ObjectUrl& url, c
 }
 
 absl::StatusOr<std::string> ObjectFileSystem::ReadFile(const std::string& path, uint64_t limit) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseReadable(path));
   std::string bytes(std::min(limit, kFirstBytes), '\0');
   if (bytes.empty() || Find(path).spool) return FileSystem::ReadFile(path, limit);
   const absl::StatusOr<ObjectVersion> version = store_->Read(url, {}, 0, bytes);

@@ -59,16 +59,19 @@ class UrlFileSystemTest : public testing::Test {
   std::atomic<milliseconds> latency_ = milliseconds(0);
   std::unique_ptr<FileSystem> memory_ = NewMemoryFileSystem();
   TestServer server_{[this](const ServedRequest& request) { return Serve(request); }};
-  std::unique_ptr<FileSystem> files_ =
-      NewUrlFileSystem(*memory_, {
-                                     .environment = [this](const char* name) -> std::optional<std::string> {
-                                       if (name == std::string_view("AWS_ENDPOINT_URL")) return server_.origin();
-                                       if (name == std::string_view("AWS_NO_SIGN_REQUEST")) return "1";
-                                       return std::nullopt;
-                                     },
-                                     .files = memory_.get(),
-                                     .retry = {.first_delay = milliseconds(1), .longest_delay = milliseconds(4)},
-                                 });
+  std::unique_ptr<FileSystem> files_ = NewUrlFileSystem(
+      *memory_,
+      {
+          .environment = [this](const char* name) -> std::optional<std::string> {
+            for (const std::string_view endpoint : {"AWS_ENDPOINT_URL", "HF_ENDPOINT", "STORAGE_EMULATOR_HOST"}) {
+              if (name == endpoint) return server_.origin();
+            }
+            if (name == std::string_view("AWS_NO_SIGN_REQUEST")) return "1";
+            return std::nullopt;
+          },
+          .files = memory_.get(),
+          .retry = {.first_delay = milliseconds(1), .longest_delay = milliseconds(4)},
+      });
 };
 
 TEST_F(UrlFileSystemTest, OpeningWithASizeSendsNoRequest) {
@@ -103,6 +106,15 @@ TEST_F(UrlFileSystemTest, AWholeFileIsOneRequestUpToAMegabyte) {
     EXPECT_TRUE(absl::IsResourceExhausted(files_->ReadFile(Url(name), size - 1).status())) << size;
   }
   EXPECT_TRUE(absl::IsNotFound(files_->ReadFile(Url("other"), 10).status()));
+}
+
+TEST_F(UrlFileSystemTest, WhatHoldsObjectsIsNoObject) {
+  // hf://datasets/x, which is no repository, and the name of a file that is looked for in it.
+  for (const std::string path : {"s3://b", "s3://b/", "gs://b", "hf://datasets/x/dataset.json", "hf://datasets/o/n/"}) {
+    EXPECT_TRUE(absl::IsNotFound(files_->ReadFile(path, 10).status())) << path;
+    EXPECT_TRUE(absl::IsNotFound(files_->OpenForReading(path).status())) << path;
+  }
+  EXPECT_EQ(server_.requests().size(), 0u);
 }
 
 TEST_F(UrlFileSystemTest, ReadsAreCancelled) {
