@@ -49,8 +49,14 @@ absl::Status ObjectStore::Configure() {
   HttpClient::Options http = options_.http;
   if (http.certificates.empty())
     http.certificates = first({"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}).value_or("");
+  RetryOptions retry = options_.retry;
+  if (internal::IsSet(environment, "SHARDKIT_TEST_HASTE")) {  // of tests of programs, which only wait meanwhile
+    http.stall_timeout /= 10;
+    retry.first_delay /= 10;
+    retry.longest_delay /= 10;
+  }
   SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<HttpClient> client, HttpClient::Create(http));
-  client_ = std::make_unique<RetryingClient>(std::move(client), options_.retry);
+  client_ = std::make_unique<RetryingClient>(std::move(client), retry);
   const CredentialContext context = {environment, options_.files, &client_->http()};
 
   // A profile that cannot be read matters only to those who use it, and its credentials fail with the reason.
