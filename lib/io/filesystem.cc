@@ -1,5 +1,6 @@
 #include "shardkit/filesystem.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/errors.h"
@@ -57,6 +58,7 @@ absl::StatusOr<std::vector<DirectoryEntry>> ReadableFileSystem::List(const std::
     entries.push_back({std::string(entry.name), entry.type});
     return absl::OkStatus();
   }));
+  std::ranges::sort(entries, {}, &DirectoryEntry::name);
   return entries;
 }
 

@@ -194,7 +194,7 @@ class ReadableFileSystem {
   // directory of millions of entries need not be in memory. Stops at the first error of `take` and returns it.
   virtual absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) = 0;
 
-  // All of them.
+  // All of them, in the order of their names' bytes.
   absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path);
 
   // Reads a whole small file into memory; ResourceExhausted above `limit` bytes.
