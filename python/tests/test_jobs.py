@@ -141,7 +141,6 @@ def test_ctrl_c_ends_a_job_and_leaves_nothing(tmp_path: Path) -> None:
     code = f"""
 import shardkit as sk, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the parent ignores it
-print("ready", flush=True)
 try:
     sk.pack({os.fspath(tmp_path / "files")!r}, {os.fspath(tmp_path / "out")!r}, stream_above="1GiB", sync=False)
 except KeyboardInterrupt:
@@ -149,8 +148,8 @@ except KeyboardInterrupt:
 """
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    time.sleep(0.4)
+    while child.poll() is None and not (tmp_path / "out").exists():
+        time.sleep(0.001)
     child.send_signal(signal.SIGINT)
     assert child.stdout.readline() == "interrupted\n"
     assert child.wait(30) == 0

@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 import zlib
 
@@ -45,13 +46,22 @@ class Run:
         return f"$ shardctl {' '.join(self.arguments)}\nexit {self.code}\n{shown}"
 
 
+def memory():
+    """A file system in memory with room for large tests, or None: the system's folder for temporary files.
+
+    No test here needs what a power cut would leave, and flushes to a disk that others use, too, can take ten times as long as all else.
+    """
+    shared = "/dev/shm"
+    return shared if os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > 1 << 30 else None
+
+
 class CliTest(unittest.TestCase):
     """Each test has an empty folder, self.folder, in which its commands run."""
 
     maxDiff = None
 
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="shardctl-test-")
+        self.folder = tempfile.mkdtemp(prefix="shardctl-test-", dir=memory())
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def path(self, *names):
@@ -74,6 +84,29 @@ class CliTest(unittest.TestCase):
                                    **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **keywords})
         self.addCleanup(self.stop, process)
         return process
+
+    def interrupt(self, words, reached, number=signal.SIGINT, output="out"):
+        """Runs a command and sends it a signal as soon as `reached()`; again while it ends first, as on a busy machine."""
+        for _ in range(20):
+            process = self.start(*words)
+            while not reached() and process.poll() is None:
+                time.sleep(0.0002)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=TIMEOUT)
+            if process.returncode != 0:
+                return Run(words, process.returncode, out, err)
+            shutil.rmtree(self.path(output))
+        self.fail(f"{words} always ends before the signal comes")
+
+    def wait_for_handler(self, process, number=signal.SIGINT):
+        """Waits until the command handles the signal: from then on it is interrupted, and not ended by the system."""
+        while process.poll() is None:
+            with open(f"/proc/{process.pid}/status", encoding="ascii", errors="replace") as file:
+                caught = int(re.search(r"^SigCgt:\s*(\w+)", file.read(), re.MULTILINE)[1], 16)
+            if caught >> (number - 1) & 1:
+                return
+            time.sleep(0.001)
+        self.fail(f"the command ended first, with exit status {process.returncode}")
 
     @staticmethod
     def stop(process):
@@ -172,12 +205,19 @@ class CliTest(unittest.TestCase):
             self.write(f"{name}/sa_{i}.jpg", tiny_jpeg())
         return name
 
-    def many_files(self, name="many", count=400, size=4096):
-        """Files of incompressible bytes, all different."""
-        for i in range(count):
-            seed = hashlib.sha256(str(i).encode()).digest()
-            self.write(f"{name}/{i:06d}.bin", hashlib.shake_128(seed).digest(size))
+    def many_files(self, name="many", **options):
+        many_files(self.path(name), **options)
         return name
+
+
+def many_files(folder, count=400, size=4096):
+    """Files of incompressible bytes, all different."""
+    os.makedirs(folder, exist_ok=True)
+    for i in range(count):
+        seed = hashlib.sha256(str(i).encode()).digest()
+        with open(os.path.join(folder, f"{i:06d}.bin"), "wb") as file:
+            file.write(hashlib.shake_128(seed).digest(size))
+    return folder
 
 
 def tiny_jpeg():
