@@ -144,11 +144,11 @@ void CheckNames(std::string_view name) {
 }
 
 void CheckDecompressors(Input input) {
-  const auto which = static_cast<Compression>(input.Below(5));
+  const auto which = static_cast<codec::Compression>(input.Below(5));
   std::string out(input.Number(2), '\0');
-  if (!Decompress(which, input.rest(), out).ok()) return;
+  if (!codec::Decompress(which, input.rest(), out).ok()) return;
   std::string longer(out.size() + 1, '\0');
-  Require(!Decompress(which, input.rest(), longer).ok(), "a stream has one size");
+  Require(!codec::Decompress(which, input.rest(), longer).ok(), "a stream has one size");
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string file(input.rest());
   if (repair) RepairChecksums(&file);
 
-  const absl::Status checked = CheckPng(file);
-  const auto info = ProbePng(file);
+  const absl::Status checked = codec::CheckPng(file);
+  const auto info = codec::ProbePng(file);
   if (!info.ok()) {
     Require(!checked.ok(), "what cannot be probed does not pass the check");
     return 0;
@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto decode = [&](uint32_t x, uint32_t y, uint32_t across, uint32_t down, std::vector<uint8_t>* pixels) {
     const size_t row_bytes = across * static_cast<size_t>(channels);
     pixels->assign(row_bytes * down, 0);
-    return DecodePng(file, *info, x, y, {pixels->data(), across, down, channels, row_bytes});
+    return codec::DecodePng(file, *info, x, y, {pixels->data(), across, down, channels, row_bytes});
   };
   std::vector<uint8_t> whole, part;
   const absl::Status in_whole = decode(0, 0, info->width, info->height, &whole);

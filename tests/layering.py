@@ -355,8 +355,22 @@ def check_definitions(repository):
     yield from definitions.repeated()
 
 
+def check_namespaces(repository):
+    """What is not public stands in its layer's namespace; base, below all others, in shardkit itself."""
+    for path in repository.files:
+        layer = path.split("/")[1] if path.startswith("lib/") else ""
+        if layer not in LAYERS[1:] or not path.endswith(".h"):
+            continue
+        for match in re.finditer(r"^(class|struct|enum|using|inline|constexpr|template|[\w:<>]+ \w+\()|^namespace (shardkit[\w:]*) \{", repository.texts[path], re.M):
+            if match[2]:
+                inside = match[2]
+            elif not re.match(rf"shardkit::({layer}|predicate)\b", inside) and not re.match(r"(class \w+;|struct \w+::)", repository.texts[path][match.start():]):
+                yield f"{path}: declares in the namespace {inside}; what is not public stands in shardkit::{layer}"
+                break
+
+
 CHECKS = [check_headers, check_subfolders, check_json, check_order, check_clients, check_cuda, check_directions, check_length,
-          check_definitions]
+          check_definitions, check_namespaces]
 
 
 def violations(root, header_layers):
@@ -424,6 +438,8 @@ def self_test():
             ("lib/codec/zz.cc", "namespace shardkit {\nnamespace {\nint Works(int c, int d) {\n}\n}  // namespace\n}  // namespace shardkit\n", "Works(int, int)"),
         "a function that another layer defines":
             ("lib/io/a.cc", "namespace shardkit {\nvoid Compress() {\n}\n}  // namespace shardkit\n", "Compress() is defined"),
+        "a private header outside its layer's namespace":
+            ("lib/codec/a.h", "namespace shardkit {\nclass Decoder {\n};\n}  // namespace shardkit\n", "stands in shardkit::codec"),
         "a long file": ("lib/io/a.cc", "\n" * 601, "601 lines"),
         "a long script": ("tests/a.py", "\n" * 601, "601 lines"),
     }

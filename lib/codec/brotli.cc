@@ -6,7 +6,7 @@
 #include "base/errors.h"
 #include "codec/decompress.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 namespace {
 
 struct Destroy {
@@ -37,4 +37,4 @@ absl::Status DecompressBrotli(std::string_view compressed, std::span<char> out) 
   return DataLoss("brotli: the data is damaged: ", BrotliDecoderErrorString(BrotliDecoderGetErrorCode(state.get())));
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

@@ -2,10 +2,10 @@
 #include "base/errors.h"
 #include "codec/decompress.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 absl::Status DecompressBrotli(std::string_view, std::span<char>) {
   return Unimplemented("brotli: this build cannot decompress it: install libbrotli-dev and build again");
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

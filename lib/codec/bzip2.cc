@@ -6,11 +6,11 @@
 #include "base/errors.h"
 #include "codec/decompress.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 namespace {
 
 // The decoder counts its input and output in 32 bits.
-constexpr size_t kPiece = size_t{1} << 30;
+constexpr size_t kBzip2Piece = size_t{1} << 30;
 
 class Decoder {
  public:
@@ -42,7 +42,8 @@ absl::Status DecompressBzip2(std::string_view compressed, std::span<char> out) {
   char spare;  // receives a byte that does not fit in `out`
   while (true) {
     bz_stream& stream = decoder.stream();
-    const size_t piece = std::min(kPiece, compressed.size() - read), room = std::min(kPiece, out.size() - written);
+    const size_t piece = std::min(kBzip2Piece, compressed.size() - read),
+                 room = std::min(kBzip2Piece, out.size() - written);
     stream.next_in = const_cast<char*>(compressed.data() + read);
     stream.avail_in = static_cast<unsigned>(piece);
     stream.next_out = room == 0 ? &spare : out.data() + written;
@@ -67,4 +68,4 @@ absl::Status DecompressBzip2(std::string_view compressed, std::span<char> out) {
   return absl::OkStatus();
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

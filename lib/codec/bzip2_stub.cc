@@ -2,10 +2,10 @@
 #include "base/errors.h"
 #include "codec/decompress.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 absl::Status DecompressBzip2(std::string_view, std::span<char>) {
   return Unimplemented("bzip2: this build cannot decompress it: install libbz2-dev and build again");
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

@@ -71,14 +71,14 @@ std::string_view ImageFormatName(ImageFormat format) {
   return kNames[static_cast<size_t>(format)];
 }
 
-bool IsImageExtension(std::string_view extension) {
+bool codec::IsImageExtension(std::string_view extension) {
   const std::string lower = LowerCase(extension);
   return std::find(kImageExtensions.begin(), kImageExtensions.end(), lower) != kImageExtensions.end();
 }
 
-Type GuessType(std::string_view bytes, std::string_view extension) {
+Type codec::GuessType(std::string_view bytes, std::string_view extension) {
   const std::string lower = LowerCase(extension);
-  const bool image = IsImageExtension(lower);
+  const bool image = codec::IsImageExtension(lower);
   if (bytes.empty()) {
     if (lower == "png") return Type::kPng;
     if (image) return lower.starts_with('j') && lower != "jxl" ? Type::kJpeg : Type::kImage;
@@ -90,20 +90,20 @@ Type GuessType(std::string_view bytes, std::string_view extension) {
   // The other signatures are short: without checking the extension, text that begins with "BM" would be an image.
   if (image && format != ImageFormat::kUnknown) return Type::kImage;
   if (lower == "json") {
-    if (IsValidJson(bytes)) return Type::kJson;
+    if (codec::IsValidJson(bytes)) return Type::kJson;
     return ValidUtf8(bytes) ? Type::kUtf8 : Type::kBytes;
   }
   return IsTextExtension(lower) && ValidUtf8(bytes) ? Type::kUtf8 : Type::kBytes;
 }
 
-bool FitsType(std::string_view bytes, Type type) {
+bool codec::FitsType(std::string_view bytes, Type type) {
   switch (type) {
     case Type::kBytes:
       return true;
     case Type::kUtf8:
       return ValidUtf8(bytes);
     case Type::kJson:
-      return IsValidJson(bytes);
+      return codec::IsValidJson(bytes);
     case Type::kJpeg:
       return bytes.empty() || DetectImageFormat(bytes) == ImageFormat::kJpeg;
     case Type::kPng:

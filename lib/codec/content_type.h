@@ -6,7 +6,7 @@
 
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 
 // The type of a byte string, the first of these that applies. kJpeg and kPng by their signatures, whatever the
 // extension. kImage when `extension` (text after the last dot, any case) is one of IsImageExtension and the bytes are
@@ -31,4 +31,4 @@ inline constexpr size_t kMaxJsonDepth = 1024;
 // each byte once and allocates nothing.
 bool IsValidJson(std::string_view bytes);
 
-}  // namespace shardkit
+}  // namespace shardkit::codec

@@ -9,7 +9,7 @@
 #include "base/errors.h"
 #include "codec/zstd.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 namespace {
 
 // The decoder counts its input and output in 32 bits.
@@ -86,13 +86,13 @@ absl::Status Decompress(Compression compression, std::string_view compressed, st
     case Compression::kGzip:
       return DecompressGzip(compressed, out);
     case Compression::kBzip2:
-      return internal::DecompressBzip2(compressed, out);
+      return DecompressBzip2(compressed, out);
     case Compression::kBrotli:
-      return internal::DecompressBrotli(compressed, out);
+      return DecompressBrotli(compressed, out);
     case Compression::kSnappy:
-      return internal::DecompressSnappy(compressed, out);
+      return DecompressSnappy(compressed, out);
   }
   return InvalidArgument("decompress: no such compression");
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::codec

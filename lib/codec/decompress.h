@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 
 enum class Compression { kZstd, kGzip, kBzip2, kBrotli, kSnappy };
 
@@ -18,12 +18,9 @@ std::optional<Compression> CompressionFromName(std::string_view name);
 // Unimplemented, naming the package, when its library was missing at build time.
 absl::Status Decompress(Compression compression, std::string_view compressed, std::span<char> out);
 
-namespace internal {
-
 // Each is a stub where its library is missing.
 absl::Status DecompressBzip2(std::string_view compressed, std::span<char> out);
 absl::Status DecompressBrotli(std::string_view compressed, std::span<char> out);
 absl::Status DecompressSnappy(std::string_view compressed, std::span<char> out);
 
-}  // namespace internal
-}  // namespace shardkit
+}  // namespace shardkit::codec

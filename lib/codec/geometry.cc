@@ -158,7 +158,7 @@ Geometry RandomResizedCrop(const StoredSize& stored, uint32_t width, uint32_t he
 }
 
 Point MapPoint(const Geometry& geometry, const Point& stored) {
-  const internal::Turn turn = internal::TurnOf(geometry.orientation);
+  const codec::Turn turn = codec::TurnOf(geometry.orientation);
   Point point = turn.transpose ? Point{stored.y, stored.x} : stored;
   if (turn.mirror_x) point.x = geometry.upright_width() - point.x;
   if (turn.mirror_y) point.y = geometry.upright_height() - point.y;

@@ -30,7 +30,7 @@ absl::Status CheckOutput(const Geometry& geometry, const MutableImageView& out) 
 
 // The smallest scale, in eighths, at which the box still has as many pixels as its output. Powers of two only:
 // libjpeg-turbo has vectorised transforms for them, and the others are slower than full size.
-int ChooseScale(const internal::StoredGeometry& stored) {
+int ChooseScale(const codec::StoredGeometry& stored) {
   for (const int scale : {1, 2, 4}) {
     if (stored.source.width * scale >= stored.width * 8.0 && stored.source.height * scale >= stored.height * 8.0) {
       return scale;
@@ -57,8 +57,8 @@ void FillPixels(const MutableImageView& out, uint32_t left, uint32_t top, const 
 // Memory above this is freed after an image.
 constexpr size_t kKeptScratchBytes = size_t{64} << 20;
 
-// ResourceExhausted, like internal::CheckDecodable.
-absl::Status CheckDecodable(const PngInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
+// ResourceExhausted, like CheckDecodable.
+absl::Status CheckDecodable(const codec::PngInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
   // A whole interlaced image may have 2^64 bytes and more.
   if (info.width <= kMaxImageSide && info.height <= kMaxImageSide && pixel_bytes + info.held_bytes() <= max_memory) {
     return absl::OkStatus();
@@ -69,7 +69,7 @@ absl::Status CheckDecodable(const PngInfo& info, uint64_t pixel_bytes, uint64_t 
 
 // Headers of either kind of file; the members of the other kind are empty.
 struct ImageFileInfo {
-  std::optional<PngInfo> png;
+  std::optional<codec::PngInfo> png;
   JpegInfo jpeg;
   StoredSize size;
 };
@@ -83,7 +83,7 @@ absl::StatusOr<ImageFileInfo> Probe(std::string_view bytes) {
       return info;
     }
     case ImageFormat::kPng: {
-      SHARDKIT_ASSIGN_OR_RETURN(info.png, ProbePng(bytes));
+      SHARDKIT_ASSIGN_OR_RETURN(info.png, codec::ProbePng(bytes));
       info.size = {info.png->width, info.png->height, 0};
       return info;
     }
@@ -100,7 +100,7 @@ void Trim(std::vector<uint8_t>* scratch) {
 
 absl::Status CheckDecodable(const ImageFileInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
   return info.png ? CheckDecodable(*info.png, pixel_bytes, max_memory)
-                  : internal::CheckDecodable(info.jpeg, pixel_bytes, max_memory);
+                  : codec::CheckDecodable(info.jpeg, pixel_bytes, max_memory);
 }
 
 }  // namespace
@@ -112,8 +112,8 @@ absl::StatusOr<StoredSize> ProbeImage(std::string_view bytes) {
 
 struct ImageDecoder::State {
   JpegDecoder whole;
-  internal::JpegRegionReader reader;
-  internal::BilinearResizer resizer;
+  codec::JpegRegionReader reader;
+  codec::BilinearResizer resizer;
   std::vector<uint8_t> region;
   std::vector<uint8_t> turned;  // content in the axes of the stored image, when turning exchanges the axes
 
@@ -125,17 +125,17 @@ struct ImageDecoder::State {
 absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const ImageFileInfo& info,
                                                 const Geometry& geometry, const ImageDecodeOptions& options,
                                                 const MutableImageView& content) {
-  const internal::StoredGeometry stored = internal::InStoredAxes(geometry);
+  const codec::StoredGeometry stored = codec::InStoredAxes(geometry);
   const bool png = info.png.has_value();
   const int scale = options.scaled_decode && !png ? ChooseScale(stored) : 8;
   if (!png) SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info.jpeg, scale, content.channels));
   const uint32_t whole_width = png ? info.png->width : reader.whole_width();
   const uint32_t whole_height = png ? info.png->height : reader.whole_height();
   Box box = stored.source;
-  internal::ScaleSpan(scale, whole_width, &box.x, &box.width);
-  internal::ScaleSpan(scale, whole_height, &box.y, &box.height);
+  codec::ScaleSpan(scale, whole_width, &box.x, &box.width);
+  codec::ScaleSpan(scale, whole_height, &box.y, &box.height);
   // Resizing also mirrors. The axes are exchanged after it.
-  const internal::Turn& turn = stored.turn;
+  const codec::Turn& turn = stored.turn;
   resizer.Prepare(whole_width, whole_height, box, stored.width, stored.height,
                   turn.transpose ? turn.mirror_y : turn.mirror_x, turn.transpose ? turn.mirror_x : turn.mirror_y);
 
@@ -151,7 +151,7 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Im
   region.resize(row_bytes * height);
   const MutableImageView part{region.data(), width, height, content.channels, row_bytes};
   SHARDKIT_RETURN_IF_ERROR(
-      png ? DecodePng(bytes, *info.png, left, resizer.top(), part)
+      png ? codec::DecodePng(bytes, *info.png, left, resizer.top(), part)
           : reader.Read(left, resizer.top(), left + width, resizer.bottom(), part.pixels, row_bytes));
   if (!turn.transpose) {
     resizer.Run(part, left, resizer.top(), content);
@@ -161,7 +161,7 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Im
   turned.resize(turned_bytes * stored.height);
   const MutableImageView view{turned.data(), stored.width, stored.height, content.channels, turned_bytes};
   resizer.Run(part, left, resizer.top(), view);
-  internal::CopyTurned(view, {.transpose = true}, content);
+  codec::CopyTurned(view, {.transpose = true}, content);
   return absl::OkStatus();
 }
 
@@ -188,7 +188,7 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
   unpadded.output_width = geometry.content_width;
   unpadded.output_height = geometry.content_height;
   if (unpadded.IsIdentity() && info.png) {
-    SHARDKIT_RETURN_IF_ERROR(DecodePng(bytes, *info.png, 0, 0, content));
+    SHARDKIT_RETURN_IF_ERROR(codec::DecodePng(bytes, *info.png, 0, 0, content));
   } else if (unpadded.IsIdentity()) {
     state.whole.set_max_memory(options.max_memory);
     SHARDKIT_RETURN_IF_ERROR(state.whole.DecodeInto(bytes, content));

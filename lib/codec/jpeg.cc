@@ -13,7 +13,7 @@
 #include "codec/jpeg_region.h"
 
 namespace shardkit {
-namespace internal {
+namespace codec {
 
 absl::Status JpegError(std::string_view message) {
   for (const std::string_view part : {"nsupported", "not implemented", "not compiled", "omitted at compile"}) {
@@ -57,10 +57,10 @@ void ConvertCmyk(const uint8_t* from, size_t count, int channels, uint8_t* to) {
   }
 }
 
-}  // namespace internal
+}  // namespace codec
 
 struct JpegDecoder::RegionState {
-  internal::JpegRegionReader reader;
+  codec::JpegRegionReader reader;
 };
 
 JpegDecoder::JpegDecoder() : handle_(tjInitDecompress()) {
@@ -72,7 +72,7 @@ absl::Status JpegDecoder::Decode(std::string_view bytes, DecodedImage* image) {
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
   const int samples = info.components;  // 1, 3 or 4, like the pixel formats
   SHARDKIT_RETURN_IF_ERROR(
-      internal::CheckDecodable(info, uint64_t{info.width} * info.height * static_cast<uint64_t>(samples), max_memory_));
+      codec::CheckDecodable(info, uint64_t{info.width} * info.height * static_cast<uint64_t>(samples), max_memory_));
   image->width = info.width;
   image->height = info.height;
   image->channels = samples == 1 ? 1 : 3;
@@ -81,7 +81,7 @@ absl::Status JpegDecoder::Decode(std::string_view bytes, DecodedImage* image) {
   const int format = samples == 1 ? TJPF_GRAY : samples == 3 ? TJPF_RGB : TJPF_CMYK;
   SHARDKIT_RETURN_IF_ERROR(DecodeWhole(bytes, info, format, image->pixels.data(), 0));
   if (samples == 4) {
-    internal::ConvertCmyk(image->pixels.data(), pixels, 3, image->pixels.data());
+    codec::ConvertCmyk(image->pixels.data(), pixels, 3, image->pixels.data());
     image->pixels.resize(pixels * 3);
   }
   return absl::OkStatus();
@@ -90,7 +90,7 @@ absl::Status JpegDecoder::Decode(std::string_view bytes, DecodedImage* image) {
 absl::Status JpegDecoder::DecodeInto(std::string_view bytes, const MutableImageView& out) {
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
   const uint64_t scratch_bytes = info.components == 4 ? uint64_t{info.width} * info.height * 4 : 0;
-  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, scratch_bytes, max_memory_));
+  SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, scratch_bytes, max_memory_));
   const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
   constexpr size_t kMaxPitch = 0x7fffffff;
   if (out.pixels == nullptr || out.width != info.width || out.height != info.height ||
@@ -105,8 +105,8 @@ absl::Status JpegDecoder::DecodeInto(std::string_view bytes, const MutableImageV
   scratch_.resize(size_t{info.width} * info.height * 4);
   SHARDKIT_RETURN_IF_ERROR(DecodeWhole(bytes, info, TJPF_CMYK, scratch_.data(), 0));
   for (uint32_t y = 0; y < out.height; ++y) {
-    internal::ConvertCmyk(scratch_.data() + size_t{y} * info.width * 4, info.width, out.channels,
-                          out.pixels + y * out.row_stride);
+    codec::ConvertCmyk(scratch_.data() + size_t{y} * info.width * 4, info.width, out.channels,
+                       out.pixels + y * out.row_stride);
   }
   return absl::OkStatus();
 }
@@ -121,14 +121,14 @@ absl::Status JpegDecoder::DecodeWhole(std::string_view bytes, const JpegInfo& in
                                    static_cast<unsigned long>(bytes.size()), out, static_cast<int>(info.width),
                                    static_cast<int>(row_stride), static_cast<int>(info.height), format,
                                    TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
-  if (result != 0) return internal::JpegError(tjGetErrorStr2(handle_));
+  if (result != 0) return codec::JpegError(tjGetErrorStr2(handle_));
   return absl::OkStatus();
 }
 
 absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionOptions& options,
                                        DecodedRegion* region) {
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, 0, max_memory_));
+  SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, 0, max_memory_));
   if (options.scale < 1 || options.scale > 8 ||
       (options.channels != 0 && options.channels != 1 && options.channels != 3)) {
     return InvalidArgument("JPEG: scale ", options.scale, " and channels ", options.channels,
@@ -147,9 +147,9 @@ absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionO
   const auto end_column = static_cast<uint32_t>((right * scale + 7) / 8);
   const auto end_row = static_cast<uint32_t>((bottom * scale + 7) / 8);
   const uint64_t pixels = uint64_t{end_column - region->left} * (end_row - region->top);
-  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, pixels * static_cast<uint64_t>(channels), max_memory_));
+  SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, pixels * static_cast<uint64_t>(channels), max_memory_));
   if (region_ == nullptr) region_ = std::make_unique<RegionState>();
-  internal::JpegRegionReader& reader = region_->reader;
+  codec::JpegRegionReader& reader = region_->reader;
   SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, options.scale, channels));
 
   region->whole_width = reader.whole_width();
@@ -166,9 +166,9 @@ absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionO
 
 absl::Status JpegDecoder::Check(std::string_view bytes) {
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, 0, max_memory_));
+  SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, 0, max_memory_));
   if (region_ == nullptr) region_ = std::make_unique<RegionState>();
-  internal::JpegRegionReader& reader = region_->reader;
+  codec::JpegRegionReader& reader = region_->reader;
   const int channels = info.components == 1 ? 1 : 3;
   constexpr int kFullSize = 8;
   SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, kFullSize, channels));

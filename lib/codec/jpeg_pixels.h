@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "shardkit/jpeg.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 // Unimplemented for what the library or this project cannot decode. ResourceExhausted when `pixel_bytes` plus the
 // memory of the decoder itself exceed max_memory.
@@ -26,4 +26,4 @@ inline uint8_t LumaOf(unsigned red, unsigned green, unsigned blue) {
 // a sample is the amount of light that passes: 255 is no ink. `to` may equal `from`.
 void ConvertCmyk(const uint8_t* from, size_t count, int channels, uint8_t* to);
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "codec/jpeg_pixels.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 JpegRegionReader::JpegRegionReader() {
   decompress_.err = jpeg_std_error(&errors_);
@@ -155,4 +155,4 @@ absl::Status JpegRegionReader::Read(uint32_t left, uint32_t top, uint32_t right,
   return Run(ReadStep);
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

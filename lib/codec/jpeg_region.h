@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "shardkit/jpeg.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 // Reuses its memory. One thread at a time.
 class JpegRegionReader {
@@ -78,4 +78,4 @@ class JpegRegionReader {
   std::vector<uint8_t> row_;
 };
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "codec/content_type.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 namespace {
 
 class JsonGrammar {
@@ -140,4 +140,4 @@ class JsonGrammar {
 
 bool IsValidJson(std::string_view bytes) { return ValidUtf8(bytes) && JsonGrammar(bytes).IsText(); }
 
-}  // namespace shardkit
+}  // namespace shardkit::codec

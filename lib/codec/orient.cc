@@ -7,7 +7,7 @@
 #include "shardkit/image.h"
 
 namespace shardkit {
-namespace internal {
+namespace codec {
 namespace {
 
 // `from` is the pixel for (0, 0) of `out`. `right` and `down` are the steps, in bytes, to its neighbours' pixels.
@@ -55,13 +55,13 @@ void CopyTurned(const ImageView& image, const Turn& turn, const MutableImageView
   (out.channels == 1 ? CopyPixels<1> : CopyPixels<3>)(from, right, down, out);
 }
 
-}  // namespace internal
+}  // namespace codec
 
 absl::Status ApplyOrientation(const ImageView& image, int orientation, bool flip, const MutableImageView& out) {
   if (orientation < 1 || orientation > 8) {
     return InvalidArgument("orientation: ", orientation, " is not 1 to 8");
   }
-  internal::Turn turn = internal::TurnOf(orientation);
+  codec::Turn turn = codec::TurnOf(orientation);
   turn.mirror_x ^= flip;
   const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
   if (image.pixels == nullptr || out.pixels == nullptr || (image.channels != 1 && image.channels != 3) ||
@@ -73,7 +73,7 @@ absl::Status ApplyOrientation(const ImageView& image, int orientation, bool flip
                            image.channels, " channels do not become ", out.width, " x ", out.height, " of ",
                            out.channels);
   }
-  internal::CopyTurned(image, turn, out);
+  codec::CopyTurned(image, turn, out);
   return absl::OkStatus();
 }
 

@@ -7,7 +7,7 @@
 
 #include "shardkit/image.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 // How to turn a stored image upright: exchange the axes first, then mirror.
 struct Turn {
@@ -65,4 +65,4 @@ inline uint32_t NearestStored(uint32_t size, double from, double length, uint32_
 // Fills `out`, which has the size and channels of the turned `image` and does not overlap it.
 void CopyTurned(const ImageView& image, const Turn& turn, const MutableImageView& out);
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "codec/jpeg_pixels.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 namespace {
 
 // libpng reports errors with longjmp. The frames that it jumps over have no objects to destroy.
@@ -77,7 +77,7 @@ class PngReader {
       if (out.channels == 3) {
         for (int i = 0; i < 3; ++i) *to++ = *from;
       } else {
-        *to++ = internal::LumaOf(from[0], from[1], from[2]);
+        *to++ = LumaOf(from[0], from[1], from[2]);
       }
     }
   }
@@ -141,4 +141,4 @@ absl::Status DecodePng(std::string_view bytes, const PngInfo& info, uint32_t lef
   return reader.Run(left, top, &out) ? absl::OkStatus() : DataLoss("PNG: ", reader.message());
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::codec

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/image.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 
 // From the header chunk only.
 struct PngInfo {
@@ -34,4 +34,4 @@ absl::Status CheckPng(std::string_view bytes);
 absl::Status DecodePng(std::string_view bytes, const PngInfo& info, uint32_t left, uint32_t top,
                        const MutableImageView& out);
 
-}  // namespace shardkit
+}  // namespace shardkit::codec

@@ -28,7 +28,7 @@ struct Axis {
     stored.resize(count);
     for (uint32_t i = 0; i < count; ++i) {
       stored[mirror_stored ? count - 1 - i : i] =
-          internal::NearestStored(stored_size, from, length, count, i, mirror_stored);
+          codec::NearestStored(stored_size, from, length, count, i, mirror_stored);
     }
     descending = mirror_stored != flip;
     begin.assign(size_t{stored_size} + 1, 0);
@@ -113,7 +113,7 @@ OutputArea MaskRasterizer::State::Bounds(const RleView& mask) const {
 // Bit 0 of the first row is pixel (area.left, area.top). Without transposition the bits are edges: a set bit means that
 // the pixel differs from the one above it.
 void MaskRasterizer::State::Mark(const RleView& mask, const OutputArea& area, uint8_t* bits, uint64_t row_bytes) const {
-  internal::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
+  codec::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
     for (uint32_t i = columns.begin[first_x]; i < columns.begin[last_x + 1]; ++i) {
       const uint32_t column = columns.stored[i];
       uint32_t first = rows.begin[column == first_x ? first_y : 0];
@@ -144,7 +144,7 @@ absl::Status MaskRasterizer::SetGeometry(const Geometry& geometry) {
   state.identity = geometry.IsIdentity();
   state.ready = true;
   if (state.identity) return absl::OkStatus();
-  const internal::Turn turn = internal::TurnOf(geometry.orientation);
+  const codec::Turn turn = codec::TurnOf(geometry.orientation);
   state.transpose = turn.transpose;
   Axis& x = turn.transpose ? state.rows : state.columns;
   Axis& y = turn.transpose ? state.columns : state.rows;
@@ -171,8 +171,7 @@ absl::Status MaskRasterizer::Dense(const RleView& mask, std::span<uint8_t> out) 
   const uint64_t* const zeros = state.scratch.data();
   uint64_t* row = state.scratch.data() + words;
   state.Mark(mask, area, reinterpret_cast<uint8_t*>(row), words * sizeof(uint64_t));
-  const internal::ExpandRowFunction expand =
-      internal::HasAvx2Kernels() ? internal::ExpandRowAvx2 : internal::ExpandRowPortable;
+  const codec::ExpandRowFunction expand = codec::HasAvx2Kernels() ? codec::ExpandRowAvx2 : codec::ExpandRowPortable;
   for (size_t y = 0; y < height; ++y, row += words) {
     const uint64_t* const above = state.transpose ? zeros : row - words;
     uint8_t* const to = out.data() + (area.top + y) * width + area.left;
@@ -186,7 +185,7 @@ absl::Status MaskRasterizer::Dense(const RleView& mask, std::span<uint8_t> out) 
     expand(row + whole, above + whole, 1, last);
     std::memcpy(to + whole * 64, last, area.right - area.left - whole * 64);
   }
-  if (state.scratch.capacity() > internal::kKeptScratchWords) std::vector<uint64_t>().swap(state.scratch);
+  if (state.scratch.capacity() > codec::kKeptScratchWords) std::vector<uint64_t>().swap(state.scratch);
   return absl::OkStatus();
 }
 

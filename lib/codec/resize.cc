@@ -10,7 +10,7 @@
 #include "codec/rle_kernels.h"
 
 namespace shardkit {
-namespace internal {
+namespace codec {
 namespace {
 
 constexpr uint32_t kPaddedTo = 8;
@@ -167,10 +167,10 @@ void BilinearResizer::Run(const ImageView& part, uint32_t x, uint32_t y, const M
   }
 }
 
-}  // namespace internal
+}  // namespace codec
 
 struct Resizer::State {
-  internal::BilinearResizer resizer;
+  codec::BilinearResizer resizer;
 };
 
 Resizer::Resizer() : state_(std::make_unique<State>()) {}
@@ -198,7 +198,7 @@ absl::Status Resizer::ResizeBilinear(const ImageView& image, const Box& source, 
     return InvalidArgument("resize: a box of ", source.width, " x ", source.height, " at (", source.x, ", ", source.y,
                            ") is empty or not inside the image of ", image.width, " x ", image.height);
   }
-  internal::BilinearResizer& resizer = state_->resizer;
+  codec::BilinearResizer& resizer = state_->resizer;
   resizer.Prepare(image.width, image.height, source, out.width, out.height, false, false);
   resizer.Run(image, 0, 0, out);
   return absl::OkStatus();

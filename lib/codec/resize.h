@@ -7,7 +7,7 @@
 #include "codec/resize_kernels.h"
 #include "shardkit/image.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 // Reuses its memory. One thread at a time.
 class BilinearResizer {
@@ -45,4 +45,4 @@ class BilinearResizer {
   std::vector<const uint8_t*> rows_;
 };
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

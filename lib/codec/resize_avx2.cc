@@ -15,7 +15,7 @@
 #define SHARDKIT_AVX2_INLINE SHARDKIT_AVX2 __attribute__((always_inline)) inline
 #define SHARDKIT_AVX2_LAMBDA __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"), always_inline))
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 namespace {
 
 constexpr int kRound = 1 << (kWeightBits - 1);
@@ -234,12 +234,12 @@ SHARDKIT_AVX2 void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high
   }
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec
 
 #else
 
 // The same interface for other machines, where HasAvx2Kernels() is false.
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows, int channels,
                     uint8_t* tail) {
@@ -250,6 +250,6 @@ void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high, const int16_
   BlendRowsPortable(from, high, low, taps, bytes, to);
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec
 
 #endif

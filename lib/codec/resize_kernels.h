@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 inline constexpr int kWeightBits = 22;
 inline constexpr int kLowBits = 11;
@@ -55,4 +55,4 @@ void BlendRowsPortable(const uint8_t* const* from, const int16_t* high, const in
 void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps, size_t bytes,
                    uint8_t* to);
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

@@ -15,7 +15,7 @@
 #define SHARDKIT_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 #define SHARDKIT_AVX2_INLINE SHARDKIT_AVX2 __attribute__((always_inline)) inline
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 namespace {
 
 // Splits bytes into numbers, eight bytes at a time. A mask of the bytes that end a number is the index into a table.
@@ -409,12 +409,12 @@ SHARDKIT_AVX2 void PackStripsAvx2(const uint8_t* pixels, size_t stride, size_t h
   }
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec
 
 #else
 
 // The same interface for other machines, where HasAvx2Kernels() is false.
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 bool HasAvx2Kernels() { return false; }
 bool RunsFromCocoTextAvx2(std::string_view, uint32_t*, size_t*) { return false; }
@@ -434,6 +434,6 @@ void PackStripsAvx2(const uint8_t* pixels, size_t stride, size_t height, size_t 
   PackStripsPortable(pixels, stride, height, strips, words, words_stride);
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec
 
 #endif

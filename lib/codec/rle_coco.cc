@@ -6,7 +6,7 @@
 #include "shardkit/rle.h"
 
 namespace shardkit {
-namespace internal {
+namespace codec {
 namespace {
 
 constexpr size_t kMaxGroups = 12;  // 60 bits: longer than any writer makes, and no shift below can overflow
@@ -66,18 +66,18 @@ char* WriteCocoPortable(std::span<const uint32_t> runs, size_t begin, size_t end
   return out;
 }
 
-}  // namespace internal
+}  // namespace codec
 
 absl::Status RunsFromCocoText(std::string_view text, std::vector<uint32_t>* runs) {
   const size_t first = runs->size();
-  if (internal::HasAvx2Kernels()) {
+  if (codec::HasAvx2Kernels()) {
     size_t count = 0;
-    runs->resize(first + text.size() + internal::kKernelSlack);
-    const bool done = internal::RunsFromCocoTextAvx2(text, runs->data() + first, &count);
+    runs->resize(first + text.size() + codec::kKernelSlack);
+    const bool done = codec::RunsFromCocoTextAvx2(text, runs->data() + first, &count);
     runs->resize(first + (done ? count : 0));
     if (done) return absl::OkStatus();
   }
-  absl::Status status = internal::RunsFromCocoTextPortable(text, runs);
+  absl::Status status = codec::RunsFromCocoTextPortable(text, runs);
   if (!status.ok()) runs->resize(first);
   return status;
 }
@@ -85,10 +85,9 @@ absl::Status RunsFromCocoText(std::string_view text, std::vector<uint32_t>* runs
 void AppendCocoText(std::span<const uint32_t> runs, std::string* text) {
   uint32_t all = 0;
   for (const uint32_t run : runs) all |= run;
-  const auto write =
-      internal::HasAvx2Kernels() && all < 0x80000000u ? internal::WriteCocoAvx2 : internal::WriteCocoPortable;
+  const auto write = codec::HasAvx2Kernels() && all < 0x80000000u ? codec::WriteCocoAvx2 : codec::WriteCocoPortable;
   constexpr size_t kBatch = 256;
-  char batch[kBatch * internal::kMaxCocoCharacters + internal::kKernelSlack];
+  char batch[kBatch * codec::kMaxCocoCharacters + codec::kKernelSlack];
   for (size_t begin = 0; begin < runs.size(); begin += kBatch) {
     const size_t end = begin + kBatch < runs.size() ? begin + kBatch : runs.size();
     text->append(batch, static_cast<size_t>(write(runs, begin, end, batch) - batch));

@@ -47,7 +47,7 @@ void MarkEdges(const RleView& mask, const PixelBox& box, uint8_t* rows, uint64_t
     const uint64_t bit = x - box.left;
     rows[(y - box.top) * row_bytes + bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
   };
-  internal::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
+  codec::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
     flip(first_x, first_y);
     // A run that continues in other columns begins at their row 0. The top of the box is then row 0.
     if (last_x != first_x) FlipBits(rows, first_x + 1 - box.left, last_x - box.left);
@@ -95,7 +95,7 @@ constexpr uint64_t kBandBytes = uint64_t{128} << 10;
 
 }  // namespace
 
-namespace internal {
+namespace codec {
 
 void ExpandRowPortable(uint64_t* row, const uint64_t* previous, size_t words, uint8_t* out) {
   for (size_t i = 0; i < words; ++i) {
@@ -144,15 +144,14 @@ absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::spa
   const uint64_t below = (box.top + box.height) * width;
   std::memset(out.data() + below, 0, out.size() - below);
 
-  if (scratch.capacity() > internal::kKeptScratchWords) std::vector<uint64_t>().swap(scratch);
+  if (scratch.capacity() > kKeptScratchWords) std::vector<uint64_t>().swap(scratch);
   return absl::OkStatus();
 }
 
-}  // namespace internal
+}  // namespace codec
 
 absl::Status DecodeDense(const RleView& mask, std::span<uint8_t> out) {
-  return internal::DecodeDense(mask, internal::HasAvx2Kernels() ? internal::ExpandRowAvx2 : internal::ExpandRowPortable,
-                               out);
+  return codec::DecodeDense(mask, codec::HasAvx2Kernels() ? codec::ExpandRowAvx2 : codec::ExpandRowPortable, out);
 }
 
 absl::Status DecodePacked(const RleView& mask, std::span<uint8_t> out) {

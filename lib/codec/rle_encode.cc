@@ -12,7 +12,7 @@
 #include "shardkit/rle.h"
 
 namespace shardkit {
-namespace internal {
+namespace codec {
 namespace {
 
 // Strips read together, so that each row gives several whole cache lines.
@@ -143,11 +143,11 @@ absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height
   return rle;
 }
 
-}  // namespace internal
+}  // namespace codec
 
 absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width) {
-  return internal::EncodeDense(pixels, height, width,
-                               internal::HasAvx2Kernels() ? internal::PackStripsAvx2 : internal::PackStripsPortable);
+  return codec::EncodeDense(pixels, height, width,
+                            codec::HasAvx2Kernels() ? codec::PackStripsAvx2 : codec::PackStripsPortable);
 }
 
 }  // namespace shardkit

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "shardkit/rle.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 // Scratch above this is freed, so that one large mask does not keep its memory with the thread.
 inline constexpr size_t kKeptScratchWords = (size_t{1} << 20) / sizeof(uint64_t);
@@ -108,4 +108,4 @@ void ForEachForegroundRun(const RleView& mask, Visit visit) {
   }
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

@@ -48,7 +48,7 @@ std::array<uint32_t, 4> BoundingBox(const RleView& mask) {
   uint64_t right = 0;
   uint64_t top = UINT64_MAX;
   uint64_t bottom = 0;
-  internal::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
+  codec::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
     if (left == UINT64_MAX) left = first_x;  // runs are in column order
     right = last_x;
     if (first_x != last_x) {

@@ -29,7 +29,7 @@ using WriteLeb = uint8_t* (*)(const RleView&, size_t, size_t, bool, uint8_t*);
 // Calls take(begin, end) with the encoded bytes of one mask, in pieces.
 template <typename Take>
 void EncodeMask(const RleView& mask, WriteLeb write, bool edge, Take take) {
-  uint8_t batch[kBatch * internal::kMaxLebBytes + internal::kKernelSlack];
+  uint8_t batch[kBatch * codec::kMaxLebBytes + codec::kKernelSlack];
   for (size_t begin = 0; begin < mask.runs.size(); begin += kBatch) {
     take(batch, write(mask, begin, std::min(begin + kBatch, mask.runs.size()), edge, batch));
   }
@@ -40,7 +40,7 @@ void EncodeMask(const RleView& mask, WriteLeb write, bool edge, Take take) {
 // both ways, at the fastest level. When edge alone saves a quarter, as on drawn objects, no trial is needed: on all
 // tested masks it then stayed smaller by a quarter.
 uint8_t ChooseTransform(const RleList& masks, WriteLeb write) {
-  thread_local ZstdCompressor compressor;
+  thread_local codec::ZstdCompressor compressor;
   const size_t step = masks.runs.size() / kSampledRuns + 1;
   std::string plain, edge, compressed;
   for (size_t i = 0; i < masks.size(); i += step) {
@@ -129,15 +129,15 @@ absl::Status ParseSizes(const char* sizes, uint32_t count, size_t payload_bytes,
 // False when the portable code has to decide.
 bool ParsePayloadAvx2(std::string_view payload, bool edge, RleList* masks) {
   const size_t count = masks->run_begin.back();
-  masks->runs.resize(payload.size() + internal::kKernelSlack);
-  if (!internal::SplitLebAvx2(payload, count, masks->runs.data())) return false;
+  masks->runs.resize(payload.size() + codec::kKernelSlack);
+  if (!codec::SplitLebAvx2(payload, count, masks->runs.data())) return false;
   masks->runs.resize(count);
   for (size_t i = 0; i < masks->size(); ++i) {
     const std::span<uint32_t> runs =
         std::span(masks->runs).subspan(masks->run_begin[i], masks->run_begin[i + 1] - masks->run_begin[i]);
     uint64_t sum = 0;
     if (edge) {
-      if (!internal::UndoEdgeAvx2(runs, masks->heights[i], &sum)) return false;
+      if (!codec::UndoEdgeAvx2(runs, masks->heights[i], &sum)) return false;
     } else {
       for (const uint32_t run : runs) sum += run;
     }
@@ -148,7 +148,7 @@ bool ParsePayloadAvx2(std::string_view payload, bool edge, RleList* masks) {
 
 }  // namespace
 
-namespace internal {
+namespace codec {
 
 uint8_t* WriteLebPortable(const RleView& mask, size_t begin, size_t end, bool edge, uint8_t* out) {
   for (size_t i = begin; i < end; ++i) {
@@ -218,7 +218,7 @@ absl::Status ParseRleValue(std::string_view value, bool allow_avx2, RleList* mas
   return status;
 }
 
-}  // namespace internal
+}  // namespace codec
 
 absl::Status AppendRleValue(const RleList& masks, std::string* out) {
   SHARDKIT_RETURN_IF_ERROR(CheckList(masks));
@@ -226,9 +226,8 @@ absl::Status AppendRleValue(const RleList& masks, std::string* out) {
   for (const uint32_t run : masks.runs) runs |= run;
   uint32_t heights = 0;
   for (const uint32_t height : masks.heights) heights |= height;
-  const bool short_numbers = runs <= internal::kMaxLebAvx2Run && heights <= internal::kMaxLebAvx2Height;
-  const WriteLeb write =
-      internal::HasAvx2Kernels() && short_numbers ? internal::WriteLebAvx2 : internal::WriteLebPortable;
+  const bool short_numbers = runs <= codec::kMaxLebAvx2Run && heights <= codec::kMaxLebAvx2Height;
+  const WriteLeb write = codec::HasAvx2Kernels() && short_numbers ? codec::WriteLebAvx2 : codec::WriteLebPortable;
   const uint8_t transform = ChooseTransform(masks, write);
 
   AppendLittle(*out, static_cast<uint32_t>(masks.size()));
@@ -247,9 +246,7 @@ absl::Status AppendRleValue(const RleList& masks, std::string* out) {
   return absl::OkStatus();
 }
 
-absl::Status ParseRleValue(std::string_view value, RleList* masks) {
-  return internal::ParseRleValue(value, true, masks);
-}
+absl::Status ParseRleValue(std::string_view value, RleList* masks) { return codec::ParseRleValue(value, true, masks); }
 
 absl::Status ParseRleSizes(std::string_view value, RleList* masks) {
   masks->Clear();

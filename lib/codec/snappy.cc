@@ -3,7 +3,7 @@
 #include "base/errors.h"
 #include "codec/decompress.h"
 
-namespace shardkit::internal {
+namespace shardkit::codec {
 
 // The raw form, which begins with the uncompressed length.
 absl::Status DecompressSnappy(std::string_view compressed, std::span<char> out) {
@@ -17,4 +17,4 @@ absl::Status DecompressSnappy(std::string_view compressed, std::span<char> out) 
   return absl::OkStatus();
 }
 
-}  // namespace shardkit::internal
+}  // namespace shardkit::codec

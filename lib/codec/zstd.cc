@@ -11,7 +11,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 namespace {
 
 // The window of a frame, which a decoder may need as memory, is limited (spec.md, "Limits"). A frame of a single
@@ -167,4 +167,4 @@ absl::StatusOr<std::string> TrainZstdDictionary(std::string_view samples, std::s
   return dictionary;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::codec

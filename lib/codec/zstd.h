@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 
 inline constexpr int kDefaultZstdLevel = 3;
 
@@ -77,4 +77,4 @@ class ZstdDecompressor {
 absl::StatusOr<std::string> TrainZstdDictionary(std::string_view samples, std::span<const size_t> lengths,
                                                 size_t capacity);
 
-}  // namespace shardkit
+}  // namespace shardkit::codec

@@ -20,7 +20,7 @@ uint64_t BlockBuffer::memory() const {
   return bytes;
 }
 
-uint64_t NewReaderIdentity() {
+uint64_t container::NewReaderIdentity() {
   static std::atomic<uint64_t> last = 0;
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
@@ -31,9 +31,9 @@ absl::Status BlockBuffer::CheckMapped() const {
   return absl::OkStatus();
 }
 
-MappedRange ForgetBlock(BlockBuffer& buffer) {
+container::MappedRange container::ForgetBlock(BlockBuffer& buffer) {
   BlockBuffer::State& state = buffer.state();
-  MappedRange range;
+  container::MappedRange range;
   if (state.mapped != nullptr) range = {state.pinned, state.mapped, state.file_offset, state.read_length};
   state.mapped = nullptr;
   state.shown = nullptr;

@@ -16,7 +16,7 @@
 #include "shardkit/block.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Fills in a BlockView, which has no setters of its own.
 class BlockAssembler {
@@ -35,6 +35,10 @@ struct PagedColumn {
   std::string_view values;  // the values chunk without its padding; empty when only the head was wanted
 };
 
+}  // namespace shardkit::container
+
+namespace shardkit {
+
 struct BlockBuffer::State {
   Buffer stored;                   // the block, or its wanted parts, each at its offset in the block
   Buffer raw;                      // decompressed chunks
@@ -45,15 +49,15 @@ struct BlockBuffer::State {
   std::vector<uint64_t> selected;  // of views of some of the block's samples: SelectRows writes there
   std::string gathered;            // values of one column that came from several places of a dataset
   std::deque<BlockBuffer> batch;   // one per shard, for values of several shards at once
-  ZstdDecompressor decompressor;
+  codec::ZstdDecompressor decompressor;
   StreamingHash64 hash;
   uint64_t file_offset = 0;  // where the block in `stored` begins in the file
   uint64_t read_length = 0;  // bytes of the block that have been read
   format::BlockHeader header;
-  const RandomAccessFile* mapped = nullptr;  // the file, when the block lies in its memory map
-  const RandomAccessFile* shown = nullptr;   // the file last read through this buffer; values may lie in its map
-  std::vector<uint8_t> wanted;               // per column: scratch
-  std::vector<PagedColumn> paged;            // per column: of those wanted
+  const RandomAccessFile* mapped = nullptr;   // the file, when the block lies in its memory map
+  const RandomAccessFile* shown = nullptr;    // the file last read through this buffer; values may lie in its map
+  std::vector<uint8_t> wanted;                // per column: scratch
+  std::vector<container::PagedColumn> paged;  // per column: of those wanted
   BlockView view;
 
   // Asks NativeShardReader to look whether a block is in the page cache, and says what it saw. Others ignore it, and
@@ -90,6 +94,10 @@ struct BlockBuffer::State {
   uint64_t page_begin = 0;
 };
 
+}  // namespace shardkit
+
+namespace shardkit::container {
+
 // A number above 0, different for every reader of the program. An address would not do: a buffer can outlive a reader,
 // and a new reader can get the address of an old one. Thread-safe.
 uint64_t NewReaderIdentity();
@@ -111,4 +119,4 @@ struct MappedRange {
 // empty unless the block lies in a memory map.
 MappedRange ForgetBlock(BlockBuffer& buffer);
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "format/constants.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 uint64_t TotalBytes(std::span<const std::optional<Value>> values) {
@@ -132,4 +132,4 @@ RawBlock BlockBuilder::Take() {
   return block;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -13,7 +13,7 @@
 #include "shardkit/sample.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // One column of a block before encoding.
 struct RawColumn {
@@ -68,4 +68,4 @@ class BlockBuilder {
   std::vector<RawBlock> spares_;  // empty; their memory is used again
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

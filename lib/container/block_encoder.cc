@@ -11,7 +11,7 @@
 #include "format/chunk.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 using format::ColumnEntry;
@@ -154,4 +154,4 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
   return out;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -14,7 +14,7 @@
 #include "format/block_header.h"
 #include "shardkit/shard_info.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // A block that is ready to be written, except for the fields that depend on the blocks before it.
 struct EncodedBlock {
@@ -45,9 +45,9 @@ class BlockEncoder {
   absl::StatusOr<EncodedBlock> Encode(const EncodingPlan& plan, RawBlock block);
 
  private:
-  ZstdCompressor compressor_;
+  codec::ZstdCompressor compressor_;
   Buffer chunk_;
   std::string compressed_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

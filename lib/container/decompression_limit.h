@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // ResourceExhausted when `bytes` of one block pass the limit of `options`. `what` is for the message.
 inline absl::Status CheckBlockMemory(const ReadOptions& options, uint64_t bytes, std::string_view what) {
@@ -31,4 +31,4 @@ inline absl::Status CheckDecompression(const ReadOptions& options, uint64_t stor
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

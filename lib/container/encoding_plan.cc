@@ -12,7 +12,7 @@
 #include "format/chunk.h"
 #include "format/constants.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 // More training data does not improve the ratio visibly, and training takes longer with it.
@@ -24,7 +24,7 @@ constexpr uint32_t kMinDictionaryBytes = 256;
 constexpr int kDefaultRleZstdLevel = 1;
 
 int DefaultZstdLevel(const Column& column) {
-  return column.type == Type::kRle ? kDefaultRleZstdLevel : kDefaultZstdLevel;
+  return column.type == Type::kRle ? kDefaultRleZstdLevel : codec::kDefaultZstdLevel;
 }
 
 absl::Status CheckOptions(const Schema& schema, const ShardOptions& options) {
@@ -43,9 +43,9 @@ absl::Status CheckOptions(const Schema& schema, const ShardOptions& options) {
   }
   // Names are not checked against the schema here, because their columns may be added later.
   for (const auto& [name, level] : options.zstd_levels) {
-    if (level < MinZstdLevel() || level > MaxZstdLevel()) {
-      return InvalidArgument("column \"", name, "\": zstd level ", level, " is not from ", MinZstdLevel(), " to ",
-                             MaxZstdLevel());
+    if (level < codec::MinZstdLevel() || level > codec::MaxZstdLevel()) {
+      return InvalidArgument("column \"", name, "\": zstd level ", level, " is not from ", codec::MinZstdLevel(),
+                             " to ", codec::MaxZstdLevel());
     }
   }
   for (const auto& [name, size] : options.dictionaries) {
@@ -141,13 +141,13 @@ absl::Status TrainDictionaries(const ShardOptions& options, std::span<const RawB
         begin = end;
       }
     }
-    absl::StatusOr<std::string> dictionary = TrainZstdDictionary(samples, lengths, size);
+    absl::StatusOr<std::string> dictionary = codec::TrainZstdDictionary(samples, lengths, size);
     if (absl::IsNotFound(dictionary.status())) continue;
     if (!dictionary.ok()) return dictionary.status();
     SHARDKIT_ASSIGN_OR_RETURN(plan->dictionaries[*index],
-                              ZstdDictionary::Create(*std::move(dictionary), plan->zstd_levels[*index]));
+                              codec::ZstdDictionary::Create(*std::move(dictionary), plan->zstd_levels[*index]));
   }
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -12,14 +12,14 @@
 #include "shardkit/schema.h"
 #include "shardkit/shard_writer.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // How the columns of a shard are stored. Immutable; shared by the threads that encode.
 struct EncodingPlan {
   Schema schema;
   bool provisional = false;      // the storages in the schema are guessed: encoded blocks may have to be encoded again
   std::vector<int> zstd_levels;  // per column
-  std::vector<std::shared_ptr<const ZstdDictionary>> dictionaries;  // per column, null for none
+  std::vector<std::shared_ptr<const codec::ZstdDictionary>> dictionaries;  // per column, null for none
 };
 
 // Checks the options against the schema. No dictionaries yet, and the storages are those of the schema.
@@ -46,4 +46,4 @@ inline constexpr uint64_t kSmallValueBytes = 1024;
 // gain nothing stays without one.
 absl::Status TrainDictionaries(const ShardOptions& options, std::span<const RawBlock> blocks, EncodingPlan* plan);
 
-}  // namespace shardkit
+}  // namespace shardkit::container

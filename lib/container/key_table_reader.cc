@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 using format::KeyEntry;
 using format::kKeyEntryBytes;
@@ -109,4 +109,4 @@ absl::Status KeyTableComparison::Compare(std::string_view bytes) {
       StrCat("entry ", number, " does not have the hash of the key of sample ", wanted.ordinal, " that belongs there"));
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -12,7 +12,7 @@
 #include "container/paged_table_reader.h"
 #include "format/key_table.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Thread-safe. As with PagedTable, errors name the file, and DataLoss of a page comes when it is asked for.
 class KeyTable {
@@ -89,4 +89,4 @@ class KeyTableComparison {
   format::KeyTableWriter expected_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

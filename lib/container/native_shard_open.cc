@@ -37,14 +37,13 @@ absl::StatusOr<std::string> ReadRange(const RandomAccessFile& file, uint64_t off
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::Open(ReadableFileSystem& file_system,
-                                                                           const std::string& path,
-                                                                           const ReadOptions& options,
-                                                                           std::optional<uint64_t> size) {
-  std::unique_ptr<NativeShardReader> reader(new NativeShardReader());
+absl::StatusOr<std::unique_ptr<container::NativeShardReader>> container::NativeShardReader::Open(
+    ReadableFileSystem& file_system, const std::string& path, const ReadOptions& options,
+    std::optional<uint64_t> size) {
+  std::unique_ptr<container::NativeShardReader> reader(new container::NativeShardReader());
   reader->options_ = options;
   SHARDKIT_ASSIGN_OR_RETURN(reader->file_, file_system.OpenForReading(path, options.mode, size));
-  const absl::Status status = ReadAgainIfDamaged(*reader->file_, [&] { return reader->Initialise(); });
+  const absl::Status status = io::ReadAgainIfDamaged(*reader->file_, [&] { return reader->Initialise(); });
   if (!status.ok()) {
     // Errors of the file itself name the path already.
     return absl::StartsWith(status.message(), ToAbsl(path)) ? status : Annotate(status, path);
@@ -55,10 +54,10 @@ absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::Open(Reada
 absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Open(ReadableFileSystem& file_system, const std::string& path,
                                                                const ReadOptions& options,
                                                                std::optional<uint64_t> size) {
-  return NativeShardReader::Open(file_system, path, options, size);
+  return container::NativeShardReader::Open(file_system, path, options, size);
 }
 
-absl::Status NativeShardReader::Initialise() {
+absl::Status container::NativeShardReader::Initialise() {
   const uint64_t size = file_->size();
   std::string head(std::min(size, kHeadRead), '\0'), tail(std::min(size, kTailRead), '\0');
   const uint64_t tail_offset = size - tail.size();
@@ -95,19 +94,19 @@ absl::Status NativeShardReader::Initialise() {
       blocks_, format::DecodeBlockDirectory(std::string_view(directory_bytes).substr(0, directory.length), trailer_,
                                             RoundUp(header_.length, header_.alignment), header_.alignment));
   if (options_.verify == Verify::kFirst) {
-    verified_ = VerifiedChunks::Of(file_->identity(), 2 * blocks_.size() * header_.schema.size());
+    verified_ = container::VerifiedChunks::Of(file_->identity(), 2 * blocks_.size() * header_.schema.size());
   }
   return absl::OkStatus();
 }
 
-void NativeShardReader::LoadDictionaries() {
+void container::NativeShardReader::LoadDictionaries() {
   dictionaries_.resize(header_.schema.size(), DataLoss("encoded with a dictionary that the header does not have"));
   for (const format::Dictionary& dictionary : header_.dictionaries) {
-    dictionaries_[dictionary.column] = ZstdDictionary::CreateForReading(dictionary.bytes);
+    dictionaries_[dictionary.column] = codec::ZstdDictionary::CreateForReading(dictionary.bytes);
   }
 }
 
-std::vector<std::pair<size_t, absl::Status>> NativeShardReader::damaged_dictionaries() const {
+std::vector<std::pair<size_t, absl::Status>> container::NativeShardReader::damaged_dictionaries() const {
   std::vector<std::pair<size_t, absl::Status>> damaged;
   for (const size_t column : dictionary_columns()) {
     if (!dictionaries_[column].ok()) damaged.emplace_back(column, dictionaries_[column].status());
@@ -115,11 +114,10 @@ std::vector<std::pair<size_t, absl::Status>> NativeShardReader::damaged_dictiona
   return damaged;
 }
 
-absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::OpenBlocks(std::unique_ptr<RandomAccessFile> file,
-                                                                                 format::FileHeader header,
-                                                                                 std::vector<BlockInfo> blocks,
-                                                                                 const ReadOptions& options) {
-  std::unique_ptr<NativeShardReader> reader(new NativeShardReader());
+absl::StatusOr<std::unique_ptr<container::NativeShardReader>> container::NativeShardReader::OpenBlocks(
+    std::unique_ptr<RandomAccessFile> file, format::FileHeader header, std::vector<BlockInfo> blocks,
+    const ReadOptions& options) {
+  std::unique_ptr<container::NativeShardReader> reader(new container::NativeShardReader());
   reader->file_ = std::move(file);
   reader->header_ = std::move(header);
   reader->options_ = options;
@@ -133,13 +131,13 @@ absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::OpenBlocks
   return reader;
 }
 
-std::vector<size_t> NativeShardReader::dictionary_columns() const {
+std::vector<size_t> container::NativeShardReader::dictionary_columns() const {
   std::vector<size_t> columns;
   for (const format::Dictionary& dictionary : header_.dictionaries) columns.push_back(dictionary.column);
   return columns;
 }
 
-absl::StatusOr<std::string> NativeShardReader::ReadSection(format::SectionKind kind) const {
+absl::StatusOr<std::string> container::NativeShardReader::ReadSection(format::SectionKind kind) const {
   const auto section = std::ranges::find(sections_, static_cast<uint32_t>(kind), &format::Section::kind);
   if (section == sections_.end()) return NotFound(path(), ": has no such section");
   if (kind == format::SectionKind::kMetadata && section->length > format::kMaxMetadataLength) {
@@ -150,7 +148,7 @@ absl::StatusOr<std::string> NativeShardReader::ReadSection(format::SectionKind k
     return DataLoss(path(), ": block headers: their length does not fit ", trailer_.block_count, " blocks");
   }
   std::string bytes;
-  const absl::Status status = ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
+  const absl::Status status = io::ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
     SHARDKIT_ASSIGN_OR_RETURN(bytes, ReadRange(*file_, section->offset, format::PaddedLength(*section)));
     return Annotate(format::CheckSection(*section, bytes), StrCat(path(), ": byte ", section->offset));
   });
@@ -159,8 +157,8 @@ absl::StatusOr<std::string> NativeShardReader::ReadSection(format::SectionKind k
   return bytes;
 }
 
-absl::Status NativeShardReader::CheckSection(const format::Section& section) const {
-  return ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
+absl::Status container::NativeShardReader::CheckSection(const format::Section& section) const {
+  return io::ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
     StreamingHash64 hash;
     std::string piece;
     const uint64_t length = format::PaddedLength(section);
@@ -174,14 +172,14 @@ absl::Status NativeShardReader::CheckSection(const format::Section& section) con
   });
 }
 
-absl::StatusOr<Metadata> NativeShardReader::ReadMetadata() const {
+absl::StatusOr<Metadata> container::NativeShardReader::ReadMetadata() const {
   SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadSection(format::SectionKind::kMetadata));
   absl::StatusOr<Metadata> metadata = format::DecodeMetadata(bytes);
   if (!metadata.ok()) return Annotate(metadata.status(), path());
   return metadata;
 }
 
-absl::StatusOr<std::vector<ColumnStatistics>> NativeShardReader::ReadStatistics() const {
+absl::StatusOr<std::vector<ColumnStatistics>> container::NativeShardReader::ReadStatistics() const {
   SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadSection(format::SectionKind::kStatistics));
   auto statistics = format::DecodeStatistics(header_.schema, bytes);
   if (!statistics.ok()) return Annotate(statistics.status(), path());
@@ -192,7 +190,7 @@ absl::StatusOr<BlockRanges> ShardReader::ReadBlockRanges() const {
   return NotFound(path(), ": has no ranges of its blocks");
 }
 
-absl::StatusOr<BlockRanges> NativeShardReader::ReadBlockRanges() const {
+absl::StatusOr<BlockRanges> container::NativeShardReader::ReadBlockRanges() const {
   // Which columns have a range, and so where they stand, is not known then.
   if (!format::TypesAreKnown(header_.schema)) return ShardReader::ReadBlockRanges();
   SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadSection(format::SectionKind::kBlockRanges));
@@ -205,7 +203,7 @@ absl::StatusOr<BlockRanges> NativeShardReader::ReadBlockRanges() const {
 }
 
 // Does nothing when there are no copies, or too many to keep in memory.
-absl::Status NativeShardReader::LoadHeaderCopies() const {
+absl::Status container::NativeShardReader::LoadHeaderCopies() const {
   const auto section =
       std::ranges::find(sections_, static_cast<uint32_t>(format::SectionKind::kBlockHeaders), &format::Section::kind);
   if (section == sections_.end() || section->length > kMaxHeaderCopies) return absl::OkStatus();
@@ -217,29 +215,30 @@ absl::Status NativeShardReader::LoadHeaderCopies() const {
 }
 
 // Null when they are not loaded.
-std::shared_ptr<const std::string> NativeShardReader::LoadedHeaderCopies() const {
+std::shared_ptr<const std::string> container::NativeShardReader::LoadedHeaderCopies() const {
   std::lock_guard lock(sections_mutex_);
   return header_copies_;
 }
 
-std::optional<TablePlace> NativeShardReader::key_table_place() const {
+std::optional<container::TablePlace> container::NativeShardReader::key_table_place() const {
   const auto section =
       std::ranges::find(sections_, static_cast<uint32_t>(format::SectionKind::kKeyIndex), &format::Section::kind);
   if (section == sections_.end()) return std::nullopt;
-  return TablePlace{.offset = section->offset, .length = section->length};
+  return container::TablePlace{.offset = section->offset, .length = section->length};
 }
 
-absl::StatusOr<std::shared_ptr<const KeyTable>> NativeShardReader::OpenKeyTable() const {
-  const std::optional<TablePlace> place = key_table_place();
+absl::StatusOr<std::shared_ptr<const container::KeyTable>> container::NativeShardReader::OpenKeyTable() const {
+  const std::optional<container::TablePlace> place = key_table_place();
   if (!place) return FailedPrecondition(path(), ": has no key column");
   std::lock_guard lock(sections_mutex_);
   if (!key_table_) {
-    SHARDKIT_ASSIGN_OR_RETURN(key_table_, KeyTable::Open(file_, *place, trailer_.sample_count));
+    SHARDKIT_ASSIGN_OR_RETURN(key_table_, container::KeyTable::Open(file_, *place, trailer_.sample_count));
   }
   return key_table_;
 }
 
-absl::StatusOr<std::optional<uint64_t>> NativeShardReader::FindKey(std::string_view key, BlockBuffer* buffer) const {
+absl::StatusOr<std::optional<uint64_t>> container::NativeShardReader::FindKey(std::string_view key,
+                                                                              BlockBuffer* buffer) const {
   SHARDKIT_ASSIGN_OR_RETURN(const auto table, OpenKeyTable());
   const size_t key_column = *header_.schema.key_column();
   std::optional<uint64_t> found;

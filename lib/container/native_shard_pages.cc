@@ -10,7 +10,7 @@
 #include "format/chunk.h"
 #include "io/read_again.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Makes the view of a paged column: without the values if only its head was wanted. With `damage`, what a damaged page
 // held is recorded there.
@@ -77,10 +77,10 @@ absl::StatusOr<std::string_view> NativeShardReader::ReadPage(uint64_t begin, uin
     }
     return known || options_.verify == Verify::kNever ? absl::OkStatus() : format::CheckPageChecksum(page);
   };
-  SHARDKIT_RETURN_IF_ERROR(ReadAgainIfDamaged(*file_, read));
+  SHARDKIT_RETURN_IF_ERROR(io::ReadAgainIfDamaged(*file_, read));
   state.page_owner = identity_;
   state.page_begin = begin;
   return page;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -16,7 +16,7 @@
 #include "format/chunk.h"
 #include "io/read_again.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 using format::ColumnEntry;
@@ -289,7 +289,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
     std::memcpy(raw.data(), head.data(), format::StructureLength(column, state.header.sample_count, entry.raw_length));
     structure = raw.data();
   } else if (entry.encoding != Encoding::kRaw) {
-    const ZstdDictionary* dictionary = nullptr;
+    const codec::ZstdDictionary* dictionary = nullptr;
     if (entry.encoding == Encoding::kZstdDictionary) {
       if (!dictionaries_[i].ok()) return damaged(dictionaries_[i].status());
       dictionary = dictionaries_[i]->get();
@@ -369,7 +369,7 @@ absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, Blo
 
 absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state, BlockDamage* damage) const {
   const auto load = [&] { return LoadOnce(index, state, damage); };
-  return damage == nullptr ? ReadAgainIfDamaged(*file_, load) : load();
+  return damage == nullptr ? io::ReadAgainIfDamaged(*file_, load) : load();
 }
 
 absl::Status NativeShardReader::LoadOnce(size_t index, BlockBuffer::State& state, BlockDamage* damage) const {
@@ -576,4 +576,4 @@ absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t colum
   return true;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

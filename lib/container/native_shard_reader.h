@@ -14,7 +14,7 @@
 #include "format/footer.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 class NativeShardReader : public ShardReader {
  public:
@@ -140,7 +140,7 @@ class NativeShardReader : public ShardReader {
   ReadOptions options_;
   std::shared_ptr<const RandomAccessFile> file_;
   format::FileHeader header_;
-  std::vector<absl::StatusOr<std::shared_ptr<const ZstdDictionary>>> dictionaries_;  // per column
+  std::vector<absl::StatusOr<std::shared_ptr<const codec::ZstdDictionary>>> dictionaries_;  // per column
   format::Trailer trailer_;
   std::vector<format::Section> sections_;
   std::vector<BlockInfo> blocks_;
@@ -152,4 +152,4 @@ class NativeShardReader : public ShardReader {
   mutable std::shared_ptr<const std::string> header_copies_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -16,7 +16,8 @@ namespace {
 
 class NativeShardWriter : public ShardWriter {
  public:
-  NativeShardWriter(FileSystem& file_system, std::string path, EncodingPlan plan, const ShardOptions& options)
+  NativeShardWriter(FileSystem& file_system, std::string path, container::EncodingPlan plan,
+                    const ShardOptions& options)
       : file_system_(file_system),
         path_(std::move(path)),
         options_(options),
@@ -54,23 +55,23 @@ class NativeShardWriter : public ShardWriter {
   absl::Status CloseBlock() {
     if (file_) return WriteBlock(builder_.Take());
     held_.push_back(builder_.Take());
-    const bool wait = !options_.dictionaries.empty() && held_.size() < kTrainingBlocks;
+    const bool wait = !options_.dictionaries.empty() && held_.size() < container::kTrainingBlocks;
     return wait ? absl::OkStatus() : Start();
   }
 
   // Creates the file and writes what was held back; does nothing the second time.
   absl::Status Start() {
     if (file_) return absl::OkStatus();
-    SHARDKIT_ASSIGN_OR_RETURN(plan_.schema,
-                              ChooseStorages(options_, plan_.schema, held_.empty() ? nullptr : &held_.front()));
-    SHARDKIT_RETURN_IF_ERROR(TrainDictionaries(options_, held_, &plan_));
-    SHARDKIT_ASSIGN_OR_RETURN(file_, ShardFileWriter::Create(file_system_, path_, plan_, options_));
-    for (RawBlock& block : std::exchange(held_, {})) SHARDKIT_RETURN_IF_ERROR(WriteBlock(std::move(block)));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        plan_.schema, container::ChooseStorages(options_, plan_.schema, held_.empty() ? nullptr : &held_.front()));
+    SHARDKIT_RETURN_IF_ERROR(container::TrainDictionaries(options_, held_, &plan_));
+    SHARDKIT_ASSIGN_OR_RETURN(file_, container::ShardFileWriter::Create(file_system_, path_, plan_, options_));
+    for (container::RawBlock& block : std::exchange(held_, {})) SHARDKIT_RETURN_IF_ERROR(WriteBlock(std::move(block)));
     return absl::OkStatus();
   }
 
-  absl::Status WriteBlock(RawBlock block) {
-    SHARDKIT_ASSIGN_OR_RETURN(EncodedBlock encoded, encoder_.Encode(plan_, std::move(block)));
+  absl::Status WriteBlock(container::RawBlock block) {
+    SHARDKIT_ASSIGN_OR_RETURN(container::EncodedBlock encoded, encoder_.Encode(plan_, std::move(block)));
     SHARDKIT_RETURN_IF_ERROR(file_->Write(encoded, nullptr));
     builder_.Recycle(std::move(encoded.raw));
     return absl::OkStatus();
@@ -79,11 +80,11 @@ class NativeShardWriter : public ShardWriter {
   FileSystem& file_system_;
   const std::string path_;
   const ShardOptions options_;
-  EncodingPlan plan_;
-  BlockBuilder builder_;
-  BlockEncoder encoder_;
-  std::vector<RawBlock> held_;
-  std::unique_ptr<ShardFileWriter> file_;
+  container::EncodingPlan plan_;
+  container::BlockBuilder builder_;
+  container::BlockEncoder encoder_;
+  std::vector<container::RawBlock> held_;
+  std::unique_ptr<container::ShardFileWriter> file_;
   bool finished_ = false;
 };
 
@@ -91,7 +92,7 @@ class NativeShardWriter : public ShardWriter {
 
 absl::StatusOr<std::unique_ptr<ShardWriter>> ShardWriter::Create(FileSystem& file_system, const std::string& path,
                                                                  const Schema& schema, const ShardOptions& options) {
-  absl::StatusOr<EncodingPlan> plan = MakeEncodingPlan(schema, options);
+  absl::StatusOr<container::EncodingPlan> plan = container::MakeEncodingPlan(schema, options);
   if (!plan.ok()) return Annotate(plan.status(), path);
   for (const auto& [name, level] : options.zstd_levels) {
     if (!schema.Find(name)) return InvalidArgument(path, ": there is no column \"", name, "\" to set a level for");

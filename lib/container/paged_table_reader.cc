@@ -9,7 +9,7 @@
 #include "format/constants.h"
 #include "io/read_again.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 using format::Fence;
 using format::kFenceBytes;
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<PagedTable>> PagedTable::Open(std::shared_ptr<con
   table->file_ = std::move(file);
   table->place_ = place;
   table->tail_.kind = kind;
-  SHARDKIT_RETURN_IF_ERROR(ReadAgainIfDamaged(*table->file_, [&] { return table->ReadRoot(); }));
+  SHARDKIT_RETURN_IF_ERROR(io::ReadAgainIfDamaged(*table->file_, [&] { return table->ReadRoot(); }));
   return table;
 }
 
@@ -96,7 +96,7 @@ absl::StatusOr<std::shared_ptr<const std::vector<Fence>>> PagedTable::FencePage(
     std::lock_guard lock(mutex_);
     if (fence_pages_[number]) return fence_pages_[number];
   }
-  SHARDKIT_RETURN_IF_ERROR(ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(number, number + 1); }));
+  SHARDKIT_RETURN_IF_ERROR(io::ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(number, number + 1); }));
   std::lock_guard lock(mutex_);
   return fence_pages_[number];
 }
@@ -107,7 +107,7 @@ absl::Status PagedTable::LoadFences() const {
     std::lock_guard lock(mutex_);
     if (std::ranges::all_of(fence_pages_, [](const auto& page) { return page != nullptr; })) return absl::OkStatus();
   }
-  return ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(0, count); });
+  return io::ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(0, count); });
 }
 
 absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
@@ -122,7 +122,7 @@ absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
   // A run of pages that begin with `key` may start within the fence page before the one that begins with it. Both are
   // read at once.
   if (number > 0 && root_[number].first == key) {
-    SHARDKIT_RETURN_IF_ERROR(ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(number - 1, number + 1); }));
+    SHARDKIT_RETURN_IF_ERROR(io::ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(number - 1, number + 1); }));
   }
   while (number > 0 && root_[number].first == key) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto before, FencePage(number - 1));
@@ -176,7 +176,7 @@ absl::StatusOr<TablePage> PagedTable::Page(uint64_t number, bool keep) const {
     if (const auto found = kept_.find(number); found != kept_.end()) return found->second;
   }
   std::string bytes;
-  const absl::Status read = ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
+  const absl::Status read = io::ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
     SHARDKIT_ASSIGN_OR_RETURN(bytes, ReadBytes(fence.offset, length));
     return Hash64(bytes) == fence.checksum ? absl::OkStatus() : WrongChecksum(number);
   });
@@ -279,4 +279,4 @@ absl::Status PagedTable::ForEachPage(const std::function<absl::Status(const Tabl
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -21,7 +21,7 @@
 #include "io/started_read.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // A page whose checksum was right. The bytes are valid while this and the table live.
 struct TablePage {
@@ -61,7 +61,7 @@ class PagedTable {
     std::vector<uint64_t> numbers;
     std::vector<format::Fence> fences;
     std::vector<std::string> pages;
-    std::optional<StartedRead> read;  // last: it writes to the pages until it ends
+    std::optional<io::StartedRead> read;  // last: it writes to the pages until it ends
   };
   // Starts to read the pages where FindPage would look for `keys`, at once: as many as are kept, of those that are not
   // in memory. Null when there is nothing to read.
@@ -115,4 +115,4 @@ class PagedTable {
   mutable std::deque<uint64_t> kept_numbers_;                                           // the oldest first
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

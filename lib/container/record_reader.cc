@@ -11,7 +11,7 @@
 #include "format/chunk.h"
 #include "io/read_again.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 // `begin` is the record's place in the file.
@@ -53,7 +53,7 @@ absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, cons
     SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file.ReadAt(begin, {memory.data(), memory.size()})));
     return OpenRecord(file, options, memory.view(), begin);
   };
-  return ReadAgainIfDamaged(file, read);
+  return io::ReadAgainIfDamaged(file, read);
 }
 
 absl::StatusOr<std::unique_ptr<RecordsRead>> RecordsRead::Start(const RandomAccessFile& file,
@@ -106,4 +106,4 @@ absl::Status RecordsRead::Finish(std::span<std::string_view> values) {
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

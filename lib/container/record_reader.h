@@ -16,7 +16,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // The error of reading a part of a shard that its header, its footer or its dataset lists: a file that ends before that
 // was cut after it was opened, which is DataLoss.
@@ -48,8 +48,8 @@ class RecordsRead {
   const std::vector<std::pair<uint64_t, uint64_t>> places_;
   BlockBuffer* const buffer_;
   std::vector<ReadRequest> requests_;
-  std::vector<const char*> records_;  // where each will be
-  std::optional<StartedRead> read_;   // not of a map
+  std::vector<const char*> records_;     // where each will be
+  std::optional<io::StartedRead> read_;  // not of a map
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

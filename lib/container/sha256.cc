@@ -7,7 +7,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 
-namespace shardkit {
+namespace shardkit::container {
 absl::StatusOr<Sha256> DigestOf(NamedHash& sha256) {
   Sha256 digest{};
   if (FromHexDigits(sha256.HexDigest(), digest)) return digest;
@@ -27,4 +27,4 @@ absl::StatusOr<Sha256> FileSha256(const RandomAccessFile& file, const std::funct
   return DigestOf(*sha256);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -9,7 +9,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/shard_info.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Of all bytes that `sha256` was given. Internal when the hash library failed.
 absl::StatusOr<Sha256> DigestOf(NamedHash& sha256);
@@ -18,4 +18,4 @@ absl::StatusOr<Sha256> DigestOf(NamedHash& sha256);
 // reading. Unimplemented in builds without OpenSSL.
 absl::StatusOr<Sha256> FileSha256(const RandomAccessFile& file, const std::function<absl::Status()>& go_on);
 
-}  // namespace shardkit
+}  // namespace shardkit::container

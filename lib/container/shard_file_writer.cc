@@ -17,7 +17,7 @@
 #include "format/key_table.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 // Writeback of dirty pages is started after so many bytes, so that the final flush has little left to do.
@@ -256,7 +256,7 @@ absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
   }
   SHARDKIT_RETURN_IF_ERROR(file_system_->Rename(temporary_path_, path_));
   file_.reset();
-  if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(ParentDirectory(path_)));
+  if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(io::ParentDirectory(path_)));
   return ShardSummary{position_ + bytes.size(), sample_count_, trailer.block_count, trailer.content_hash};
 }
 
@@ -267,4 +267,4 @@ absl::Status ShardFileWriter::Abort() {
   return file_system_->RemoveFile(temporary_path_);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

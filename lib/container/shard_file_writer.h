@@ -20,7 +20,7 @@
 #include "shardkit/cancellation.h"
 #include "shardkit/shard_writer.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
@@ -92,4 +92,4 @@ class ShardFileWriter {
   std::string block_ranges_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -4,7 +4,7 @@
 #include "base/status_macros.h"
 #include "container/native_shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& buffer, std::vector<uint64_t>* ends) {
   const format::BlockHeader& header = buffer.state().header;
@@ -47,4 +47,4 @@ absl::StatusOr<ShardIndexPart> ReadShardIndexPart(ReadableFileSystem& file_syste
   return ReadShardIndexPart(*shard);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -14,6 +14,10 @@
 #include "shardkit/shard_info.h"
 
 namespace shardkit {
+class BlockBuffer;
+}
+
+namespace shardkit::container {
 
 struct ShardIndexPart {
   uint32_t incompatible_flags = 0;  // of the header
@@ -24,7 +28,6 @@ struct ShardIndexPart {
   std::optional<TablePlace> keys;
 };
 
-class BlockBuffer;
 class NativeShardReader;
 
 // Appends the ends of block `index`, as in ShardIndexPart::ends. `buffer` must hold the heads of the block.
@@ -43,4 +46,4 @@ struct ExpectedShard {
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(ReadableFileSystem& file_system, const std::string& path,
                                                   Schema* schema, std::optional<ExpectedShard> expected = {});
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -11,7 +11,7 @@
 #include "shardkit/schema.h"
 #include "shardkit/shard_info.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 struct StoredBlock {
   format::BlockHeader header;  // as in the other shard; ShardFileWriter::Copy sets first_sample and previous
@@ -32,4 +32,4 @@ struct StoredBlock {
   std::shared_ptr<void> memory;  // keeps what the pointers and the view point to
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace shardkit {
+namespace shardkit::container {
 
 struct TablePlace {
   uint64_t offset = 0;  // in the file
@@ -11,4 +11,4 @@ struct TablePlace {
   uint64_t root = 0;  // bytes of root and tail when known, so that one read brings them; else 0
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

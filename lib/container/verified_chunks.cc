@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 constexpr uint64_t kMostWords = (uint64_t{64} << 20) / 8;
@@ -49,4 +49,4 @@ std::shared_ptr<VerifiedChunks> VerifiedChunks::Of(const std::string& identity, 
   return chunks;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Thread-safe.
 class VerifiedChunks {
@@ -28,4 +28,4 @@ class VerifiedChunks {
   std::vector<std::atomic<uint64_t>> bits_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -8,7 +8,7 @@
 #include "container/encoding_plan.h"
 #include "container/shard_index_part.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 // Whether the statistics of a column need its chunks decoded. Otherwise all its values are there, have one length, and
@@ -88,4 +88,4 @@ absl::StatusOr<StoredBlock> WholeBlocks::Read(std::shared_ptr<const NativeShardR
   return block;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

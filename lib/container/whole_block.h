@@ -10,7 +10,7 @@
 #include "container/native_shard_reader.h"
 #include "container/stored_block.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Whether blocks of the shard may be copied into another shard with these columns, if that has their storages.
 bool BlocksCanBeCopied(const NativeShardReader& shard, const Schema& schema);
@@ -36,4 +36,4 @@ class WholeBlocks {
   const std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

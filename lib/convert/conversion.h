@@ -11,7 +11,7 @@
 #include "shardkit/convert.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // The samples of the datasets at `paths`, one after the other. InvalidArgument for options that do not fit them, or
 // each other.
@@ -27,6 +27,6 @@ absl::StatusOr<DatasetWriterOptions> NativeOptionsOf(const DatasetSource& source
 
 // Converts the samples to a new dataset in our own container.
 absl::StatusOr<PackReport> ConvertToShards(FileSystem& file_system, DatasetSource& source, const std::string& output,
-                                           const ConvertOptions& options, RepeatedKeyCheck repeated = {});
+                                           const ConvertOptions& options, dataset::RepeatedKeyCheck repeated = {});
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -15,7 +15,7 @@
 #include "format/foreign/webdataset_names.h"
 #include "shardkit/sa1b.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr std::string_view kSourceName = "shardkit.source";
@@ -40,9 +40,9 @@ bool NamesAreExtensions(const Metadata& metadata) {
 // Whether keys can contain dots, because they end with a file's extension or a part of one. A reader of tars cuts keys
 // at their first dot.
 bool KeysHaveDots(const Metadata& metadata) {
-  const auto keys = metadata.find(std::string(kKeysName));
+  const auto keys = metadata.find(std::string(dataset::kKeysName));
   return SourceOf(metadata) == "imagefolder" || IsGrouped(metadata, GroupBy::kLastDot) ||
-         IsGrouped(metadata, GroupBy::kNone) || (keys != metadata.end() && keys->second == kEscapedKeys);
+         IsGrouped(metadata, GroupBy::kNone) || (keys != metadata.end() && keys->second == dataset::kEscapedKeys);
 }
 
 std::string WithExtension(const std::string& name, std::string_view extension,
@@ -114,8 +114,8 @@ class Planner {
     plan_.fill_absent = options_.lossy && !plan_.may_be_absent;
     SHARDKIT_RETURN_IF_ERROR(IsSa1b() ? PlanSa1b() : PlanColumns());
     plan_.escape_keys = options_.to == Container::kWebDataset && KeysHaveDots(metadata_);
-    metadata_.erase(std::string(kKeysName));
-    if (plan_.escape_keys) metadata_[std::string(kKeysName)] = kEscapedKeys;
+    metadata_.erase(std::string(dataset::kKeysName));
+    if (plan_.escape_keys) metadata_[std::string(dataset::kKeysName)] = dataset::kEscapedKeys;
     plan_.origin.metadata = metadata_;
     TakeEncodings();
     return std::move(plan_);
@@ -422,4 +422,4 @@ absl::StatusOr<ConversionPlan> PlanConversion(const DatasetReader& dataset, std:
   return Planner(dataset, std::move(origin), options).Make();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -11,7 +11,7 @@
 #include "shardkit/convert.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 struct ConvertedColumn {
   std::optional<size_t> source;  // position in DatasetReader::columns(); none: all values are absent
@@ -54,4 +54,4 @@ absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& da
 absl::StatusOr<ConversionPlan> PlanConversion(const DatasetReader& dataset, std::optional<Manifest> origin,
                                               const ConvertOptions& options);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -25,9 +25,9 @@ bool KeepsBlocks(const ConvertOptions& options) {
 }
 
 // Identifies the job. A run resumes an earlier run only when both texts are equal.
-absl::StatusOr<std::string> JobOf(const DatasetSource& source, const ConvertOptions& options) {
+absl::StatusOr<std::string> JobOf(const convert::DatasetSource& source, const ConvertOptions& options) {
   std::string job = options.pack.dataset.job;
-  for (const ConversionInput* const input : source.inputs()) {
+  for (const convert::ConversionInput* const input : source.inputs()) {
     job += StrCat("\nconvert to ", ContainerName(options.to), " ", input->dataset->sample_count(),
                   options.pack.skip_errors ? " skip" : " fail", options.lossy ? " lossy" : "",
                   KeepsBlocks(options) ? "" : " blocks anew", "\n");
@@ -36,7 +36,7 @@ absl::StatusOr<std::string> JobOf(const DatasetSource& source, const ConvertOpti
       job += StrCat(shard.name, " ", shard.bytes, " ", ToHex(shard.content_hash), "\n");
     }
     if (manifest.removed) job += StrCat("removed ", manifest.removed->table.checksum, "\n");
-    if (manifest.view) job += StrCat("view ", Hash64(FormatView(*manifest.view)), "\n");
+    if (manifest.view) job += StrCat("view ", Hash64(dataset::FormatView(*manifest.view)), "\n");
   }
   return job;
 }
@@ -51,11 +51,12 @@ absl::Status CheckOptions(const ConvertOptions& options) {
                                                                 : "; shardctl index --wids lists the MD5 of tars");
 }
 
-absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateForeignWriter(FileSystem& file_system, const DatasetSource& source,
+absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateForeignWriter(FileSystem& file_system,
+                                                                   const convert::DatasetSource& source,
                                                                    const Schema& schema, const std::string& output,
                                                                    const ConvertOptions& options) {
   const DatasetWriterOptions& common = options.pack.dataset;
-  const ConversionInput& input = source.input();
+  const convert::ConversionInput& input = source.input();
   SHARDKIT_ASSIGN_OR_RETURN(const std::string job, JobOf(source, options));
   const auto prepare = [&](ForeignWriterOptions& writer_options) {
     writer_options.threads = common.threads;
@@ -78,34 +79,35 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateForeignWriter(FileSystem& f
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DatasetSource>> OpenConversion(FileSystem& file_system,
-                                                              const std::vector<std::string>& paths,
-                                                              const ConvertOptions& options) {
+absl::StatusOr<std::unique_ptr<convert::DatasetSource>> convert::OpenConversion(FileSystem& file_system,
+                                                                                const std::vector<std::string>& paths,
+                                                                                const ConvertOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
-  std::vector<ConversionInput> inputs;
+  std::vector<convert::ConversionInput> inputs;
   for (const std::string& path : paths) {
-    SHARDKIT_ASSIGN_OR_RETURN(inputs.emplace_back(), OpenConversionInput(file_system, path, options));
+    SHARDKIT_ASSIGN_OR_RETURN(inputs.emplace_back(), convert::OpenConversionInput(file_system, path, options));
   }
-  auto source = std::make_unique<DatasetSource>(std::move(inputs), options.pack.skip_errors);
+  auto source = std::make_unique<convert::DatasetSource>(std::move(inputs), options.pack.skip_errors);
   source->KeepBlocks(KeepsBlocks(options));
   SHARDKIT_RETURN_IF_ERROR(source->Start());
   if (options.mds.encodings.empty()) return source;
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<Column> columns, source->InitialColumns());
   for (const auto& [name, encoding] : options.mds.encodings) {
-    SHARDKIT_RETURN_IF_ERROR(CheckIsColumn("--encoding", name, columns));
+    SHARDKIT_RETURN_IF_ERROR(convert::CheckIsColumn("--encoding", name, columns));
   }
   return source;
 }
 
-absl::StatusOr<DatasetWriterOptions> NativeOptionsOf(const DatasetSource& source, const ConvertOptions& options) {
+absl::StatusOr<DatasetWriterOptions> convert::NativeOptionsOf(const convert::DatasetSource& source,
+                                                              const ConvertOptions& options) {
   DatasetWriterOptions native = options.pack.dataset;
   SHARDKIT_ASSIGN_OR_RETURN(native.job, JobOf(source, options));
   for (const auto& [name, value] : source.metadata()) native.shard.metadata.emplace(name, value);
   return native;
 }
 
-absl::StatusOr<Schema> SchemaOf(DatasetSource& source, const PackOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(source, options));
+absl::StatusOr<Schema> convert::SchemaOf(convert::DatasetSource& source, const PackOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, convert::FirstColumns(source, options));
   auto schema = Schema::Create(std::move(columns));
   return schema.ok() ? schema : Annotate(schema.status(), source.input().dataset->path());
 }
@@ -122,28 +124,30 @@ std::string_view ContainerName(Container container) {
   return "?";
 }
 
-absl::StatusOr<PackReport> ConvertToShards(FileSystem& file_system, DatasetSource& source, const std::string& output,
-                                           const ConvertOptions& options, RepeatedKeyCheck repeated) {
-  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, SchemaOf(source, options.pack));
-  SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, NativeOptionsOf(source, options));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto job, CreateUnitJob(file_system, output, schema, native, JobKind::kUnits));
+absl::StatusOr<PackReport> convert::ConvertToShards(FileSystem& file_system, convert::DatasetSource& source,
+                                                    const std::string& output, const ConvertOptions& options,
+                                                    dataset::RepeatedKeyCheck repeated) {
+  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, convert::SchemaOf(source, options.pack));
+  SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, convert::NativeOptionsOf(source, options));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto job,
+                            dataset::CreateUnitJob(file_system, output, schema, native, dataset::JobKind::kUnits));
   if (repeated.take) job->OnRepeatedKey(std::move(repeated));
-  return PackInto(source, options.pack, *job, job.get());
+  return convert::PackInto(source, options.pack, *job, job.get());
 }
 
 absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& input, const std::string& output,
                                    const ConvertOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, {input}, options));
-  if (options.to == Container::kShard) return ConvertToShards(file_system, *source, output, options);
-  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, SchemaOf(*source, options.pack));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, convert::OpenConversion(file_system, {input}, options));
+  if (options.to == Container::kShard) return convert::ConvertToShards(file_system, *source, output, options);
+  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, convert::SchemaOf(*source, options.pack));
   SHARDKIT_ASSIGN_OR_RETURN(const auto writer, CreateForeignWriter(file_system, *source, schema, output, options));
-  return PackInto(*source, options.pack, *writer, nullptr);
+  return convert::PackInto(*source, options.pack, *writer, nullptr);
 }
 
 absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,
                                          const ConvertOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, {input}, options));
-  return PackNowhere(*source, options.pack);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, convert::OpenConversion(file_system, {input}, options));
+  return convert::PackNowhere(*source, options.pack);
 }
 
 }  // namespace shardkit

@@ -31,16 +31,17 @@ absl::Status CheckOptions(const FilterOptions& options) {
 
 // Copies the samples of the set. `job` says which they are, because a run is resumed only with the same.
 absl::StatusOr<PackReport> Copy(FileSystem& file_system, const std::string& input, const std::string& output,
-                                const SampleSet& samples, const std::string& job, const FilterOptions& options) {
+                                const dataset::SampleSet& samples, const std::string& job,
+                                const FilterOptions& options) {
   ConvertOptions convert;
   convert.max_decompression = options.max_decompression;
   convert.verify_listed_hashes = options.verify_listed_hashes;
   convert.keep_blocks = options.keep_blocks;
   convert.pack = options.pack;
   convert.pack.dataset.job += job;
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, {input}, convert));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, convert::OpenConversion(file_system, {input}, convert));
   SHARDKIT_RETURN_IF_ERROR(source->Choose(samples));
-  return ConvertToShards(file_system, *source, output, convert);
+  return convert::ConvertToShards(file_system, *source, output, convert);
 }
 
 std::string JobOf(const SampleSelection& selection, uint64_t share) {
@@ -66,9 +67,10 @@ absl::StatusOr<std::vector<uint64_t>> EndsOf(const std::vector<SplitPart>& parts
       if (&other == &part) break;
       if (other.name == part.name) return InvalidArgument("part \"", part.name, "\": is named twice");
     }
-    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t steps, ShareSteps(part.share, StrCat("part \"", part.name, "\"")));
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t steps,
+                              dataset::ShareSteps(part.share, StrCat("part \"", part.name, "\"")));
     end += steps;
-    if (end > kWholeShare) return InvalidArgument("part \"", part.name, "\": the shares exceed 100% together");
+    if (end > dataset::kWholeShare) return InvalidArgument("part \"", part.name, "\": the shares exceed 100% together");
     ends.push_back(end);
   }
   if (ends.empty()) return InvalidArgument("no part is named");
@@ -81,9 +83,9 @@ absl::StatusOr<FilterReport> Filter(FileSystem& file_system, const std::string& 
                                     const SampleSelection& selection, const FilterOptions& options) {
   return Guarded("filtering", [&]() -> absl::StatusOr<FilterReport> {
     SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
-    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t share, ShareSteps(selection.share, "sample"));
-    SHARDKIT_ASSIGN_OR_RETURN(Selected selected,
-                              SelectSamples(file_system, input, selection, SelectionOptionsOf(options)));
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t share, dataset::ShareSteps(selection.share, "sample"));
+    SHARDKIT_ASSIGN_OR_RETURN(dataset::Selected selected,
+                              dataset::SelectSamples(file_system, input, selection, SelectionOptionsOf(options)));
     FilterReport report{.selection = selected.report};
     SHARDKIT_ASSIGN_OR_RETURN(report.pack,
                               Copy(file_system, input, output, selected.parts[0], JobOf(selection, share), options));
@@ -98,8 +100,8 @@ absl::StatusOr<SplitReport> Split(FileSystem& file_system, const std::string& in
     SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, EndsOf(parts));
     SampleSelection selection;
     selection.seed = seed;
-    SHARDKIT_ASSIGN_OR_RETURN(const Selected selected,
-                              SelectParts(file_system, input, selection, ends, SelectionOptionsOf(options)));
+    SHARDKIT_ASSIGN_OR_RETURN(const dataset::Selected selected,
+                              dataset::SelectParts(file_system, input, selection, ends, SelectionOptionsOf(options)));
     SplitReport report{.selection = selected.report};
     const auto path = [&](size_t part) { return JoinPath(output, parts[part].name); };
     // Found before anything is written, and before what is there could be taken for a part of this run.

@@ -26,24 +26,26 @@ absl::Status CheckOptions(const MergeOptions& options) {
 
 absl::StatusOr<Manifest> Link(FileSystem& file_system, const std::vector<std::string>& inputs,
                               const std::string& output, const MergeOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, AreMdsParts(file_system, inputs));
-  if (mds) return MergeMdsIndexes(file_system, inputs, output);
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<SegmentPart> parts, ReadParts(file_system, inputs));
-  LinkOptions link{.keep_repeated_keys = options.keep_repeated_keys, .cancellation = options.pack.dataset.cancellation};
+  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, dataset::AreMdsParts(file_system, inputs));
+  if (mds) return dataset::MergeMdsIndexes(file_system, inputs, output);
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<dataset::SegmentPart> parts, dataset::ReadParts(file_system, inputs));
+  dataset::LinkOptions link{.keep_repeated_keys = options.keep_repeated_keys,
+                            .cancellation = options.pack.dataset.cancellation};
   if (options.pack.progress) {
     link.progress = [&](uint64_t done, uint64_t total) {
       options.pack.progress({.samples = done, .total_samples = total});
     };
   }
-  return LinkParts(file_system, std::move(parts), output, link);
+  return dataset::LinkParts(file_system, std::move(parts), output, link);
 }
 
 // So that nobody waits for a copy that is refused in the end.
-absl::Status CheckInputs(FileSystem& file_system, const DatasetSource& source, const Cancellation* cancellation) {
-  std::vector<SegmentPart> parts;
+absl::Status CheckInputs(FileSystem& file_system, const convert::DatasetSource& source,
+                         const Cancellation* cancellation) {
+  std::vector<dataset::SegmentPart> parts;
   std::set<std::string> paths;
   bool tables = true;
-  for (const ConversionInput* const input : source.inputs()) {
+  for (const convert::ConversionInput* const input : source.inputs()) {
     const std::string& path = input->dataset->path();
     if (!paths.insert(std::filesystem::path(path + "/").lexically_normal()).second) {
       return InvalidArgument(path, ": is there twice: give each dataset once, or --repeated-keys keep");
@@ -55,8 +57,8 @@ absl::Status CheckInputs(FileSystem& file_system, const DatasetSource& source, c
     SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, input->dataset->ReadManifest());
     parts.push_back({path, std::move(manifest)});
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckShardsDiffer(parts));
-  return tables ? CheckKeysOfParts(file_system, parts, cancellation) : absl::OkStatus();
+  SHARDKIT_RETURN_IF_ERROR(dataset::CheckShardsDiffer(parts));
+  return tables ? dataset::CheckKeysOfParts(file_system, parts, cancellation) : absl::OkStatus();
 }
 
 absl::StatusOr<Manifest> Copy(FileSystem& file_system, const std::vector<std::string>& inputs,
@@ -67,15 +69,17 @@ absl::StatusOr<Manifest> Copy(FileSystem& file_system, const std::vector<std::st
   convert.keep_blocks = options.keep_blocks;
   convert.pack = options.pack;
   convert.pack.dataset.job += options.keep_repeated_keys ? "\nmerge keep" : "\nmerge";
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, inputs, convert));
-  RepeatedKeyCheck check;
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, convert::OpenConversion(file_system, inputs, convert));
+  dataset::RepeatedKeyCheck check;
   absl::Status refused;
   if (!options.keep_repeated_keys) {
     SHARDKIT_RETURN_IF_ERROR(CheckInputs(file_system, *source, options.pack.dataset.cancellation));
     check.ends = source->ends();
-    check.take = [&](const RepeatedKey& found) { return refused = KeyInSeveral(found, inputs, check.ends); };
+    check.take = [&](const dataset::RepeatedKey& found) {
+      return refused = dataset::KeyInSeveral(found, inputs, check.ends);
+    };
   }
-  const auto report = ConvertToShards(file_system, *source, output, convert, check);
+  const auto report = convert::ConvertToShards(file_system, *source, output, convert, check);
   if (!refused.ok()) return refused;
   SHARDKIT_RETURN_IF_ERROR(report.status());
   return report->manifest;

@@ -11,7 +11,7 @@
 #include "base/errors.h"
 #include "base/strings.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 std::string_view Description(Type type) {
@@ -170,4 +170,4 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view front) {
   return header;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/ndarray.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Replaces *out. bf16, which NumPy does not have, becomes a field of raw two-byte elements.
 absl::Status FormatNpy(const NdarrayView& array, std::string* out);
@@ -33,4 +33,4 @@ inline constexpr uint64_t kNpyFrontBytes = uint64_t{64} << 10;
 // for elements that no type holds (big-endian ones, texts, objects, structures), and for what is no such file.
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view front);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

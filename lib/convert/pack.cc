@@ -9,7 +9,7 @@
 
 namespace shardkit {
 
-DatasetWriterOptions WriterOptionsOf(const Source& source, const PackOptions& options) {
+DatasetWriterOptions convert::WriterOptionsOf(const Source& source, const PackOptions& options) {
   DatasetWriterOptions writer_options = options.dataset;
   writer_options.shard.metadata["shardkit.source"] = std::string(source.name());
   writer_options.job += StrCat("\n", source.name(), options.skip_errors ? " skip" : " fail");
@@ -19,16 +19,17 @@ DatasetWriterOptions WriterOptionsOf(const Source& source, const PackOptions& op
 
 absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
                                 const PackOptions& options) {
-  const DatasetWriterOptions writer_options = WriterOptionsOf(source, options);
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(source, options));
+  const DatasetWriterOptions writer_options = convert::WriterOptionsOf(source, options);
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, convert::FirstColumns(source, options));
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(std::move(columns)));
-  SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<DatasetJob> job,
-                            CreateUnitJob(file_system, directory, schema, writer_options, JobKind::kUnits));
-  return PackInto(source, options, *job, job.get());
+  SHARDKIT_ASSIGN_OR_RETURN(
+      const std::unique_ptr<dataset::DatasetJob> job,
+      dataset::CreateUnitJob(file_system, directory, schema, writer_options, dataset::JobKind::kUnits));
+  return convert::PackInto(source, options, *job, job.get());
 }
 
 absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options) {
-  return PackNowhere(source, options);
+  return convert::PackNowhere(source, options);
 }
 
 }  // namespace shardkit

@@ -16,7 +16,7 @@
 #include "io/publish_file.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr std::string_view kPlanName = "plan.json";
@@ -197,7 +197,7 @@ void TakeHead(const Element& plan, PlanHead* head) {
 }  // namespace
 
 absl::StatusOr<bool> HasPlan(ReadableFileSystem& file_system, const std::string& directory) {
-  return Exists(file_system, JoinPath(PlanFolder(directory), kPlanName));
+  return dataset::Exists(file_system, JoinPath(PlanFolder(directory), kPlanName));
 }
 
 absl::StatusOr<std::unique_ptr<PlanWriter>> PlanWriter::Create(FileSystem& file_system, const std::string& directory) {
@@ -228,7 +228,7 @@ absl::Status PlanWriter::Finish(const PlanHead& head) {
     }
   }
   SHARDKIT_RETURN_IF_ERROR(file_system_.SyncDirectory(directory_));
-  return PublishFile(file_system_, JoinPath(PlanFolder(directory_), kPlanName), text, /*must_be_new=*/true);
+  return io::PublishFile(file_system_, JoinPath(PlanFolder(directory_), kPlanName), text, /*must_be_new=*/true);
 }
 
 absl::StatusOr<std::unique_ptr<PlanReader>> PlanReader::Open(FileSystem& file_system, const std::string& directory) {
@@ -282,4 +282,4 @@ absl::StatusOr<PlannedUnit> PlanReader::Unit(uint64_t number) const {
   return unit;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

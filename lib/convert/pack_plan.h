@@ -20,7 +20,7 @@
 #include "shardkit/shard_reader.h"
 #include "shardkit/shard_writer.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // What all units have in common.
 struct PlanHead {
@@ -90,4 +90,4 @@ class PlanReader {
 // Whether the dataset's directory has a plan.
 absl::StatusOr<bool> HasPlan(ReadableFileSystem& file_system, const std::string& directory);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

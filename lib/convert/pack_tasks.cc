@@ -26,13 +26,13 @@ std::string AbsolutePath(const std::string& path) {
 }
 
 absl::Status CheckDirectory(FileSystem& file_system, const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(const bool planned, HasPlan(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool planned, convert::HasPlan(file_system, directory));
   if (planned) {
     return absl::AlreadyExistsError(StrCat(directory, ": already has a plan: run its tasks, or remove it first"));
   }
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
   for (const DirectoryEntry& entry : entries) {
-    if (entry.name == kLockName || JoinPath(directory, entry.name) == PlanFolder(directory)) continue;
+    if (entry.name == dataset::kLockName || JoinPath(directory, entry.name) == convert::PlanFolder(directory)) continue;
     return absl::AlreadyExistsError(
         StrCat(directory, ": is not empty (there is \"", entry.name, "\"); give a new or an empty directory"));
   }
@@ -43,23 +43,24 @@ absl::Status CheckDirectory(FileSystem& file_system, const std::string& director
 absl::StatusOr<PackPlan> Plan(FileSystem& file_system, std::string_view kind, const std::vector<std::string>& inputs,
                               const SourceOptions& source_options, const std::string& directory,
                               const PackOptions& options) {
-  PlanHead head;
+  convert::PlanHead head;
   head.source = source_options;
   for (const std::string& input : inputs) head.inputs.push_back(AbsolutePath(input));
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(kind, head.inputs, source_options));
   head.kind = std::string(source->name());
-  if (const auto* const files = dynamic_cast<const FileSource*>(source.get())) head.classes = files->classes();
-  SHARDKIT_ASSIGN_OR_RETURN(head.columns, FirstColumns(*source, options));
+  if (const auto* const files = dynamic_cast<const convert::FileSource*>(source.get())) head.classes = files->classes();
+  SHARDKIT_ASSIGN_OR_RETURN(head.columns, convert::FirstColumns(*source, options));
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(head.columns));
   head.pack.skip_errors = options.skip_errors;
-  head.pack.dataset = WriterOptionsOf(*source, options);
+  head.pack.dataset = convert::WriterOptionsOf(*source, options);
   head.pack.dataset.resume = false;
   // Refuses what every task would refuse.
-  SHARDKIT_RETURN_IF_ERROR(CreateUnitJob(file_system, directory, schema, head.pack.dataset, JobKind::kUnit).status());
-  SHARDKIT_RETURN_IF_ERROR(RemoveTree(file_system, PlanFolder(directory)));  // of an interrupted run
-  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, PlanWriter::Create(file_system, directory));
-  const auto add = [&](const PlannedUnit& unit) { return writer->Add(unit); };
-  SHARDKIT_RETURN_IF_ERROR(Guarded("listing", [&] { return ListUnits(*source, options, add, &head.totals); }));
+  SHARDKIT_RETURN_IF_ERROR(
+      dataset::CreateUnitJob(file_system, directory, schema, head.pack.dataset, dataset::JobKind::kUnit).status());
+  SHARDKIT_RETURN_IF_ERROR(RemoveTree(file_system, convert::PlanFolder(directory)));  // of an interrupted run
+  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, convert::PlanWriter::Create(file_system, directory));
+  const auto add = [&](const convert::PlannedUnit& unit) { return writer->Add(unit); };
+  SHARDKIT_RETURN_IF_ERROR(Guarded("listing", [&] { return convert::ListUnits(*source, options, add, &head.totals); }));
   SHARDKIT_RETURN_IF_ERROR(writer->Finish(head));
   return head.totals;
 }
@@ -69,31 +70,32 @@ class PlannedJob {
  public:
   static absl::StatusOr<std::unique_ptr<PlannedJob>> Open(FileSystem& file_system, const std::string& directory) {
     std::unique_ptr<PlannedJob> planned(new PlannedJob());
-    SHARDKIT_ASSIGN_OR_RETURN(planned->plan_, PlanReader::Open(file_system, directory));
-    const PlanHead& head = planned->plan_->head();
-    UnitJob& job = planned->job_;
+    SHARDKIT_ASSIGN_OR_RETURN(planned->plan_, convert::PlanReader::Open(file_system, directory));
+    const convert::PlanHead& head = planned->plan_->head();
+    convert::UnitJob& job = planned->job_;
     job.directory = directory;
     job.fingerprint = planned->plan_->fingerprint();
     job.pack = head.pack;
     SHARDKIT_ASSIGN_OR_RETURN(job.schema, Schema::Create(head.columns));
     job.types = head.source.types;
     job.unit_bytes = planned->plan_->unit_bytes();
-    job.open = [raw = planned.get()](uint64_t unit, PackPart* part) { return raw->OpenUnit(unit, part); };
+    job.open = [raw = planned.get()](uint64_t unit, convert::PackPart* part) { return raw->OpenUnit(unit, part); };
     job.whole = [raw = planned.get()] { return raw->OpenWhole(); };
     return planned;
   }
 
-  const UnitJob& job() const { return job_; }
+  const convert::UnitJob& job() const { return job_; }
 
  private:
   PlannedJob() = default;
 
-  absl::StatusOr<Source*> OpenUnit(uint64_t number, PackPart* part) {
-    const PlanHead& head = plan_->head();
-    SHARDKIT_ASSIGN_OR_RETURN(PlannedUnit unit, plan_->Unit(number));
+  absl::StatusOr<Source*> OpenUnit(uint64_t number, convert::PackPart* part) {
+    const convert::PlanHead& head = plan_->head();
+    SHARDKIT_ASSIGN_OR_RETURN(convert::PlannedUnit unit, plan_->Unit(number));
     part->count = unit.samples;
     if (!unit.inputs.empty()) {
-      SHARDKIT_ASSIGN_OR_RETURN(source_, OpenFileSource(head.kind, std::move(unit.inputs), head.source, head.classes));
+      SHARDKIT_ASSIGN_OR_RETURN(source_,
+                                convert::OpenFileSource(head.kind, std::move(unit.inputs), head.source, head.classes));
       return source_.get();
     }
     // Opening a dataset may take long, so it is opened once for all its units.
@@ -107,13 +109,13 @@ class PlannedJob {
   }
 
   absl::StatusOr<Source*> OpenWhole() {
-    const PlanHead& head = plan_->head();
+    const convert::PlanHead& head = plan_->head();
     SHARDKIT_ASSIGN_OR_RETURN(source_, OpenSource(head.kind, head.inputs, head.source));
     return source_.get();
   }
 
-  std::unique_ptr<PlanReader> plan_;
-  UnitJob job_;
+  std::unique_ptr<convert::PlanReader> plan_;
+  convert::UnitJob job_;
   std::unique_ptr<Source> source_;
   uint64_t position_ = 0;  // of a dataset's source
 };
@@ -125,13 +127,13 @@ absl::StatusOr<PackPlan> PlanPack(FileSystem& file_system, std::string_view kind
                                   const std::string& directory, const PackOptions& options) {
   if (options.dataset.append) return InvalidArgument(directory, ": tasks make new datasets: pack appends in one run");
   bool created = false;
-  SHARDKIT_RETURN_IF_ERROR(CreateDurableDirectory(file_system, directory, &created));
+  SHARDKIT_RETURN_IF_ERROR(dataset::CreateDurableDirectory(file_system, directory, &created));
   absl::StatusOr<PackPlan> plan = [&]() -> absl::StatusOr<PackPlan> {
     SHARDKIT_RETURN_IF_ERROR(CheckDirectory(file_system, directory));
-    return WithLock<absl::StatusOr<PackPlan>>(file_system, directory, [&]() -> absl::StatusOr<PackPlan> {
+    return convert::WithLock<absl::StatusOr<PackPlan>>(file_system, directory, [&]() -> absl::StatusOr<PackPlan> {
       SHARDKIT_RETURN_IF_ERROR(CheckDirectory(file_system, directory));
       absl::StatusOr<PackPlan> made = Plan(file_system, kind, inputs, source_options, directory, options);
-      if (!made.ok()) (void)RemoveTree(file_system, PlanFolder(directory));
+      if (!made.ok()) (void)RemoveTree(file_system, convert::PlanFolder(directory));
       return made;
     });
   }();
@@ -140,28 +142,28 @@ absl::StatusOr<PackPlan> PlanPack(FileSystem& file_system, std::string_view kind
 }
 
 absl::StatusOr<PackPlan> ReadPackPlan(FileSystem& file_system, const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto plan, PlanReader::Open(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto plan, convert::PlanReader::Open(file_system, directory));
   return plan->head().totals;
 }
 
 absl::StatusOr<PackTaskReport> PackTask(FileSystem& file_system, const std::string& directory,
                                         const PackTaskOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckTask(options));
-  SHARDKIT_ASSIGN_OR_RETURN(const bool complete, Exists(file_system, JoinPath(directory, kManifestName)));
+  SHARDKIT_RETURN_IF_ERROR(convert::CheckTask(options));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool complete, dataset::Exists(file_system, JoinPath(directory, kManifestName)));
   if (complete) return PackTaskReport();
   SHARDKIT_ASSIGN_OR_RETURN(const auto planned, PlannedJob::Open(file_system, directory));
-  return RunTask(file_system, planned->job(), options);
+  return convert::RunTask(file_system, planned->job(), options);
 }
 
 absl::StatusOr<PackReport> FinishPack(FileSystem& file_system, const std::string& directory, int threads,
                                       const Cancellation* cancellation) {
-  SHARDKIT_ASSIGN_OR_RETURN(const bool complete, Exists(file_system, JoinPath(directory, kManifestName)));
-  SHARDKIT_ASSIGN_OR_RETURN(const bool there, HasPlan(file_system, directory));
-  if (!complete && !there) return PlanReader::Open(file_system, directory).status();
-  return WithLock<absl::StatusOr<PackReport>>(file_system, directory, [&]() -> absl::StatusOr<PackReport> {
-    if (complete) return ReportJoined(file_system, directory);
+  SHARDKIT_ASSIGN_OR_RETURN(const bool complete, dataset::Exists(file_system, JoinPath(directory, kManifestName)));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool there, convert::HasPlan(file_system, directory));
+  if (!complete && !there) return convert::PlanReader::Open(file_system, directory).status();
+  return convert::WithLock<absl::StatusOr<PackReport>>(file_system, directory, [&]() -> absl::StatusOr<PackReport> {
+    if (complete) return convert::ReportJoined(file_system, directory);
     SHARDKIT_ASSIGN_OR_RETURN(const auto planned, PlannedJob::Open(file_system, directory));
-    return JoinUnits(file_system, planned->job(), threads, cancellation);
+    return convert::JoinUnits(file_system, planned->job(), threads, cancellation);
   });
 }
 

@@ -17,7 +17,7 @@
 #include "convert/sources/source_names.h"
 #include "dataset/schema_mapper.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 // Samples are loaded in batches of about this many bytes, so that the cost of handing a batch over is small and memory
@@ -55,7 +55,7 @@ class KeyCheck {
 class UnitDivision {
  public:
   // `job` is null when shards end elsewhere.
-  UnitDivision(DatasetJob* job, const DatasetWriterOptions& options, const PackPart& part)
+  UnitDivision(dataset::DatasetJob* job, const DatasetWriterOptions& options, const PackPart& part)
       : job_(job), limit_(options), next_unit_(part.unit), continued_(part.continued) {}
 
   // Behind this come samples of a unit of work.
@@ -68,7 +68,7 @@ class UnitDivision {
 
   absl::Status BeforeSample(uint64_t position) {
     if (job_ == nullptr || open_) return absl::OkStatus();
-    const UnitShard number = continued_ ? *continued_ : UnitShard{.unit = next_unit_++};
+    const dataset::UnitShard number = continued_ ? *continued_ : dataset::UnitShard{.unit = next_unit_++};
     continued_.reset();
     open_ = true;
     limit_.Reset();
@@ -87,10 +87,10 @@ class UnitDivision {
   absl::Status End(uint64_t position) { return job_ == nullptr ? absl::OkStatus() : job_->EndShard(position); }
 
  private:
-  DatasetJob* const job_;
+  dataset::DatasetJob* const job_;
   ShardLimit limit_;
   uint64_t next_unit_;
-  std::optional<UnitShard> continued_;
+  std::optional<dataset::UnitShard> continued_;
   bool open_ = false;  // a unit has been begun
   bool of_tar_ = false;
 };
@@ -98,7 +98,7 @@ class UnitDivision {
 // Loads samples on several threads and hands them over in listing order.
 class Packer {
  public:
-  Packer(Source& source, const PackOptions& options, const PackPart& part, DatasetJob* units)
+  Packer(Source& source, const PackOptions& options, const PackPart& part, dataset::DatasetJob* units)
       : source_(source),
         options_(options),
         part_(part),
@@ -129,7 +129,7 @@ class Packer {
       if (pending_.empty()) return units_.End(position_);
       absl::StatusOr<std::unique_ptr<SampleBatch>> loaded = pending_.front().batch.Take();
       const std::unique_ptr<WorkUnit> work = std::move(pending_.front().task->unit);
-      std::optional<StoredBlock> block = std::move(pending_.front().task->block);
+      std::optional<container::StoredBlock> block = std::move(pending_.front().task->block);
       pending_.pop_front();
       if (options_.dataset.cancellation) {
         SHARDKIT_RETURN_IF_ERROR(options_.dataset.cancellation->Check("packing samples"));
@@ -159,7 +159,7 @@ class Packer {
   struct Task {
     std::unique_ptr<WorkUnit> unit;
     std::unique_ptr<SampleBatch> batch;
-    std::optional<StoredBlock> block;  // instead of samples in the batch
+    std::optional<container::StoredBlock> block;  // instead of samples in the batch
   };
   struct Loading {
     std::shared_ptr<Task> task;
@@ -208,7 +208,7 @@ class Packer {
   }
 
   // Stores the samples of a unit as the block that they are. False when they have to be stored one by one.
-  absl::StatusOr<bool> StoreBlock(StoredBlock block, const WorkUnit& work) {
+  absl::StatusOr<bool> StoreBlock(container::StoredBlock block, const WorkUnit& work) {
     SHARDKIT_RETURN_IF_ERROR(units_.BeforeSample(position_));
     const uint64_t count = work.sample_count;
     if (units_.samples_left() < count) return false;
@@ -274,8 +274,8 @@ class Packer {
   Source& source_;
   const PackOptions& options_;
   const PackPart& part_;
-  DatasetJob* const job_;        // null when shards end elsewhere
-  DatasetSource* const blocks_;  // the source, if its blocks may be stored whole; else null
+  dataset::DatasetJob* const job_;  // null when shards end elsewhere
+  DatasetSource* const blocks_;     // the source, if its blocks may be stored whole; else null
   UnitDivision units_;
   DatasetWriter* writer_ = nullptr;
   KeyCheck keys_;
@@ -311,7 +311,7 @@ absl::Status KeyTwice(Source& source, std::string_view key) {
                          ": rename one, or pack the inputs apart");
 }
 
-absl::Status OnRepeatedKeys(Source& source, const PackOptions& options, const RepeatedKey& found,
+absl::Status OnRepeatedKeys(Source& source, const PackOptions& options, const dataset::RepeatedKey& found,
                             std::vector<std::string>* warnings) {
   if (!options.skip_errors) return KeyTwice(source, found.key);
   warnings->push_back(StrCat(found.count, found.count == 1 ? " sample has" : " samples have",
@@ -321,7 +321,7 @@ absl::Status OnRepeatedKeys(Source& source, const PackOptions& options, const Re
 }
 
 absl::StatusOr<PartReport> PackUnits(Source& source, const PackOptions& options, const PackPart& part,
-                                     DatasetJob& job) {
+                                     dataset::DatasetJob& job) {
   Packer packer(source, options, part, &job);
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(&job); }));
   return PartReport{packer.listed_samples(), packer.stored_samples(), packer.input_bytes()};
@@ -329,7 +329,7 @@ absl::StatusOr<PartReport> PackUnits(Source& source, const PackOptions& options,
 
 absl::Status CheckIsColumn(std::string_view option, std::string_view name, const std::vector<Column>& columns) {
   if (std::ranges::find(columns, name, &Column::name) != columns.end()) return absl::OkStatus();
-  return Annotate(NoSuchColumn(name, columns), option);
+  return Annotate(dataset::NoSuchColumn(name, columns), option);
 }
 
 absl::Status CheckColumnsOf(const DatasetWriterOptions& options, const std::vector<Column>& columns) {
@@ -361,20 +361,20 @@ absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptio
 }
 
 absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, DatasetWriter& writer,
-                                    DatasetJob* units) {
+                                    dataset::DatasetJob* units) {
   PackReport report;
   absl::Status status, repeated;
   PackPart part{.resume = writer.resume_position()};
   if (part.resume != UINT64_MAX) {
     if (units != nullptr) part.unit = units->first_unit();
     if (units != nullptr && !units->entries().empty()) {
-      if (const auto last = ParseShardName(units->entries().back().shard.name)) {
+      if (const auto last = dataset::ParseShardName(units->entries().back().shard.name)) {
         part.unit = last->unit + 1;
-        part.continued = UnitShard{last->unit, last->shard + 1};
+        part.continued = dataset::UnitShard{last->unit, last->shard + 1};
       }
     }
     if (units != nullptr && source.keys_are_unique()) {
-      units->OnRepeatedKey({.take = [&](const RepeatedKey& found) {
+      units->OnRepeatedKey({.take = [&](const dataset::RepeatedKey& found) {
         return repeated = OnRepeatedKeys(source, options, found, &report.warnings);
       }});
     }
@@ -423,4 +423,4 @@ absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& option
   return report;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -15,7 +15,7 @@
 #include "shardkit/pack.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // OutOfRange, with a list of the existing columns, when none of them is `name`. `option` ("--codec") gave the name.
 absl::Status CheckIsColumn(std::string_view option, std::string_view name, const std::vector<Column>& columns);
@@ -57,11 +57,11 @@ class ShardLimit {
 
 // Which samples of a source are packed.
 struct PackPart {
-  uint64_t skip = 0;                   // samples of the source before the part; positions count from here
-  uint64_t count = UINT64_MAX;         // samples of the part; UINT64_MAX: all that follow
-  uint64_t resume = 0;                 // the position to begin at
-  uint64_t unit = 0;                   // number of the unit that begins next
-  std::optional<UnitShard> continued;  // the next shard, where the source goes on within a tar
+  uint64_t skip = 0;                            // samples of the source before the part; positions count from here
+  uint64_t count = UINT64_MAX;                  // samples of the part; UINT64_MAX: all that follow
+  uint64_t resume = 0;                          // the position to begin at
+  uint64_t unit = 0;                            // number of the unit that begins next
+  std::optional<dataset::UnitShard> continued;  // the next shard, where the source goes on within a tar
 };
 
 struct PartReport {
@@ -71,22 +71,23 @@ struct PartReport {
 };
 
 // Stores the samples of some units. The writer is not finished.
-absl::StatusOr<PartReport> PackUnits(Source& source, const PackOptions& options, const PackPart& part, DatasetJob& job);
+absl::StatusOr<PartReport> PackUnits(Source& source, const PackOptions& options, const PackPart& part,
+                                     dataset::DatasetJob& job);
 
 // InvalidArgument, naming the files where it can, for a key that stands twice in the input.
 absl::Status KeyTwice(Source& source, std::string_view key);
 
 // What becomes of a dataset in which keys are repeated: KeyTwice, or with skip_errors a warning.
-absl::Status OnRepeatedKeys(Source& source, const PackOptions& options, const RepeatedKey& found,
+absl::Status OnRepeatedKeys(Source& source, const PackOptions& options, const dataset::RepeatedKey& found,
                             std::vector<std::string>* warnings);
 
 // Stores all samples that the writer does not have yet, and finishes the writer. On failure the writer is aborted, or
 // suspended with keep_on_cancel. OutOfRange when options.dataset names a column that no sample had; then nothing is
 // kept. `units` is the writer when it leaves it to the caller where shards end, else null.
 absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, DatasetWriter& writer,
-                                    DatasetJob* units);
+                                    dataset::DatasetJob* units);
 
 // Loads the samples and stores nothing. The report's manifest has the columns known before any sample.
 absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& options);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

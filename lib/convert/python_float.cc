@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 size_t Write(std::string_view text, char* out) {
@@ -90,4 +90,4 @@ bool AppendPythonJsonString(std::string_view text, std::string* out) {
   return true;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

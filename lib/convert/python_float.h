@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace shardkit {
+namespace shardkit::convert {
 
 inline constexpr size_t kMaxPythonFloatBytes = 32;
 
@@ -17,4 +17,4 @@ size_t FormatPythonFloat(double value, char* out);
 // UTF-8.
 [[nodiscard]] bool AppendPythonJsonString(std::string_view text, std::string* out);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

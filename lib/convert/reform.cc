@@ -12,7 +12,7 @@
 #include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 // A single number is an array without dimensions.
@@ -109,4 +109,4 @@ absl::StatusOr<std::string_view> ReformValue(const Column& column, Reform reform
   return value;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -8,7 +8,7 @@
 #include "shardkit/sample.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 enum class Reform : uint8_t {
   kNone,
@@ -28,4 +28,4 @@ Column ReformedColumn(const Column& column, Reform reform);
 absl::StatusOr<std::string_view> ReformValue(const Column& column, Reform reform, std::string_view value,
                                              ByteArena* arena);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

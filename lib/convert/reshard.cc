@@ -33,19 +33,20 @@ absl::Status CheckOptions(FileSystem& file_system, const std::string& output, co
   return InvalidArgument(options.scratch, ": is no directory for temporary files");
 }
 
-absl::StatusOr<PackReport> Shuffle(FileSystem& file_system, DatasetSource& source, const std::string& output,
+absl::StatusOr<PackReport> Shuffle(FileSystem& file_system, convert::DatasetSource& source, const std::string& output,
                                    const ConvertOptions& convert, const ReshardOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, SchemaOf(source, convert.pack));
-  SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, NativeOptionsOf(source, convert));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto job, CreateUnitJob(file_system, output, schema, native, JobKind::kUnits));
-  ShuffledSource shuffled(file_system, source,
-                          {.seed = *options.shuffle,
-                           .memory = options.shuffle_memory,
-                           .directory = options.scratch.empty() ? output : options.scratch,
-                           .threads = native.threads,
-                           .cancellation = native.cancellation,
-                           .progress = options.spreading});
-  return PackInto(shuffled, convert.pack, *job, job.get());
+  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, convert::SchemaOf(source, convert.pack));
+  SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, convert::NativeOptionsOf(source, convert));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto job,
+                            dataset::CreateUnitJob(file_system, output, schema, native, dataset::JobKind::kUnits));
+  convert::ShuffledSource shuffled(file_system, source,
+                                   {.seed = *options.shuffle,
+                                    .memory = options.shuffle_memory,
+                                    .directory = options.scratch.empty() ? output : options.scratch,
+                                    .threads = native.threads,
+                                    .cancellation = native.cancellation,
+                                    .progress = options.spreading});
+  return convert::PackInto(shuffled, convert.pack, *job, job.get());
 }
 
 }  // namespace
@@ -61,9 +62,9 @@ absl::StatusOr<PackReport> Reshard(FileSystem& file_system, const std::string& i
     if (options.shuffle) convert.keep_blocks = false;
     convert.pack = options.pack;
     if (options.shuffle) convert.pack.dataset.job += StrCat("\nshuffle ", *options.shuffle);
-    SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, {input}, convert));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto source, convert::OpenConversion(file_system, {input}, convert));
     return options.shuffle ? Shuffle(file_system, *source, output, convert, options)
-                           : ConvertToShards(file_system, *source, output, convert);
+                           : convert::ConvertToShards(file_system, *source, output, convert);
   });
 }
 

@@ -12,7 +12,7 @@
 #include "convert/sources/source_names.h"
 #include "shardkit/sa1b.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 std::string KeyOf(const Schema& schema, const BlockView& block, uint32_t i, uint64_t ordinal) {
@@ -145,4 +145,4 @@ absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& s
   return std::make_unique<GenericFiles>(schema, source == "files" || source == "webdataset" || source == "sa1b");
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

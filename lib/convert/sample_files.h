@@ -13,7 +13,7 @@
 #include "shardkit/schema.h"
 #include "shardkit/shard_info.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // A file to write below the output directory. When `column` is set, its contents are the sample's value of that column,
 // which may be too large to hold in memory. Otherwise they are `bytes`.
@@ -37,4 +37,4 @@ class SampleFiles {
   virtual absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) = 0;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -11,7 +11,7 @@
 #include "format/foreign/webdataset_names.h"
 #include "shardkit/sa1b.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 absl::StatusOr<std::string_view> KeyOf(const ConversionPlan& plan, const BlockView& block, uint32_t i, uint64_t ordinal,
@@ -139,4 +139,4 @@ std::unique_ptr<SampleMapper> SampleMapper::Create(const ConversionPlan& plan, C
   return std::make_unique<ColumnMapper>(plan, guessed);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -10,7 +10,7 @@
 #include "shardkit/block.h"
 #include "shardkit/sample.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // One thread at a time. Keeps its memory between samples.
 class SampleMapper {
@@ -25,4 +25,4 @@ class SampleMapper {
   virtual absl::Status Map(const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena, Sample* sample) = 0;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -11,7 +11,7 @@
 #include "convert/packer.h"
 #include "convert/sources/dataset_source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr size_t kListedAtOnce = 512;
@@ -163,4 +163,4 @@ absl::Status ListUnits(Source& source, const PackOptions& options,
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -8,10 +8,10 @@
 #include "convert/pack_plan.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Calls `take` for each unit. The sizes of files are asked for on options.dataset.threads threads. Fills in `totals`.
 absl::Status ListUnits(Source& source, const PackOptions& options,
                        const std::function<absl::Status(const PlannedUnit& unit)>& take, PackPlan* totals);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

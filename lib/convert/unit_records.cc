@@ -7,20 +7,20 @@
 #include "base/strings.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;
 
 std::string FormatRecord(const std::string& fingerprint, const UnitRecord& record) {
-  JournalEntry skipped;
+  dataset::JournalEntry skipped;
   skipped.skipped = record.skipped;
   std::string text = StrCat("shardkit-unit 1 ", fingerprint, " ", record.shards.size(), " ", record.listed, " ",
-                            record.samples, " ", record.input_bytes, "\n", FormatJournalEntry(skipped));
-  for (const JournalEntry& shard : record.shards) {
-    JournalEntry entry = shard;
+                            record.samples, " ", record.input_bytes, "\n", dataset::FormatJournalEntry(skipped));
+  for (const dataset::JournalEntry& shard : record.shards) {
+    dataset::JournalEntry entry = shard;
     entry.skipped.clear();
-    text += FormatJournalEntry(entry);
+    text += dataset::FormatJournalEntry(entry);
   }
   return text;
 }
@@ -46,9 +46,9 @@ std::optional<UnitRecord> ParseRecord(const std::string& fingerprint, std::strin
   record.samples = samples;
   record.input_bytes = bytes;
   for (size_t i = 1; i < lines.size(); ++i) {
-    JournalEntry entry;
+    dataset::JournalEntry entry;
     std::string hash;
-    if (!ParseJournalEntry(lines[i], &entry, &hash)) return std::nullopt;
+    if (!dataset::ParseJournalEntry(lines[i], &entry, &hash)) return std::nullopt;
     if (i == 1) {
       record.skipped = std::move(entry.skipped);
       continue;
@@ -73,7 +73,7 @@ absl::StatusOr<std::optional<UnitRecord>> UnitRecords::Read(uint64_t unit) const
 }
 
 absl::Status UnitRecords::Publish(uint64_t unit, const UnitRecord& record) const {
-  return PublishShared(file_system_, Path(unit), FormatRecord(fingerprint_, record));
+  return io::PublishShared(file_system_, Path(unit), FormatRecord(fingerprint_, record));
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -17,7 +17,7 @@
 #include "dataset/journal_entry.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 inline std::string PlanFolder(const std::string& directory) { return JoinPath(directory, ".shardkit-plan"); }
 
@@ -26,7 +26,7 @@ struct UnitRecord {
   uint64_t listed = 0;       // samples, with those that were skipped
   uint64_t samples = 0;      // stored
   uint64_t input_bytes = 0;  // of their values
-  std::vector<JournalEntry> shards;
+  std::vector<dataset::JournalEntry> shards;
   std::vector<SkippedSample> skipped;  // positions count from the unit's first sample
 };
 
@@ -51,4 +51,4 @@ class UnitRecords {
   const std::string fingerprint_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

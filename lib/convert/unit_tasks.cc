@@ -11,18 +11,18 @@
 #include "dataset/dataset_job.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 absl::StatusOr<bool> IsPacked(FileSystem& file_system, const std::string& directory, const UnitRecords& records,
                               uint64_t unit) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::optional<UnitRecord> record, records.Read(unit));
   if (!record) return false;
-  for (const JournalEntry& shard : record->shards) {
-    JournalEntry entry = shard;
+  for (const dataset::JournalEntry& shard : record->shards) {
+    dataset::JournalEntry entry = shard;
     SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
-                              NativeJobFiles().IsWhole(file_system, JoinPath(directory, shard.shard.name),
-                                                       ToHex(shard.shard.content_hash), &entry));
+                              dataset::NativeJobFiles().IsWhole(file_system, JoinPath(directory, shard.shard.name),
+                                                                ToHex(shard.shard.content_hash), &entry));
     if (!whole) return false;
   }
   return true;
@@ -32,8 +32,8 @@ absl::Status PackUnit(FileSystem& file_system, const UnitJob& job, const PackOpt
                       const UnitRecords& records, PackTaskReport* report) {
   PackPart part{.unit = number};
   SHARDKIT_ASSIGN_OR_RETURN(Source* const source, job.open(number, &part));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto writer,
-                            CreateUnitJob(file_system, job.directory, job.schema, options.dataset, JobKind::kUnit));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, dataset::CreateUnitJob(file_system, job.directory, job.schema,
+                                                                      options.dataset, dataset::JobKind::kUnit));
   SHARDKIT_ASSIGN_OR_RETURN(const PartReport packed, PackUnits(*source, options, part, *writer));
   SHARDKIT_ASSIGN_OR_RETURN(DatasetSummary summary, writer->Finish());
   UnitRecord record{packed.listed, packed.samples, packed.input_bytes, writer->entries(), std::move(summary.skipped)};
@@ -66,7 +66,7 @@ absl::Status RemoveLeftovers(FileSystem& file_system, const std::string& directo
                              const absl::flat_hash_set<std::string>& shards, bool tables) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
   for (const DirectoryEntry& entry : entries) {
-    const JobFiles::Name name = NativeJobFiles().Recognize(entry.name);
+    const dataset::JobFiles::Name name = dataset::NativeJobFiles().Recognize(entry.name);
     const bool temporary = entry.name.ends_with(".tmp");
     if (!name.ours || (!temporary && (name.shard.empty() ? !tables : shards.contains(entry.name)))) continue;
     const absl::Status removed = file_system.RemoveFile(JoinPath(directory, entry.name));
@@ -138,7 +138,7 @@ absl::StatusOr<PackTaskReport> RunTask(FileSystem& file_system, const UnitJob& j
   if (status.ok() && report.units_before == report.units) return report;
   // Another run may have packed these units, too, and the dataset may be finished since. Then the folder of the records
   // is gone, or, in a store without folders, this run's record has brought it back.
-  const absl::StatusOr<bool> finished = Exists(file_system, JoinPath(job.directory, kManifestName));
+  const absl::StatusOr<bool> finished = dataset::Exists(file_system, JoinPath(job.directory, kManifestName));
   if (!finished.ok() || !*finished) {
     status.Update(finished.status());
     SHARDKIT_RETURN_IF_ERROR(status);
@@ -154,7 +154,7 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
   const UnitRecords records(file_system, directory, job.fingerprint);
   const uint64_t unit_count = job.unit_bytes.size();
   PackReport report;
-  std::vector<JournalEntry> entries;
+  std::vector<dataset::JournalEntry> entries;
   absl::flat_hash_set<std::string> shards;
   std::vector<uint64_t> missing;
   uint64_t position = 0;
@@ -165,7 +165,7 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
       missing.push_back(unit);
       continue;
     }
-    for (const JournalEntry& shard : record->shards) shards.insert(shard.shard.name);
+    for (const dataset::JournalEntry& shard : record->shards) shards.insert(shard.shard.name);
     std::ranges::move(record->shards, std::back_inserter(entries));
     for (SkippedSample& skipped : record->skipped) {
       skipped.position += position;
@@ -183,8 +183,8 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
   DatasetWriterOptions options = job.pack.dataset;
   options.threads = threads;
   options.cancellation = cancellation;
-  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, CreateUnitJob(file_system, directory, job.schema, options,
-                                                             JobKind::kJoin, std::move(entries)));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, dataset::CreateUnitJob(file_system, directory, job.schema, options,
+                                                                      dataset::JobKind::kJoin, std::move(entries)));
   SHARDKIT_RETURN_IF_ERROR(CheckColumnsOf(options, writer->schema().columns()));
   for (const auto& [name, type] : job.types) {
     SHARDKIT_RETURN_IF_ERROR(CheckIsColumn("--type", name, writer->schema().columns()));
@@ -192,7 +192,7 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
   absl::Status repeated;
   SHARDKIT_ASSIGN_OR_RETURN(Source* const source, job.whole());
   if (source->keys_are_unique()) {
-    writer->OnRepeatedKey({.take = [&](const RepeatedKey& found) {
+    writer->OnRepeatedKey({.take = [&](const dataset::RepeatedKey& found) {
       return repeated = OnRepeatedKeys(*source, job.pack, found, &report.warnings);
     }});
   }
@@ -212,4 +212,4 @@ absl::StatusOr<PackReport> ReportJoined(FileSystem& file_system, const std::stri
   return report;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

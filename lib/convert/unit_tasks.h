@@ -16,7 +16,7 @@
 #include "shardkit/schema.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // A job whose input is divided into units.
 struct UnitJob {
@@ -53,14 +53,14 @@ absl::StatusOr<PackReport> ReportJoined(FileSystem& file_system, const std::stri
 // Does something with the lock of the directory. Nothing is left of the lock, whatever the result.
 template <typename Result, typename Operation>
 Result WithLock(FileSystem& file_system, const std::string& directory, Operation operation) {
-  absl::StatusOr<std::unique_ptr<FileLock>> lock = LockDirectory(file_system, directory);
+  absl::StatusOr<std::unique_ptr<FileLock>> lock = dataset::LockDirectory(file_system, directory);
   if (!lock.ok()) return lock.status();
   Result result = operation();
-  const absl::Status removed = file_system.RemoveFile(JoinPath(directory, kLockName));
+  const absl::Status removed = file_system.RemoveFile(JoinPath(directory, dataset::kLockName));
   if (!result.ok()) return result;
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   SHARDKIT_RETURN_IF_ERROR(file_system.SyncDirectory(directory));
   return result;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -134,7 +134,7 @@ class Unpacker {
     SHARDKIT_RETURN_IF_ERROR(stopped_.Check("writing files"));
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
     const Schema& schema = job.shard ? job.shard->schema() : dataset_.summary().schema;
-    auto layout = SampleFiles::Create(schema, *job.metadata);
+    auto layout = convert::SampleFiles::Create(schema, *job.metadata);
     if (!layout.ok()) return Annotate(layout.status(), job.path(dataset_));
     const bool whole = job.place.length <= kWholeBlock;
     const std::vector<size_t>& needed = (*layout)->needed_columns();
@@ -176,15 +176,16 @@ class Unpacker {
   }
 
   // Writes all files of a sample, or none of them.
-  absl::Status WriteSample(const Job& job, SampleFiles& layout, const BlockView& view, uint32_t i, UnpackReport* done) {
+  absl::Status WriteSample(const Job& job, convert::SampleFiles& layout, const BlockView& view, uint32_t i,
+                           UnpackReport* done) {
     // In the shard, as messages name it with the shard's path.
     const uint64_t local = job.shard ? view.first_sample() + i : job.place.first_sample + i;
-    std::vector<SampleFile> files;
+    std::vector<convert::SampleFile> files;
     SHARDKIT_RETURN_IF_ERROR(layout.List(view, i, job.place.first_sample + i, &files));
-    for (const SampleFile& file : files) SHARDKIT_RETURN_IF_ERROR(CheckName(job, view, i, local, file));
+    for (const convert::SampleFile& file : files) SHARDKIT_RETURN_IF_ERROR(CheckName(job, view, i, local, file));
     const UnpackReport before = *done;
     std::vector<std::string> made;
-    for (const SampleFile& file : files) {
+    for (const convert::SampleFile& file : files) {
       const absl::Status status = WriteFile(job, view, i, local, file, &made, done);
       if (status.ok()) continue;
       for (const std::string& path : made) (void)file_system_.RemoveFile(path);
@@ -200,17 +201,18 @@ class Unpacker {
     return view.column(column).loaded() ? !view.column(column).present(i) : job.shard == nullptr;
   }
 
-  absl::Status CheckName(const Job& job, const BlockView& view, uint32_t i, uint64_t local, const SampleFile& file) {
+  absl::Status CheckName(const Job& job, const BlockView& view, uint32_t i, uint64_t local,
+                         const convert::SampleFile& file) {
     if (IsAbsent(job, view, i, file.column)) return absl::OkStatus();
-    const absl::Status status = CheckOutputName(directory_, file.name);
+    const absl::Status status = convert::CheckOutputName(directory_, file.name);
     if (status.ok()) return status;
     const std::string message =
         StrCat(job.path(dataset_), ": sample ", local, ": will not be unpacked: ", ToStd(status.message()));
     return absl::IsResourceExhausted(status) && !options_.skip_errors ? ResourceExhausted(message) : DataLoss(message);
   }
 
-  absl::Status WriteFile(const Job& job, const BlockView& view, uint32_t i, uint64_t local, const SampleFile& file,
-                         std::vector<std::string>* files_made, UnpackReport* done) {
+  absl::Status WriteFile(const Job& job, const BlockView& view, uint32_t i, uint64_t local,
+                         const convert::SampleFile& file, std::vector<std::string>* files_made, UnpackReport* done) {
     std::string_view bytes = file.bytes;
     bool copy = false;
     if (file.column != SIZE_MAX) {
@@ -221,7 +223,7 @@ class Unpacker {
     const std::string path = JoinPath(directory_, file.name);
     const auto write = [&](std::unique_ptr<WritableFile>& to, std::string_view piece) -> absl::Status {
       if (!to) {
-        absl::Status made = MakeDirectories(DirectoryPart(file.name));
+        absl::Status made = MakeDirectories(convert::DirectoryPart(file.name));
         if (made.ok()) {
           auto file_made = file_system_.Create(path);
           made = file_made.status();
@@ -308,7 +310,7 @@ void RemoveEntries(FileSystem& file_system, const std::string& directory) {
 
 absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader& dataset, const std::string& directory,
                                     const UnpackOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const bool existed, Exists(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool existed, dataset::Exists(file_system, directory));
   SHARDKIT_RETURN_IF_ERROR(CreateDirectories(file_system, directory));
   const auto entries = file_system.List(directory);
   if (!entries.ok()) {

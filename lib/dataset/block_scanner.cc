@@ -14,7 +14,7 @@
 #include "dataset/read_turns.h"
 #include "dataset/select/block_skipper.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // Limits the number of blocks in memory. Their buffers go from the reading threads to the consumer and back. Outlives
@@ -235,4 +235,4 @@ absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListRea
   return std::make_unique<OrderedScanner>(list, shards, std::move(reserve), options, view, std::move(complete));
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -11,7 +11,7 @@
 #include "dataset/view/stored_dataset.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // `list` and `shards` must outlive the scanner. `view` is the dataset's. `complete` may be empty.
 absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListReader& list, ShardCache& shards,
@@ -20,4 +20,4 @@ absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListRea
                                                               const std::optional<DatasetView>& view,
                                                               StoredDataset::CompleteBlock complete);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

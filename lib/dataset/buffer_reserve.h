@@ -7,7 +7,7 @@
 
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Thread-safe.
 class BufferReserve {
@@ -33,4 +33,4 @@ class BufferReserve {
   std::vector<BlockBuffer> free_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

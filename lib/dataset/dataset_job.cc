@@ -11,7 +11,7 @@
 #include "dataset/existing_keys.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 DatasetJob::DatasetJob(FileSystem& file_system, std::string directory)
     : file_system_(file_system), directory_(std::move(directory)) {}
@@ -28,7 +28,9 @@ absl::Status DatasetJob::EndShard(uint64_t /*position*/) {
 
 absl::Status DatasetJob::EndBlock() { return Unimplemented(directory_, ": this container has no blocks"); }
 
-absl::StatusOr<bool> DatasetJob::AppendBlock(StoredBlock /*block*/, uint64_t /*next_position*/) { return false; }
+absl::StatusOr<bool> DatasetJob::AppendBlock(container::StoredBlock /*block*/, uint64_t /*next_position*/) {
+  return false;
+}
 
 absl::Status DatasetJob::StartJob(const std::string& text, bool resume, const JobFiles& files) {
   SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_, FingerprintOf(text), resume, files));
@@ -186,4 +188,4 @@ absl::Status DatasetJob::Suspend() {
   return status;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -18,7 +18,7 @@
 #include "dataset/job_directory.h"
 #include "shardkit/dataset_writer.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // How a dataset's samples come to be in its shards.
 enum class JobKind : uint8_t {
@@ -50,7 +50,7 @@ class DatasetJob : public DatasetWriter {
   // For kUnits and kUnit. Makes a whole block of another shard the next block of this one, instead of its samples, if
   // the shard that it comes to lie in stores all columns in the same way. False when it does not: then nothing was
   // stored, but a block may have ended with the sample before. The next position is one behind its last sample.
-  virtual absl::StatusOr<bool> AppendBlock(StoredBlock block, uint64_t next_position);
+  virtual absl::StatusOr<bool> AppendBlock(container::StoredBlock block, uint64_t next_position);
 
   // For kUnits and kJoin. `check.take` is called before the dataset is published; its error is returned by Finish. The
   // check has no `ends` when the job appends.
@@ -163,4 +163,4 @@ absl::StatusOr<std::unique_ptr<Writer>> Started(std::unique_ptr<Writer> writer, 
   return writer;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

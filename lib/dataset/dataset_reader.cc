@@ -24,7 +24,7 @@
 #include "dataset/view/stored_dataset.h"
 #include "format/file_header.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 class AnyDatasetReader : public StoredDataset {
@@ -98,9 +98,8 @@ class AnyDatasetReader : public StoredDataset {
   std::string fallback_reason() const override { return shards_->fallback_reason(); }
 
   absl::StatusOr<Location> Locate(uint64_t sample) const override {
-    if (sample >= sample_count()) {
+    if (sample >= sample_count())
       return OutOfRange(path_, ": has ", sample_count(), " samples; there is no sample ", sample);
-    }
     SHARDKIT_ASSIGN_OR_RETURN(const ShardListReader::Place place, list_->Locate(sample));
     return Location{place.number, sample - place.first_sample};
   }
@@ -144,7 +143,7 @@ class AnyDatasetReader : public StoredDataset {
       if (place.kind == RecordPlace::kRecord) {
         SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(place));
         buffer->state().Pin(open);
-        auto value = ReadRecordAt(open->record_file(), open->options, place.begin, place.end, buffer);
+        auto value = container::ReadRecordAt(open->record_file(), open->options, place.begin, place.end, buffer);
         if (!value.ok()) return DescribeSample(value.status(), sample, column);
         return std::optional<std::string_view>(*value);
       }
@@ -320,10 +319,8 @@ class AnyDatasetReader : public StoredDataset {
   ErrorPlace PlaceOfValue(uint64_t sample, size_t column) const {
     ErrorPlace place{.path = path_};
     if (column < columns_.size()) place.column = columns_[column].name;
-    if (const auto location = Locate(sample); location.ok()) {
-      place.sample = sample;
-      place.shard = location->shard;
-    }
+    const auto location = Locate(sample);
+    if (location.ok()) place.sample = sample, place.shard = location->shard;
     return place;
   }
 
@@ -333,14 +330,14 @@ class AnyDatasetReader : public StoredDataset {
       -> decltype(open("", 0)) {
     const std::string path = JoinPath(directory, shard.shard.name);
     auto opened = open(path, shard.shard.bytes);
-    if (absl::IsNotFound(opened.status())) {
-      return At(
+    if (opened.ok()) return opened;
+    absl::Status failure = opened.status();
+    if (absl::IsNotFound(failure)) {
+      failure =
           NotFound(path, ": shard ", shard.number, " of the manifest is missing; copy it again, or shardctl repair ",
-                   directory, " -o OUT keeps the others"),
-          {.path = path, .shard = shard.number});
+                   directory, " -o OUT keeps the others");
     }
-    if (!opened.ok()) return At(opened.status(), {.path = path, .shard = shard.number});
-    return opened;
+    return At(failure, {.path = path, .shard = shard.number});
   }
 
   // The shard in which FindRecord has found a record. The index says what its header would: that the bytes there are a
@@ -523,7 +520,7 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
   std::deque<BlockBuffer>& buffers = buffer->state().batch;
   struct Batch {
     std::vector<size_t> present;
-    std::unique_ptr<RecordsRead> read;
+    std::unique_ptr<container::RecordsRead> read;
   };
   std::vector<Batch> batches;
   std::vector<size_t> elsewhere;
@@ -547,8 +544,8 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     begin = end;
     if (batch.present.empty()) continue;
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(places[batch.present.front()]));
-    SHARDKIT_ASSIGN_OR_RETURN(
-        batch.read, RecordsRead::Start(open->record_file(), open->options, std::move(ranges), next_buffer(open)));
+    SHARDKIT_ASSIGN_OR_RETURN(batch.read, container::RecordsRead::Start(open->record_file(), open->options,
+                                                                        std::move(ranges), next_buffer(open)));
     batches.push_back(std::move(batch));
   }
   for (const Batch& batch : batches) {
@@ -572,11 +569,23 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<StoredDataset>> StoredDataset::Open(ReadableFileSystem& file_system,
+                                                                   const std::string& path,
+                                                                   const DatasetOptions& options) {
+  auto reader = std::make_unique<AnyDatasetReader>();
+  SHARDKIT_RETURN_IF_ERROR(At(reader->Open(file_system, path, options), {.path = path}));
+  return reader;
+}
+
+}  // namespace shardkit::dataset
+
+namespace shardkit {
+
 absl::StatusOr<size_t> DatasetReader::FindColumn(std::string_view name) const {
   for (size_t i = 0; i < columns().size(); ++i) {
     if (columns()[i].name == name) return i;
   }
-  return Annotate(NoSuchColumn(name, columns()), path());
+  return Annotate(dataset::NoSuchColumn(name, columns()), path());
 }
 
 absl::StatusOr<std::vector<DatasetBlock>> DatasetReader::ReadBlockDirectory() const {
@@ -586,14 +595,6 @@ absl::StatusOr<std::vector<DatasetBlock>> DatasetReader::ReadBlockDirectory() co
     return absl::OkStatus();
   }));
   return blocks;
-}
-
-absl::StatusOr<std::unique_ptr<StoredDataset>> StoredDataset::Open(ReadableFileSystem& file_system,
-                                                                   const std::string& path,
-                                                                   const DatasetOptions& options) {
-  auto reader = std::make_unique<AnyDatasetReader>();
-  SHARDKIT_RETURN_IF_ERROR(At(reader->Open(file_system, path, options), {.path = path}));
-  return reader;
 }
 
 }  // namespace shardkit

@@ -18,7 +18,7 @@
 #include "dataset/manifest_text.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr std::string_view kRemovedEnd = ".removed";
@@ -314,4 +314,4 @@ absl::StatusOr<std::unique_ptr<DatasetUpdate>> BeginChange(FileSystem& file_syst
                                         : ": is a dataset of another container; convert it first");
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -14,7 +14,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Temporary files of a change in the dataset's directory are named so, with ".tmp" at the end.
 inline constexpr std::string_view kSortedFiles = "columns-";
@@ -81,4 +81,4 @@ class DatasetUpdate {
 // DatasetUpdate::Begin; InvalidArgument for what is a dataset, but none that can be changed in its place.
 absl::StatusOr<std::unique_ptr<DatasetUpdate>> BeginChange(FileSystem& file_system, const std::string& directory);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -179,7 +179,7 @@ class Diff {
     };
     for (const std::string& name : options_.columns) {
       if (!schema_a.Find(name) && !schema_b.Find(name))
-        return Annotate(NoSuchColumn(name, schema_a.columns()), path_a_);
+        return Annotate(dataset::NoSuchColumn(name, schema_a.columns()), path_a_);
     }
     for (const Column& column : schema_a.columns()) {
       if (!wanted(column)) continue;

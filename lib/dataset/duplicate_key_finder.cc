@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr size_t kMostNamed = 3;
@@ -70,4 +70,4 @@ absl::StatusOr<std::string> DuplicateKeyFinder::KeyOf(uint64_t ordinal) const {
   return Internal(directory_, ": a key table names a sample that is in no shard");
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -15,7 +15,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // The first key found that more than one sample has.
 struct RepeatedKey {
@@ -69,4 +69,4 @@ class DuplicateKeyFinder {
   uint64_t named_hash_ = 0;  // of the key that was named last
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr size_t kNamed = 3;  // keys, in the message
@@ -41,4 +41,4 @@ absl::Status ExistingKeyCheck::Verdict() const {
              " already: ", keys, "; nothing was appended; --existing-keys skip leaves them out, add stores them")));
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -13,7 +13,7 @@
 #include "shardkit/dataset_reader.h"
 #include "shardkit/dataset_writer.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // One thread at a time. Holds what a reader of the dataset holds, however many keys there are.
 class ExistingKeyCheck {
@@ -44,4 +44,4 @@ class ExistingKeyCheck {
   std::vector<std::string> first_;  // of the keys
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

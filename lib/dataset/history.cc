@@ -22,7 +22,8 @@ absl::StatusOr<bool> HasFiles(ReadableFileSystem& file_system, const std::string
   }
   if (summary.removed) tables.push_back(&summary.removed->table);
   for (const TableReference* const table : tables) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool there, HasLength(file_system, JoinPath(directory, table->name), table->bytes));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool there,
+                              dataset::HasLength(file_system, JoinPath(directory, table->name), table->bytes));
     if (!there) return false;
   }
   for (size_t i = 0; summary.view && i < summary.view->layers.size(); ++i) {
@@ -47,7 +48,7 @@ void Compare(const DatasetGeneration& before, const ManifestSummary& summary_bef
     after->change = DatasetChange::kRemoved;
     after->samples_removed = removed - removed_before;
   } else if (summary.sample_count == summary_before.sample_count) {
-    after->column_changes = CompareColumns(summary_before, summary);
+    after->column_changes = dataset::CompareColumns(summary_before, summary);
     if (after->column_changes != ColumnChanges()) after->change = DatasetChange::kColumns;
   }
   // A dataset whose shards were counted anew may have lost some.
@@ -79,7 +80,7 @@ std::string_view ChangeName(DatasetChange change) {
 
 absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& file_system,
                                                            const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(ManifestText text, ReadManifestText(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(dataset::ManifestText text, dataset::ReadManifestText(file_system, directory));
   std::vector<DatasetGeneration> history;  // descending, until the end
   ManifestSummary after;                   // of the generation that was read before
   while (true) {
@@ -95,7 +96,7 @@ absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& f
     if (!history.empty()) Compare(each, summary, after, &history.back());
     history.push_back(each);
     if (each.generation == 1) break;
-    absl::StatusOr<ManifestText> before = ReadGeneration(file_system, directory, each.generation - 1);
+    absl::StatusOr<dataset::ManifestText> before = dataset::ReadGeneration(file_system, directory, each.generation - 1);
     if (absl::IsNotFound(before.status())) break;
     if (!before.ok()) return before.status();
     after = std::move(text.summary);

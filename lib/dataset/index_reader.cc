@@ -10,7 +10,7 @@
 #include "io/prefetched_file.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 using format::IndexBlock;
 
@@ -41,8 +41,8 @@ absl::StatusOr<IndexReader::Files> IndexReader::OpenFiles(ReadableFileSystem& fi
   for (const Segment& segment : segments) {
     const TableReference& index = segment.index;
     SHARDKIT_ASSIGN_OR_RETURN(files.emplace_back(),
-                              OpenFromEnd(file_system, JoinPath(directory, index.name), index.bytes, index.root,
-                                          /*whole=*/kSmallIndex));
+                              io::OpenFromEnd(file_system, JoinPath(directory, index.name), index.bytes, index.root,
+                                              /*whole=*/kSmallIndex));
   }
   return files;
 }
@@ -78,8 +78,9 @@ absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(std::shared_ptr<const Ra
   const auto other = [&] {
     return DataLoss(part.path, ": the index belongs to other shards: it is not the one that ", kManifestName, " names");
   };
-  const TablePlace place{0, file->size(), segment.index.root};
-  SHARDKIT_ASSIGN_OR_RETURN(part.table, PagedTable::Open(std::move(file), place, format::TableKind::kOffsetIndex));
+  const container::TablePlace place{0, file->size(), segment.index.root};
+  SHARDKIT_ASSIGN_OR_RETURN(part.table,
+                            container::PagedTable::Open(std::move(file), place, format::TableKind::kOffsetIndex));
   SHARDKIT_RETURN_IF_ERROR(part.table->CheckMapped());
   const format::TableTail& tail = part.table->tail();
   if (tail.checksum != segment.index.checksum || tail.table_length != segment.index.bytes ||
@@ -100,7 +101,7 @@ absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(std::shared_ptr<const Ra
   return part;
 }
 
-absl::StatusOr<IndexedBlock> IndexReader::Load(size_t segment, const TablePage& page, uint32_t i) const {
+absl::StatusOr<IndexedBlock> IndexReader::Load(size_t segment, const container::TablePage& page, uint32_t i) const {
   const Part& part = parts_[segment];
   IndexedBlock block{.entry = format::LoadIndexBlock(page.bytes, i), .segment = segment, .page = page};
   if (block.entry.shard >= part.root.shard_count || block.entry.layout >= part.root.layout_count() ||
@@ -124,7 +125,7 @@ absl::Status IndexReader::Prefetch(std::span<const uint64_t> samples) const {
     SHARDKIT_ASSIGN_OR_RETURN(const size_t segment, SegmentOf(sample));
     locals[segment].push_back(sample - parts_[segment].first_sample);
   }
-  std::vector<std::unique_ptr<PagedTable::Reading>> readings(parts_.size());
+  std::vector<std::unique_ptr<container::PagedTable::Reading>> readings(parts_.size());
   for (size_t i = 0; i < parts_.size(); ++i) {
     SHARDKIT_ASSIGN_OR_RETURN(readings[i], parts_[i].table->StartPages(locals[i]));
   }
@@ -135,7 +136,8 @@ absl::Status IndexReader::Prefetch(std::span<const uint64_t> samples) const {
 }
 
 // The last block of a page that begins with the sample or before, else the first.
-absl::StatusOr<uint32_t> IndexReader::FindInPage(size_t segment, const TablePage& page, uint64_t local) const {
+absl::StatusOr<uint32_t> IndexReader::FindInPage(size_t segment, const container::TablePage& page,
+                                                 uint64_t local) const {
   const auto count = format::DecodeIndexPageHead(page.bytes);
   if (!count.ok()) return Annotate(count.status(), parts_[segment].path);
   uint32_t low = 0, high = *count;
@@ -153,7 +155,7 @@ absl::StatusOr<IndexedBlock> IndexReader::BlockOfSample(uint64_t sample) const {
   const auto missing = [&] { return Damage(segment, "no block holds sample ", sample); };
   if (part.table->page_count() == 0) return missing();
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t number, part.table->FindPage(local));
-  SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, part.table->Page(number));
+  SHARDKIT_ASSIGN_OR_RETURN(const container::TablePage page, part.table->Page(number));
   const auto find = [&]() -> absl::StatusOr<IndexedBlock> {
     SHARDKIT_ASSIGN_OR_RETURN(const uint32_t i, FindInPage(segment, page, local));
     SHARDKIT_ASSIGN_OR_RETURN(IndexedBlock block, Load(segment, page, i));
@@ -167,7 +169,7 @@ absl::StatusOr<IndexedBlock> IndexReader::BlockOfSample(uint64_t sample) const {
 
 absl::Status IndexReader::ForEachBlock(const std::function<absl::Status(const IndexedBlock&)>& take) const {
   for (size_t segment = 0; segment < parts_.size(); ++segment) {
-    const auto take_page = [&](const TablePage& page) -> absl::Status {
+    const auto take_page = [&](const container::TablePage& page) -> absl::Status {
       const auto count = Checked(segment, format::DecodeIndexPageHead(page.bytes));
       if (!count.ok()) return Annotate(count.status(), parts_[segment].path);
       for (uint32_t i = 0; i < *count; ++i) {
@@ -214,13 +216,13 @@ absl::Status IndexReader::ForEachBlockIn(size_t segment, std::span<const SampleR
       do {
         for (uint64_t number = pages[started].first; number <= pages[started].last; ++number) numbers.push_back(number);
       } while (++started < shards.size() &&
-               numbers.size() + (pages[started].last - pages[started].first) < PagedTable::kKeptPages);
+               numbers.size() + (pages[started].last - pages[started].first) < container::PagedTable::kKeptPages);
       SHARDKIT_ASSIGN_OR_RETURN(auto reading, part.table->StartNumbers(std::move(numbers)));
       SHARDKIT_RETURN_IF_ERROR(part.table->FinishPages(std::move(reading)));
     }
     const uint64_t end = shards[i].first + shards[i].count;
     for (uint64_t number = pages[i].first; number <= pages[i].last; ++number) {
-      SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, part.table->Page(number));
+      SHARDKIT_ASSIGN_OR_RETURN(const container::TablePage page, part.table->Page(number));
       uint32_t block = 0;
       if (number == pages[i].first) {
         SHARDKIT_ASSIGN_OR_RETURN(block, FindInPage(segment, page, shards[i].first - part.first_sample));
@@ -313,7 +315,7 @@ absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShar
   };
   std::optional<IndexBlock> before;
   for (uint64_t number = 0; number < part.table->page_count(); ++number) {
-    SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, part.table->Page(number));
+    SHARDKIT_ASSIGN_OR_RETURN(const container::TablePage page, part.table->Page(number));
     const auto count = format::DecodeIndexPageHead(page.bytes);
     if (!count.ok()) return Annotate(count.status(), part.path);
     const auto wrong = [&](uint32_t i, std::string_view what) {
@@ -388,4 +390,4 @@ absl::Status IndexReader::CheckAll(std::span<const ManifestShard> shards) const 
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

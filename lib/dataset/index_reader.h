@@ -18,14 +18,14 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // What the index says about a block. Valid while the IndexReader lives.
 struct IndexedBlock {
   format::IndexBlock entry;  // first_sample counts in the dataset; entry.shard in the segment
   size_t shard = 0;          // in the dataset
   size_t segment = 0;
-  TablePage page;
+  container::TablePage page;
 };
 
 // Thread-safe. Each page is checked when it is read. DataLoss, naming the file, on damage, and when the file is cut
@@ -86,10 +86,10 @@ class IndexReader {
   absl::StatusOr<size_t> SegmentOf(uint64_t sample) const;
   absl::Status ForEachBlockIn(size_t segment, std::span<const SampleRange> shards,
                               const std::function<absl::Status(const IndexedBlock&)>& take) const;
-  absl::StatusOr<uint32_t> FindInPage(size_t segment, const TablePage& page, uint64_t local) const;
+  absl::StatusOr<uint32_t> FindInPage(size_t segment, const container::TablePage& page, uint64_t local) const;
   struct Part {
     std::string path;
-    std::unique_ptr<PagedTable> table;
+    std::unique_ptr<container::PagedTable> table;
     format::IndexRoot root;
     std::vector<uint32_t> columns;  // for each column of the dataset's schema, its place in root.columns
     size_t first_shard = 0;
@@ -98,7 +98,7 @@ class IndexReader {
 
   explicit IndexReader(const Schema& schema) : schema_(schema) {}
   absl::StatusOr<Part> OpenPart(std::shared_ptr<const RandomAccessFile> file, const Segment& segment) const;
-  absl::StatusOr<IndexedBlock> Load(size_t segment, const TablePage& page, uint32_t i) const;
+  absl::StatusOr<IndexedBlock> Load(size_t segment, const container::TablePage& page, uint32_t i) const;
   absl::StatusOr<uint64_t> LoadEnd(const IndexedBlock& block, uint64_t number) const;
   absl::Status CheckPart(size_t segment, std::span<const ManifestShard> all) const;
   template <typename... Parts>
@@ -111,4 +111,4 @@ class IndexReader {
   std::vector<Part> parts_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "dataset/key_table_builder.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 std::string TemporaryIndex(const std::string& directory) { return JoinPath(directory, StrCat(kIndexName, ".tmp")); }
@@ -59,7 +59,7 @@ absl::Status IndexWriter::AddBlock(const std::vector<std::string>& columns, form
   return absl::OkStatus();
 }
 
-absl::Status IndexWriter::Add(const Schema& schema, const ShardIndexPart& part) {
+absl::Status IndexWriter::Add(const Schema& schema, const container::ShardIndexPart& part) {
   std::vector<std::string> columns;
   for (const size_t column : schema.blob_columns()) columns.push_back(schema[column].name);
   std::span<const uint64_t> ends = part.ends;
@@ -122,4 +122,4 @@ absl::Status IndexWriter::Abort() {
   return file_system_->RemoveFile(TemporaryIndex(directory_));
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

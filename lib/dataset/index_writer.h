@@ -20,7 +20,7 @@
 #include "shardkit/manifest.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // What a manifest says of a table that was written to a file.
 TableReference ReferenceTo(const std::string& name, const format::TableTail& tail);
@@ -32,7 +32,7 @@ class IndexWriter {
   ~IndexWriter();
 
   // `schema` is the shard's.
-  absl::Status Add(const Schema& schema, const ShardIndexPart& part);
+  absl::Status Add(const Schema& schema, const container::ShardIndexPart& part);
 
   // The same in pieces: EndShard after the shard's blocks. `columns` are the shard's blob columns. Of `block`, offset,
   // length, front_length, sample_count, header_checksum and incompatible_flags are used.
@@ -65,7 +65,7 @@ class IndexWriter {
   format::IndexRoot root_;
   std::map<std::string, uint32_t> columns_;  // places in root_.columns
   std::map<std::vector<std::string>, uint32_t> layouts_;
-  std::vector<std::optional<TablePlace>> keys_;  // of each shard that was added whole
+  std::vector<std::optional<container::TablePlace>> keys_;  // of each shard that was added whole
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -16,7 +16,7 @@
 #include "io/publish_file.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr std::string_view kJournalName = ".shardkit-pack.journal";
@@ -39,7 +39,7 @@ class OwnFiles final : public JobFiles {
   std::string_view manifest_name() const override { return kManifestName; }
 
   Name Recognize(std::string_view name) const override {
-    if (const std::string_view final_name = TargetOfTemporary(name); !final_name.empty()) {
+    if (const std::string_view final_name = io::TargetOfTemporary(name); !final_name.empty()) {
       return {ParseShardName(final_name) || GenerationOfTable(name).has_value() || final_name == kManifestName ||
                   GenerationOfKeptManifest(name).has_value(),
               {}};
@@ -163,7 +163,7 @@ absl::StatusOr<bool> HasJournal(ReadableFileSystem& file_system, const std::stri
 
 absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest,
                              bool must_be_new) {
-  return PublishFile(file_system, JoinPath(directory, kManifestName), FormatManifest(manifest), must_be_new);
+  return io::PublishFile(file_system, JoinPath(directory, kManifestName), FormatManifest(manifest), must_be_new);
 }
 
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Open(FileSystem& file_system, const std::string& directory,
@@ -204,7 +204,7 @@ absl::Status CreateDurableDirectory(FileSystem& file_system, const std::string& 
     SHARDKIT_ASSIGN_OR_RETURN(const bool exists, Exists(file_system, path));
     if (exists) break;
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-    path = ParentDirectory(path);
+    path = io::ParentDirectory(path);
     parents.push_back(path);
   }
   SHARDKIT_RETURN_IF_ERROR(CreateDirectories(file_system, directory));
@@ -363,4 +363,4 @@ absl::Status JobDirectory::Abort() {
   return created_directory_ ? file_system_->RemoveDirectory(directory_) : absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -18,7 +18,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 inline constexpr std::string_view kLockName = ".shardkit-pack.lock";
 // Marks a dataset that is being changed (see DatasetUpdate).
@@ -159,4 +159,4 @@ absl::StatusOr<bool> HasLength(ReadableFileSystem& file_system, const std::strin
 // Whether an unfinished job's journal lies in the directory.
 absl::StatusOr<bool> HasJournal(ReadableFileSystem& file_system, const std::string& directory);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -7,7 +7,7 @@
 #include "base/strings.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr std::string_view kRecordStart = "shardkit-job 1 ";
@@ -57,8 +57,8 @@ std::string FingerprintOf(const std::string& text) { return StrCat(absl::Hex(Has
 
 absl::Status PublishJobRecord(FileSystem& file_system, const std::string& directory, const std::string& fingerprint,
                               const Manifest& manifest) {
-  return PublishFile(file_system, JoinPath(directory, kJobRecordName),
-                     FormatRecord({fingerprint, manifest.dataset_hash()}));
+  return io::PublishFile(file_system, JoinPath(directory, kJobRecordName),
+                         FormatRecord({fingerprint, manifest.dataset_hash()}));
 }
 
 absl::StatusOr<std::optional<JobRecord>> ReadJobRecord(FileSystem& file_system, const std::string& directory) {
@@ -68,4 +68,4 @@ absl::StatusOr<std::optional<JobRecord>> ReadJobRecord(FileSystem& file_system, 
   return ParseRecord(*text);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

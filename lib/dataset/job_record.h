@@ -13,7 +13,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 inline constexpr std::string_view kJobRecordName = ".shardkit-job";
 
@@ -36,4 +36,4 @@ absl::Status PublishJobRecord(FileSystem& file_system, const std::string& direct
 // Empty when there is no record, or one that cannot be parsed.
 absl::StatusOr<std::optional<JobRecord>> ReadJobRecord(FileSystem& file_system, const std::string& directory);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/named_hash.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 std::string FormatJournalEntry(const JournalEntry& entry) {
   JsonValue skipped = JsonValue::Array();
@@ -60,4 +60,4 @@ bool ParseJournalEntry(std::string_view line, JournalEntry* entry, std::string* 
   return true;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

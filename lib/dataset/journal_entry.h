@@ -9,7 +9,7 @@
 #include "shardkit/dataset_writer.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // A finished shard, and where to continue after it.
 struct JournalEntry {
@@ -28,4 +28,4 @@ std::string FormatJournalEntry(const JournalEntry& entry);
 // who looks at the shard knows that it is the shard's.
 bool ParseJournalEntry(std::string_view line, JournalEntry* entry, std::string* content_hash);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -7,7 +7,7 @@
 #include "io/publish_file.h"
 #include "shardkit/history.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr std::string_view kManifestStart = "dataset-";
@@ -18,7 +18,7 @@ constexpr std::string_view kManifestEnd = ".json";
 std::string KeptManifestName(uint64_t generation) { return StrCat(kManifestStart, generation, kManifestEnd); }
 
 std::optional<uint64_t> GenerationOfKeptManifest(std::string_view name) {
-  if (const std::string_view target = TargetOfTemporary(name); !target.empty()) name = target;
+  if (const std::string_view target = io::TargetOfTemporary(name); !target.empty()) name = target;
   if (!name.starts_with(kManifestStart) || !name.ends_with(kManifestEnd) ||
       name.size() < kManifestStart.size() + kManifestEnd.size()) {
     return std::nullopt;
@@ -36,7 +36,7 @@ bool IsKept(uint64_t generation, uint64_t newest) {
 
 absl::Status KeepManifest(FileSystem& file_system, const std::string& directory, uint64_t generation,
                           std::string_view bytes) {
-  return PublishFile(file_system, JoinPath(directory, KeptManifestName(generation)), bytes);
+  return io::PublishFile(file_system, JoinPath(directory, KeptManifestName(generation)), bytes);
 }
 
 absl::StatusOr<ManifestText> ReadGeneration(ReadableFileSystem& file_system, const std::string& directory,
@@ -60,4 +60,4 @@ absl::StatusOr<ManifestText> ReadGeneration(ReadableFileSystem& file_system, con
   return kept;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

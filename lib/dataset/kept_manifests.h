@@ -11,7 +11,7 @@
 #include "dataset/manifest_text.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // "dataset-7.json"
 std::string KeptManifestName(uint64_t generation);
@@ -30,4 +30,4 @@ absl::Status KeepManifest(FileSystem& file_system, const std::string& directory,
 absl::StatusOr<ManifestText> ReadGeneration(ReadableFileSystem& file_system, const std::string& directory,
                                             uint64_t generation);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

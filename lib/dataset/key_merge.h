@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "format/key_table.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // One thread at a time.
 class KeyMerge {
@@ -50,4 +50,4 @@ class KeyMerge {
   std::vector<std::pair<format::KeyEntry, size_t>> heads_;  // a heap: the next entry of each list not at its end
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -11,7 +11,7 @@
 #include "container/key_table_reader.h"
 #include "dataset/key_merge.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr size_t kMostMerged = 256;
@@ -59,11 +59,11 @@ class Builder {
   }
 
   absl::StatusOr<format::TableTail> Merge(std::span<const KeyTableInput> inputs, const std::string& to, bool last) {
-    std::vector<std::unique_ptr<KeyTable>> tables;
-    std::vector<KeyCursor> cursors;
+    std::vector<std::unique_ptr<container::KeyTable>> tables;
+    std::vector<container::KeyCursor> cursors;
     for (const KeyTableInput& input : inputs) {
       SHARDKIT_ASSIGN_OR_RETURN(auto file, file_system_.OpenForReading(input.path));
-      SHARDKIT_ASSIGN_OR_RETURN(auto table, KeyTable::Open(std::move(file), input.place, input.samples));
+      SHARDKIT_ASSIGN_OR_RETURN(auto table, container::KeyTable::Open(std::move(file), input.place, input.samples));
       cursors.emplace_back(*table);
       tables.push_back(std::move(table));
     }
@@ -105,4 +105,4 @@ absl::StatusOr<format::TableTail> BuildKeyTable(FileSystem& file_system, const s
   return Builder(file_system, path, cancellation, take).Run(std::move(inputs));
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

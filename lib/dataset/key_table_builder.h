@@ -12,12 +12,12 @@
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // A key table that others are made of.
 struct KeyTableInput {
   std::string path;  // of the file that it lies in
-  TablePlace place;
+  container::TablePlace place;
   uint64_t samples = 0;       // its entries
   uint64_t first_sample = 0;  // what its ordinals count from
 };
@@ -37,4 +37,4 @@ absl::StatusOr<format::TableTail> BuildKeyTable(FileSystem& file_system, const s
                                                 std::vector<KeyTableInput> inputs, const Cancellation* cancellation,
                                                 const std::function<absl::Status(const format::KeyEntry&)>& take = {});
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

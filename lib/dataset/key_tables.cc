@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "io/prefetched_file.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // Whether a reader can do without the table: it will not be better when it is read again.
@@ -21,17 +21,17 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenKeyFile(ReadableFileSystem
                                                               const std::string& directory, const Segment& segment) {
   if (!segment.keys) return NotFound(directory, ": ", kManifestName, " names no table of the keys");
   const std::string path = JoinPath(directory, segment.keys->name);
-  auto file = OpenFromEnd(file_system, path, segment.keys->bytes, segment.keys->root);
+  auto file = io::OpenFromEnd(file_system, path, segment.keys->bytes, segment.keys->root);
   if (absl::IsNotFound(file.status())) return NotFound(path, ": the table of the keys is missing");
   return file;
 }
 
-absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(std::unique_ptr<RandomAccessFile> file,
-                                                             const Segment& segment) {
+absl::StatusOr<std::shared_ptr<const container::KeyTable>> OpenKeyTable(std::unique_ptr<RandomAccessFile> file,
+                                                                        const Segment& segment) {
   const TableReference& named = *segment.keys;
-  const TablePlace place{.length = file->size(), .root = named.root};
-  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const KeyTable> table,
-                            KeyTable::Open(std::move(file), place, segment.samples));
+  const container::TablePlace place{.length = file->size(), .root = named.root};
+  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const container::KeyTable> table,
+                            container::KeyTable::Open(std::move(file), place, segment.samples));
   const format::TableTail& tail = table->tail();
   if (tail.checksum != named.checksum || tail.table_length != named.bytes ||
       tail.root_length() + format::kTableTailBytes != named.root) {
@@ -42,13 +42,14 @@ absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(std::unique_ptr<Ran
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(ReadableFileSystem& file_system,
-                                                             const std::string& directory, const Segment& segment) {
+absl::StatusOr<std::shared_ptr<const container::KeyTable>> OpenKeyTable(ReadableFileSystem& file_system,
+                                                                        const std::string& directory,
+                                                                        const Segment& segment) {
   SHARDKIT_ASSIGN_OR_RETURN(auto file, OpenKeyFile(file_system, directory, segment));
   return OpenKeyTable(std::move(file), segment);
 }
 
-absl::StatusOr<std::shared_ptr<const KeyTable>> KeyTables::Get(size_t segment) const {
+absl::StatusOr<std::shared_ptr<const container::KeyTable>> KeyTables::Get(size_t segment) const {
   std::lock_guard lock(mutex_);
   Table& table = tables_[segment];
   if (table.opened) return *table.opened;
@@ -59,7 +60,7 @@ absl::StatusOr<std::shared_ptr<const KeyTable>> KeyTables::Get(size_t segment) c
     }
   }
   auto file = std::exchange(table.file, nullptr);
-  absl::StatusOr<std::shared_ptr<const KeyTable>> opened =
+  absl::StatusOr<std::shared_ptr<const container::KeyTable>> opened =
       file.ok() ? OpenKeyTable(*std::move(file), segments_[segment]) : file.status();
   if (opened.ok() || IsLostTable(opened.status())) table.opened = opened;
   return opened;
@@ -92,4 +93,4 @@ std::string KeyTables::problem() const {
   return problem_;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

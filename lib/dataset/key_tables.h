@@ -16,12 +16,13 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Opens the table that the segment names. NotFound when it names none, or when the file is missing. DataLoss, too, when
 // the file is not the one that is named.
-absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(ReadableFileSystem& file_system,
-                                                             const std::string& directory, const Segment& segment);
+absl::StatusOr<std::shared_ptr<const container::KeyTable>> OpenKeyTable(ReadableFileSystem& file_system,
+                                                                        const std::string& directory,
+                                                                        const Segment& segment);
 
 // Thread-safe. Opens the tables when one is first used, and does without one that is missing or damaged.
 class KeyTables {
@@ -39,7 +40,7 @@ class KeyTables {
   std::string problem() const;
 
  private:
-  absl::StatusOr<std::shared_ptr<const KeyTable>> Get(size_t segment) const;
+  absl::StatusOr<std::shared_ptr<const container::KeyTable>> Get(size_t segment) const;
 
   ReadableFileSystem& file_system_;
   const std::string directory_;
@@ -47,11 +48,11 @@ class KeyTables {
 
   struct Table {
     absl::StatusOr<std::unique_ptr<RandomAccessFile>> file = nullptr;  // null until it is open, and once it is used
-    std::optional<absl::StatusOr<std::shared_ptr<const KeyTable>>> opened;  // or lost for good
+    std::optional<absl::StatusOr<std::shared_ptr<const container::KeyTable>>> opened;  // or lost for good
   };
   mutable std::mutex mutex_;
   mutable std::vector<Table> tables_;
   mutable std::string problem_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -45,7 +45,7 @@ absl::StatusOr<uint64_t> CheckChecksum(std::string_view text) {
   }
   const std::string_view end = text.substr(line + kChecksumKey.size());
   const uint64_t checksum = Hash64(text.substr(0, line + 1));
-  if (end == StrCat(Hex64(checksum), "\"\n}\n")) return checksum;
+  if (end == StrCat(dataset::Hex64(checksum), "\"\n}\n")) return checksum;
   return DataLoss("manifest checksum is wrong, or bytes follow it: the file was damaged or edited; run shardctl index ",
                   "to make it anew");
 }
@@ -58,92 +58,99 @@ void FindKey(document& json, std::string_view name, Take take) {
   for (auto field : json.get_object()) {
     if (field.unescaped_key().value() == name) return take(field.value());
   }
-  throw Malformed{StrCat("an object lacks the key ", Quote(name))};
+  throw dataset::Malformed{StrCat("an object lacks the key ", dataset::Quote(name))};
 }
 
 std::vector<std::string> ReadFeatures(document& json) {
   std::vector<std::string> features;
   FindKey(json, "features", [&](simdjson::simdjson_result<value> list) {
-    for (auto feature : list.get_array()) features.emplace_back(ToString(feature));
+    for (auto feature : list.get_array()) features.emplace_back(dataset::ToString(feature));
   });
   if (std::ranges::adjacent_find(features, std::greater_equal()) != features.end()) {
-    throw Malformed{"\"features\" does not ascend"};
+    throw dataset::Malformed{"\"features\" does not ascend"};
   }
   for (const std::string& feature : features) {
     if (std::ranges::find(kKnownFeatures, feature) == kKnownFeatures.end()) {
-      throw Newer{StrCat("feature ", Quote(feature), " is not known")};
+      throw dataset::Newer{StrCat("feature ", dataset::Quote(feature), " is not known")};
     }
   }
   return features;
 }
 
 // Everything but "format", "version" and "features".
-ManifestText ParseContent(document& json, const std::vector<std::string>& features) {
+dataset::ManifestText ParseContent(document& json, const std::vector<std::string>& features) {
   const auto has = [&](std::string_view feature) { return std::ranges::find(features, feature) != features.end(); };
   const bool lists = has(kShardPages);
-  ManifestText manifest;
+  dataset::ManifestText manifest;
   ManifestSummary& summary = manifest.summary;
   summary.generation = 0;
   std::vector<Column> columns;
-  Keys keys;
+  dataset::Keys keys;
   json.rewind();
   for (auto field : json.get_object()) {
     const std::string_view key = keys.Note(field.unescaped_key().value());
     if (key == "generation") {
-      summary.generation = ToCount(field.value());
+      summary.generation = dataset::ToCount(field.value());
     } else if (key == "next_shard") {
-      summary.next_shard = ToCount(field.value());
+      summary.next_shard = dataset::ToCount(field.value());
     } else if (key == "replaced") {
       for (auto name : field.value().get_array()) {
-        if (!IsSafeName(summary.replaced.emplace_back(ToString(name)))) {
-          throw Malformed{StrCat("a replaced shard, ", Quote(summary.replaced.back()), ", cannot be in its directory")};
+        if (!dataset::IsSafeName(summary.replaced.emplace_back(dataset::ToString(name)))) {
+          throw dataset::Malformed{
+              StrCat("a replaced shard, ", dataset::Quote(summary.replaced.back()), ", cannot be in its directory")};
         }
       }
     } else if (key == "samples") {
-      summary.sample_count = ToCount(field.value());
+      summary.sample_count = dataset::ToCount(field.value());
     } else if (key == "bytes") {
-      summary.bytes = ToCount(field.value());
+      summary.bytes = dataset::ToCount(field.value());
     } else if (key == "blocks") {
-      summary.block_count = ToCount(field.value());
+      summary.block_count = dataset::ToCount(field.value());
     } else if (key == "columns") {
-      for (auto element : field.value().get_array()) columns.push_back(ParseColumn(element.get_object()));
+      for (auto element : field.value().get_array()) columns.push_back(dataset::ParseColumn(element.get_object()));
     } else if (key == "metadata") {
-      summary.metadata = ToMetadata(field.value().get_object());
+      summary.metadata = dataset::ToMetadata(field.value().get_object());
     } else if (key == "segments") {
-      for (auto element : field.value().get_array()) summary.segments.push_back(ParseSegment(element.get_object()));
+      for (auto element : field.value().get_array())
+        summary.segments.push_back(dataset::ParseSegment(element.get_object()));
     } else if (key == "view") {
-      summary.view = ParseView(field.value().get_object());
+      summary.view = dataset::ParseView(field.value().get_object());
     } else if (key == "removed") {
-      summary.removed = ParseRemoved(field.value().get_object());
+      summary.removed = dataset::ParseRemoved(field.value().get_object());
     } else if (key == "shards") {
-      if (lists) throw Malformed{StrCat("has \"shards\", though its feature ", Quote(kShardPages), " says otherwise")};
-      for (auto element : field.value().get_array()) manifest.shards.push_back(ParseShard(element.get_object()));
+      if (lists)
+        throw dataset::Malformed{
+            StrCat("has \"shards\", though its feature ", dataset::Quote(kShardPages), " says otherwise")};
+      for (auto element : field.value().get_array())
+        manifest.shards.push_back(dataset::ParseShard(element.get_object()));
     }
   }
-  if (json.current_location().error() != simdjson::OUT_OF_BOUNDS) throw Malformed{"bytes follow its end"};
+  if (json.current_location().error() != simdjson::OUT_OF_BOUNDS) throw dataset::Malformed{"bytes follow its end"};
   keys.Check({"generation", "samples", "bytes", "blocks", "columns", "metadata", "segments"});
   if (!lists) keys.Check({"shards"});
-  if (summary.generation == 0) throw Malformed{"\"generation\" is 0"};
+  if (summary.generation == 0) throw dataset::Malformed{"\"generation\" is 0"};
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
-  if (!schema.ok()) throw Malformed{StrCat("columns: ", ToStd(schema.status().message()))};
+  if (!schema.ok()) throw dataset::Malformed{StrCat("columns: ", ToStd(schema.status().message()))};
   summary.schema = *std::move(schema);
   for (const auto& [key, feature, there] : {std::tuple("view", kLayers, summary.view.has_value()),
                                             std::tuple("removed", kRemoved, summary.removed.has_value())}) {
     if (there == has(feature)) continue;
-    throw Malformed{StrCat("of ", Quote(key), " and the feature ", Quote(feature), " there is one without the other")};
+    throw dataset::Malformed{StrCat("of ", dataset::Quote(key), " and the feature ", dataset::Quote(feature),
+                                    " there is one without the other")};
   }
   const auto has_list = [](const Segment& segment) { return segment.list.has_value(); };
   if (lists && (summary.segments.empty() || !std::ranges::all_of(summary.segments, has_list))) {
-    throw Malformed{StrCat("not every segment has a \"list\", though the feature ", Quote(kShardPages), " is there")};
+    throw dataset::Malformed{
+        StrCat("not every segment has a \"list\", though the feature ", dataset::Quote(kShardPages), " is there")};
   }
   if (!lists && std::ranges::any_of(summary.segments, has_list)) {
-    throw Malformed{StrCat("a segment has a \"list\" without the feature ", Quote(kShardPages))};
+    throw dataset::Malformed{StrCat("a segment has a \"list\" without the feature ", dataset::Quote(kShardPages))};
   }
   return manifest;
 }
 
 // Each segment's counts are those of its shards, and the segments cover all of them.
-absl::Status CheckSegments(const ManifestText& manifest) {
+absl::Status CheckSegments(const dataset::ManifestText& manifest) {
   const std::vector<ManifestShard>& shards = manifest.shards;
   size_t shard = 0;
   for (size_t i = 0; i < manifest.summary.segments.size(); ++i) {
@@ -200,7 +207,7 @@ std::vector<const TableReference*> Segment::tables() const {
   return tables;
 }
 
-bool IsSafeName(std::string_view name) {
+bool dataset::IsSafeName(std::string_view name) {
   while (true) {
     const size_t slash = name.find('/');
     const std::string_view part = name.substr(0, slash);
@@ -210,7 +217,7 @@ bool IsSafeName(std::string_view name) {
   }
 }
 
-absl::Status CheckNames(const std::vector<ManifestShard>& shards, const ManifestSummary& summary) {
+absl::Status dataset::CheckNames(const std::vector<ManifestShard>& shards, const ManifestSummary& summary) {
   std::vector<std::string_view> names;
   names.reserve(shards.size());
   for (const ManifestShard& shard : shards) names.push_back(shard.name);
@@ -222,14 +229,14 @@ absl::Status CheckNames(const std::vector<ManifestShard>& shards, const Manifest
     for (const Layer& layer : summary.view->layers) names.push_back(layer.name);
   }
   for (size_t i = 0; i < names.size(); ++i) {
-    if (IsSafeName(names[i])) continue;
+    if (dataset::IsSafeName(names[i])) continue;
     return DataLoss("manifest: ", i < shards.size() ? StrCat("shard ", i) : "a table or layer", ": name ",
-                    Quote(names[i]), " would lead out of the dataset's directory");
+                    dataset::Quote(names[i]), " would lead out of the dataset's directory");
   }
   if (!std::ranges::is_sorted(names)) std::ranges::sort(names);  // writers number them
   const auto twice = std::ranges::adjacent_find(names);
   if (twice == names.end()) return absl::OkStatus();
-  return DataLoss("manifest: lists the file ", Quote(*twice), " twice");
+  return DataLoss("manifest: lists the file ", dataset::Quote(*twice), " twice");
 }
 
 uint64_t Manifest::samples() const {
@@ -255,7 +262,7 @@ ManifestSummary Manifest::Summary() const {
           next_shard, replaced, shards.size(), samples(), blocks(), bytes()};
 }
 
-Manifest MakeManifest(ManifestSummary summary, std::vector<ManifestShard> shards) {
+Manifest dataset::MakeManifest(ManifestSummary summary, std::vector<ManifestShard> shards) {
   return {std::move(summary.schema),   std::move(summary.metadata), std::move(shards),
           std::move(summary.segments), std::move(summary.view),     std::move(summary.removed),
           summary.generation,          summary.next_shard,          std::move(summary.replaced)};
@@ -281,10 +288,11 @@ std::string FormatManifest(const Manifest& manifest) {
   for (const auto& [feature, there] :
        {std::pair(kLayers, manifest.view.has_value()), std::pair(kRemoved, manifest.removed.has_value()),
         std::pair(kShardPages, lists)}) {
-    if (there) features += StrCat(features.empty() ? "\n    " : ",\n    ", Quote(feature));
+    if (there) features += StrCat(features.empty() ? "\n    " : ",\n    ", dataset::Quote(feature));
   }
   std::string replaced;
-  for (const std::string& name : manifest.replaced) replaced += StrCat(replaced.empty() ? "" : ", ", Quote(name));
+  for (const std::string& name : manifest.replaced)
+    replaced += StrCat(replaced.empty() ? "" : ", ", dataset::Quote(name));
   if (!replaced.empty()) replaced = StrCat(",\n  \"replaced\": [", replaced, "]");
   std::string out =
       StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion, ",\n  \"features\": [",
@@ -294,56 +302,56 @@ std::string FormatManifest(const Manifest& manifest) {
              ",\n  \"blocks\": ", manifest.blocks(), ",\n  \"columns\": [\n");
   const std::vector<Column>& columns = manifest.schema.columns();
   for (size_t i = 0; i < columns.size(); ++i) {
-    out += StrCat(FormatColumn(columns[i]), i + 1 < columns.size() ? ",\n" : "\n");
+    out += StrCat(dataset::FormatColumn(columns[i]), i + 1 < columns.size() ? ",\n" : "\n");
   }
   out += "  ],\n  \"metadata\": {";
   bool first = true;
   for (const auto& [name, value] : manifest.metadata) {
-    out += StrCat(first ? "\n    " : ",\n    ", Quote(name), ": ", Quote(value));
+    out += StrCat(first ? "\n    " : ",\n    ", dataset::Quote(name), ": ", dataset::Quote(value));
     first = false;
   }
   out += first ? "},\n  \"segments\": [" : "\n  },\n  \"segments\": [";
   for (size_t i = 0; i < manifest.segments.size(); ++i) {
-    out += StrCat(i == 0 ? "\n" : ",\n", FormatSegment(manifest.segments[i]));
+    out += StrCat(i == 0 ? "\n" : ",\n", dataset::FormatSegment(manifest.segments[i]));
   }
   out += manifest.segments.empty() ? "],\n" : "\n  ],\n";
-  if (manifest.view) out += StrCat("  \"view\": ", FormatView(*manifest.view), ",\n");
-  if (manifest.removed) out += StrCat("  \"removed\": ", FormatRemoved(*manifest.removed), ",\n");
+  if (manifest.view) out += StrCat("  \"view\": ", dataset::FormatView(*manifest.view), ",\n");
+  if (manifest.removed) out += StrCat("  \"removed\": ", dataset::FormatRemoved(*manifest.removed), ",\n");
   if (!lists) out += "  \"shards\": [\n";
   for (size_t i = 0; i < manifest.shards.size() && !lists; ++i) {
-    out += StrCat(FormatShard(manifest.shards[i]), i + 1 < manifest.shards.size() ? ",\n" : "\n");
+    out += StrCat(dataset::FormatShard(manifest.shards[i]), i + 1 < manifest.shards.size() ? ",\n" : "\n");
   }
   if (!lists) out += "  ],\n";
-  out += StrCat(kChecksumKey.substr(1), Hex64(Hash64(out)), "\"\n}\n");
+  out += StrCat(kChecksumKey.substr(1), dataset::Hex64(Hash64(out)), "\"\n}\n");
   return out;
 }
 
-absl::StatusOr<ManifestText> ParseManifestText(std::string_view text) {
+absl::StatusOr<dataset::ManifestText> dataset::ParseManifestText(std::string_view text) {
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t checksum, CheckChecksum(text));
-  ManifestText manifest;
+  dataset::ManifestText manifest;
   try {
     // On-demand parsing builds no tree: a manifest of 100,000 shards opens in milliseconds.
     simdjson::ondemand::parser parser;
     const simdjson::padded_string padded(text.data(), text.size());
     document json = parser.iterate(padded);
     bool is_dataset = false;
-    FindKey(json, "format", [&](auto format) { is_dataset = ToString(format) == kFormatName; });
+    FindKey(json, "format", [&](auto format) { is_dataset = dataset::ToString(format) == kFormatName; });
     if (!is_dataset)
       return DataLoss("manifest: \"format\" is not \"", kFormatName, "\": this is no dataset of Shardkit");
     uint64_t version = 0;
-    FindKey(json, "version", [&](auto number) { version = ToCount(number); });
-    if (version != kManifestVersion) throw Newer{StrCat("version ", version, " is not known")};
+    FindKey(json, "version", [&](auto number) { version = dataset::ToCount(number); });
+    if (version != kManifestVersion) throw dataset::Newer{StrCat("version ", version, " is not known")};
     const std::vector<std::string> features = ReadFeatures(json);
     manifest = ParseContent(json, features);
   } catch (const simdjson::simdjson_error& error) {
     return DataLoss("manifest: is not as it should be (", error.what(), "); run shardctl index to make it anew");
-  } catch (const Malformed& malformed) {
+  } catch (const dataset::Malformed& malformed) {
     return DataLoss("manifest: ", malformed.what, "; run shardctl index to make it anew");
-  } catch (const Newer& newer) {
+  } catch (const dataset::Newer& newer) {
     return Unimplemented("manifest: ", newer.what, " to this version: read the dataset with a newer one");
   }
   manifest.checksum = checksum;
-  SHARDKIT_RETURN_IF_ERROR(CheckNames(manifest.shards, manifest.summary));
+  SHARDKIT_RETURN_IF_ERROR(dataset::CheckNames(manifest.shards, manifest.summary));
   if (manifest.has_lists()) {
     SHARDKIT_RETURN_IF_ERROR(CheckListed(&manifest.summary));
   } else {
@@ -351,39 +359,41 @@ absl::StatusOr<ManifestText> ParseManifestText(std::string_view text) {
     SHARDKIT_RETURN_IF_ERROR(CheckTotals(manifest.shards, manifest.summary, "shards"));
     SHARDKIT_RETURN_IF_ERROR(CheckSegments(manifest));
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckView(manifest.summary));
+  SHARDKIT_RETURN_IF_ERROR(dataset::CheckView(manifest.summary));
   return manifest;
 }
 
 absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
-  SHARDKIT_ASSIGN_OR_RETURN(ManifestText parsed, ParseManifestText(text));
+  SHARDKIT_ASSIGN_OR_RETURN(dataset::ManifestText parsed, dataset::ParseManifestText(text));
   if (parsed.has_lists()) return FailedPrecondition("manifest: its shards stand in lists beside it");
-  return MakeManifest(std::move(parsed.summary), std::move(parsed.shards));
+  return dataset::MakeManifest(std::move(parsed.summary), std::move(parsed.shards));
 }
 
-absl::StatusOr<std::string> ReadManifestBytes(ReadableFileSystem& file_system, const std::string& directory) {
-  absl::StatusOr<std::string> text = file_system.ReadFile(JoinPath(directory, kManifestName), kMaxManifestBytes);
+absl::StatusOr<std::string> dataset::ReadManifestBytes(ReadableFileSystem& file_system, const std::string& directory) {
+  absl::StatusOr<std::string> text =
+      file_system.ReadFile(JoinPath(directory, kManifestName), dataset::kMaxManifestBytes);
   if (absl::IsNotFound(text.status())) {
     return NotFound(directory, ": is not a dataset: there is no ", kManifestName, " in it");
   }
   return text;
 }
 
-absl::StatusOr<ManifestText> ReadManifestText(ReadableFileSystem& file_system, const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadManifestBytes(file_system, directory));
-  absl::StatusOr<ManifestText> text = ParseManifestText(bytes);
+absl::StatusOr<dataset::ManifestText> dataset::ReadManifestText(ReadableFileSystem& file_system,
+                                                                const std::string& directory) {
+  SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, dataset::ReadManifestBytes(file_system, directory));
+  absl::StatusOr<dataset::ManifestText> text = dataset::ParseManifestText(bytes);
   if (absl::IsDataLoss(text.status())) {
     // It may have been damaged on its way, or read while another took its place.
-    SHARDKIT_ASSIGN_OR_RETURN(bytes, ReadManifestBytes(file_system, directory));
-    text = ParseManifestText(bytes);
+    SHARDKIT_ASSIGN_OR_RETURN(bytes, dataset::ReadManifestBytes(file_system, directory));
+    text = dataset::ParseManifestText(bytes);
   }
   if (!text.ok()) return Annotate(text.status(), JoinPath(directory, kManifestName));
   return text;
 }
 
 absl::StatusOr<Manifest> ReadManifest(ReadableFileSystem& file_system, const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(ManifestText text, ReadManifestText(file_system, directory));
-  return CompleteManifest(file_system, directory, std::move(text));
+  SHARDKIT_ASSIGN_OR_RETURN(dataset::ManifestText text, dataset::ReadManifestText(file_system, directory));
+  return dataset::CompleteManifest(file_system, directory, std::move(text));
 }
 
 }  // namespace shardkit

@@ -15,7 +15,7 @@
 #include "dataset/schema_mapper.h"
 #include "format/paged_table.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 using simdjson::ondemand::object;
@@ -433,4 +433,4 @@ absl::Status CheckView(const ManifestSummary& summary) {
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

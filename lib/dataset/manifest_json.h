@@ -12,7 +12,7 @@
 #include "absl/container/inlined_vector.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // As a string of JSON.
 std::string Quote(std::string_view text);
@@ -62,4 +62,4 @@ DatasetView ParseView(simdjson::ondemand::object fields);
 // DataLoss where the view or the removed samples do not fit what is stored.
 absl::Status CheckView(const ManifestSummary& summary);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

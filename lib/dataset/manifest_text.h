@@ -10,7 +10,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 struct ManifestText {
   ManifestSummary summary;
@@ -46,4 +46,4 @@ absl::Status CheckNames(const std::vector<ManifestShard>& shards, const Manifest
 // Whether `name` is a relative path that stays inside the dataset's directory.
 bool IsSafeName(std::string_view name);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

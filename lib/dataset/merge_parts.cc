@@ -18,7 +18,7 @@
 #include "dataset/shard_collector.h"
 #include "format/footer.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr std::string_view kMergingStage = "merging datasets";
@@ -150,8 +150,8 @@ absl::Status CheckShardsDiffer(std::span<const SegmentPart> parts) {
 
 absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPart> parts,
                               const Cancellation* cancellation) {
-  std::vector<std::shared_ptr<const KeyTable>> tables;
-  std::vector<KeyCursor> cursors;
+  std::vector<std::shared_ptr<const container::KeyTable>> tables;
+  std::vector<container::KeyCursor> cursors;
   std::vector<uint64_t> begins;
   uint64_t sample = 0;
   for (const SegmentPart& part : parts) {
@@ -226,4 +226,4 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
   return manifest;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -16,7 +16,7 @@
 #include "shardkit/manifest.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 struct LinkOptions {
   bool keep_repeated_keys = false;                              // as MergeOptions
@@ -48,4 +48,4 @@ absl::Status KeyInSeveral(const RepeatedKey& found, std::span<const std::string>
 // `schema`, whose columns have the codecs that columns of the same names have in `first`.
 Schema WithCodecsOf(const Schema& first, const Schema& schema);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -37,11 +37,11 @@ struct ShardEnd {
 
 // A block that was handed to the encoding threads, or that needs no encoding.
 struct InFlight {
-  std::optional<StoredBlock> copied;
-  Pending<absl::StatusOr<EncodedBlock>> encoded;  // of another
-  std::shared_ptr<const EncodingPlan> plan;
+  std::optional<container::StoredBlock> copied;
+  Pending<absl::StatusOr<container::EncodedBlock>> encoded;  // of another
+  std::shared_ptr<const container::EncodingPlan> plan;
   bool starts_shard = false;
-  UnitShard number;              // of that shard
+  dataset::UnitShard number;     // of that shard
   std::optional<ShardEnd> ends;  // the shard before it
   uint64_t next_position = 0;
   std::vector<SkippedSample> skipped;
@@ -49,7 +49,7 @@ struct InFlight {
 
 // A closed block, held until it is known how its shard is stored.
 struct Held {
-  RawBlock block;
+  container::RawBlock block;
   uint64_t next_position = 0;
   std::vector<SkippedSample> skipped;
 };
@@ -57,30 +57,32 @@ struct Held {
 // One encoder for each task that runs at the same time.
 class EncoderPool {
  public:
-  std::unique_ptr<BlockEncoder> Acquire() {
+  std::unique_ptr<container::BlockEncoder> Acquire() {
     std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<BlockEncoder>();
-    std::unique_ptr<BlockEncoder> encoder = std::move(free_.back());
+    if (free_.empty()) return std::make_unique<container::BlockEncoder>();
+    std::unique_ptr<container::BlockEncoder> encoder = std::move(free_.back());
     free_.pop_back();
     return encoder;
   }
-  void Release(std::unique_ptr<BlockEncoder> encoder) {
+  void Release(std::unique_ptr<container::BlockEncoder> encoder) {
     std::lock_guard lock(mutex_);
     free_.push_back(std::move(encoder));
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<BlockEncoder>> free_;
+  std::vector<std::unique_ptr<container::BlockEncoder>> free_;
 };
 
-class NativeDatasetWriter final : public DatasetJob {
+class NativeDatasetWriter final : public dataset::DatasetJob {
  public:
-  NativeDatasetWriter(FileSystem& file_system, std::string directory, const DatasetWriterOptions& options, JobKind kind)
-      : DatasetJob(file_system, std::move(directory)),
+  NativeDatasetWriter(FileSystem& file_system, std::string directory, const DatasetWriterOptions& options,
+                      dataset::JobKind kind)
+      : dataset::DatasetJob(file_system, std::move(directory)),
         options_(options),
         kind_(kind),
-        builder_limited_(kind != JobKind::kWriter || options.shard_samples != 0 || !options.shard.dictionaries.empty()),
+        builder_limited_(kind != dataset::JobKind::kWriter || options.shard_samples != 0 ||
+                         !options.shard.dictionaries.empty()),
         threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
 
   ~NativeDatasetWriter() override {
@@ -88,9 +90,9 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
   // `entries` are the shards of all units, for kJoin.
-  absl::Status Start(const Schema& schema, std::vector<JournalEntry> entries = {}) {
+  absl::Status Start(const Schema& schema, std::vector<dataset::JournalEntry> entries = {}) {
     if (options_.append) {
-      if (kind_ == JobKind::kWriter || kind_ == JobKind::kUnits) return StartAppending(schema);
+      if (kind_ == dataset::JobKind::kWriter || kind_ == dataset::JobKind::kUnits) return StartAppending(schema);
       return InvalidArgument(directory_, ": tasks make new datasets: append their samples in one run, or merge");
     }
     SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, options_.codecs));
@@ -99,17 +101,18 @@ class NativeDatasetWriter final : public DatasetJob {
     SHARDKIT_RETURN_IF_ERROR(Annotate(NewSha256().status(), directory_));
     if (options_.shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
     first_schema_ = manifest_.schema = mapper_.schema();
-    if (kind_ == JobKind::kUnit) return absl::OkStatus();
-    if (kind_ == JobKind::kJoin) return StartJoin(DescribeJob(schema, options_), std::move(entries));
-    SHARDKIT_RETURN_IF_ERROR(StartJob(DescribeJob(schema, options_), options_.resume, NativeJobFiles()));
+    if (kind_ == dataset::JobKind::kUnit) return absl::OkStatus();
+    if (kind_ == dataset::JobKind::kJoin) return StartJoin(dataset::DescribeJob(schema, options_), std::move(entries));
+    SHARDKIT_RETURN_IF_ERROR(
+        StartJob(dataset::DescribeJob(schema, options_), options_.resume, dataset::NativeJobFiles()));
     return UseSchema();
   }
 
   const Schema& schema() const override {
-    return complete() || kind_ != JobKind::kWriter ? manifest_.schema : mapper_.schema();
+    return complete() || kind_ != dataset::JobKind::kWriter ? manifest_.schema : mapper_.schema();
   }
 
-  absl::Status StartUnit(const UnitShard& number, uint64_t position) override {
+  absl::Status StartUnit(const dataset::UnitShard& number, uint64_t position) override {
     SHARDKIT_RETURN_IF_ERROR(EndShard(position));
     next_shard_ = number;
     if (mapper_.schema() == first_schema_) return absl::OkStatus();
@@ -120,13 +123,13 @@ class NativeDatasetWriter final : public DatasetJob {
   const Schema* columns_of_blocks() const override {
     const ShardOptions& shard = options_.shard;
     const bool as_ever = shard.zstd_levels.empty() && shard.dictionaries.empty() && shard.storage.empty();
-    return kind_ != JobKind::kWriter && as_ever && !checks_samples() ? &first_schema_ : nullptr;
+    return kind_ != dataset::JobKind::kWriter && as_ever && !checks_samples() ? &first_schema_ : nullptr;
   }
 
-  absl::StatusOr<bool> AppendBlock(StoredBlock block, uint64_t next_position) override {
+  absl::StatusOr<bool> AppendBlock(container::StoredBlock block, uint64_t next_position) override {
     SHARDKIT_RETURN_IF_ERROR(CheckUsable());
     if (columns_of_blocks() == nullptr || block.alignment != options_.shard.alignment ||
-        !EqualButStorages(*block.schema, plan_->schema)) {
+        !container::EqualButStorages(*block.schema, plan_->schema)) {
       return false;
     }
     // What was collected before ends here; as the first block of a shard it decides on the storages.
@@ -134,9 +137,9 @@ class NativeDatasetWriter final : public DatasetJob {
     SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
     if (!starts_shard_ && shard_plan_->schema != *block.schema) return false;
     if (starts_shard_) {
-      EncodingPlan plan = *plan_;
+      container::EncodingPlan plan = *plan_;
       plan.schema = *block.schema;
-      shard_plan_ = std::make_shared<const EncodingPlan>(std::move(plan));
+      shard_plan_ = std::make_shared<const container::EncodingPlan>(std::move(plan));
     }
     Accept(next_position);
     InFlight copied;
@@ -162,7 +165,9 @@ class NativeDatasetWriter final : public DatasetJob {
 
   absl::Status EndBlock() override { return Broken(CloseBlock()); }
 
-  uint64_t stored_bytes() const override { return DatasetJob::stored_bytes() + (file_ ? file_->position() : 0); }
+  uint64_t stored_bytes() const override {
+    return dataset::DatasetJob::stored_bytes() + (file_ ? file_->position() : 0);
+  }
 
  protected:
   absl::Status AppendSample(const Sample& sample, uint64_t next_position) override {
@@ -192,11 +197,11 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
   absl::Status Begin() override {
-    SHARDKIT_ASSIGN_OR_RETURN(index_, IndexWriter::Create(file_system_, directory_));
+    SHARDKIT_ASSIGN_OR_RETURN(index_, dataset::IndexWriter::Create(file_system_, directory_));
     return absl::OkStatus();
   }
 
-  absl::Status TakeUp(const JournalEntry& /*entry*/) override {
+  absl::Status TakeUp(const dataset::JournalEntry& /*entry*/) override {
     // The entries come in their order; the shards behind this one are read meanwhile.
     for (; reads_begun_ < entries().size() && reading_.size() < 2 * static_cast<size_t>(threads_->thread_count());
          ++reads_begun_) {
@@ -207,7 +212,7 @@ class NativeDatasetWriter final : public DatasetJob {
     SHARDKIT_ASSIGN_OR_RETURN(const FinishedShard shard, reading_.front().Take());
     reading_.pop_front();
     SHARDKIT_RETURN_IF_ERROR(index_->Add(shard.schema, shard.part));
-    if (kind_ != JobKind::kWriter) return TakeUpSchema(shard.schema);
+    if (kind_ != dataset::JobKind::kWriter) return TakeUpSchema(shard.schema);
     return mapper_.Start(shard.schema, options_.codecs);
   }
 
@@ -221,20 +226,20 @@ class NativeDatasetWriter final : public DatasetJob {
     } else if (manifest_.shards.size() == update()->before().shards.size()) {
       return absl::OkStatus();  // nothing was appended
     } else {
-      KeepCommon(options_.shard.metadata, &manifest_.metadata);
+      dataset::KeepCommon(options_.shard.metadata, &manifest_.metadata);
     }
-    if (kind_ == JobKind::kWriter && update() == nullptr) manifest_.schema = mapper_.schema();
+    if (kind_ == dataset::JobKind::kWriter && update() == nullptr) manifest_.schema = mapper_.schema();
     if (update() == nullptr) return absl::OkStatus();
-    if (kind_ == JobKind::kWriter) SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(mapper_.schema()));
-    return Annotate(ExtendView(update()->before(), appended_schema_, &manifest_), directory_);
+    if (kind_ == dataset::JobKind::kWriter) SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(mapper_.schema()));
+    return Annotate(dataset::ExtendView(update()->before(), appended_schema_, &manifest_), directory_);
   }
 
   absl::Status PublishIndexes() override {
     if (update() != nullptr) return PublishAppended();
-    if (kind_ == JobKind::kUnit) return absl::OkStatus();
-    SHARDKIT_RETURN_IF_ERROR(
-        FinishOneSegment(file_system_, directory_, *index_, &manifest_, options_.cancellation, repeated_keys_));
-    return PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/true);
+    if (kind_ == dataset::JobKind::kUnit) return absl::OkStatus();
+    SHARDKIT_RETURN_IF_ERROR(dataset::FinishOneSegment(file_system_, directory_, *index_, &manifest_,
+                                                       options_.cancellation, repeated_keys_));
+    return dataset::PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/true);
   }
 
   absl::Status DiscardOpen() override {
@@ -255,7 +260,7 @@ class NativeDatasetWriter final : public DatasetJob {
     first_number_ = update()->next_number() - manifest_.shards.size();
     options_.shard.metadata.insert(manifest_.metadata.begin(), manifest_.metadata.end());
     // The codec of a column that is there already is the dataset's.
-    const Schema shared = SharedColumns(manifest_);
+    const Schema shared = dataset::SharedColumns(manifest_);
     for (const Column& column : manifest_.seen_schema().columns()) {
       const auto [codec, added] = options_.codecs.emplace(column.name, column.codec);
       if (!added && codec->second != column.codec) {
@@ -288,28 +293,28 @@ class NativeDatasetWriter final : public DatasetJob {
     } else {
       SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
                                 index_->Finish(NameInGeneration(kIndexName, manifest_.generation), appended));
-      DuplicateKeyFinder repeated(file_system_, directory_, appended);
+      dataset::DuplicateKeyFinder repeated(file_system_, directory_, appended);
       SHARDKIT_ASSIGN_OR_RETURN(segment.keys,
                                 index_->BuildKeys(NameInGeneration(kKeyTableName, manifest_.generation), appended,
                                                   options_.cancellation, repeated_keys_.take ? &repeated : nullptr));
-      if (std::optional<RepeatedKey> found = repeated.found()) {
+      if (std::optional<dataset::RepeatedKey> found = repeated.found()) {
         found->first += before.samples();
         found->second += before.samples();
         SHARDKIT_RETURN_IF_ERROR(repeated_keys_.take(*found));
       }
       manifest_.segments.push_back(std::move(segment));
-      SHARDKIT_RETURN_IF_ERROR(LimitSegments(file_system_, directory_, options_.cancellation, &manifest_));
-      SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system_, directory_, &manifest_));
+      SHARDKIT_RETURN_IF_ERROR(dataset::LimitSegments(file_system_, directory_, options_.cancellation, &manifest_));
+      SHARDKIT_RETURN_IF_ERROR(dataset::UpdateShardLists(file_system_, directory_, &manifest_));
     }
     return update()->Publish(manifest_);
   }
 
   // The name of the next shard, which begins with `block`. In a dataset that is appended to, it must be free.
   absl::StatusOr<std::string> NextShard(const InFlight& block) const {
-    std::string name =
-        kind_ == JobKind::kWriter ? ShardName(first_number_ + manifest_.shards.size()) : UnitShardName(block.number);
+    std::string name = kind_ == dataset::JobKind::kWriter ? dataset::ShardName(first_number_ + manifest_.shards.size())
+                                                          : dataset::UnitShardName(block.number);
     if (update() == nullptr) return name;
-    SHARDKIT_ASSIGN_OR_RETURN(const bool taken, Exists(file_system_, Path(name)));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool taken, dataset::Exists(file_system_, Path(name)));
     if (!taken) return name;
     return absl::AbortedError(StrCat(Path(name), ": is there already, and ", kManifestName, " does not name it: ",
                                      "another run writes there, or the file is a foreign one; nothing was appended"));
@@ -322,27 +327,28 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
   absl::Status UseSchema() {
-    absl::StatusOr<EncodingPlan> made = MakeEncodingPlan(mapper_.schema(), options_.shard);
+    absl::StatusOr<container::EncodingPlan> made = container::MakeEncodingPlan(mapper_.schema(), options_.shard);
     if (!made.ok()) return Annotate(made.status(), directory_);
-    EncodingPlan plan = *std::move(made);
-    plan_ = std::make_shared<const EncodingPlan>(std::move(plan));
+    container::EncodingPlan plan = *std::move(made);
+    plan_ = std::make_shared<const container::EncodingPlan>(std::move(plan));
     uint32_t samples = options_.shard.max_block_samples;
     if (options_.shard_samples != 0)
       samples = static_cast<uint32_t>(std::min<uint64_t>(samples, options_.shard_samples));
-    builder_ = std::make_unique<BlockBuilder>(plan_->schema, options_.shard.block_size, samples);
+    builder_ = std::make_unique<container::BlockBuilder>(plan_->schema, options_.shard.block_size, samples);
     return absl::OkStatus();
   }
 
   struct FinishedShard {
     Schema schema;
-    ShardIndexPart part;
+    container::ShardIndexPart part;
   };
   absl::StatusOr<FinishedShard> ReadFinished(const ManifestShard& listed) const {
     SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading indexes"));
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("reading indexes"));
     FinishedShard finished;
-    SHARDKIT_ASSIGN_OR_RETURN(finished.part, ReadShardIndexPart(file_system_, Path(listed.name), &finished.schema,
-                                                                ExpectedShard{listed.content_hash, listed.bytes}));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        finished.part, container::ReadShardIndexPart(file_system_, Path(listed.name), &finished.schema,
+                                                     container::ExpectedShard{listed.content_hash, listed.bytes}));
     return finished;
   }
 
@@ -357,7 +363,7 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
   bool ShardIsFull() const {
-    if (shard_raw_samples_ == 0 || kind_ != JobKind::kWriter) return false;
+    if (shard_raw_samples_ == 0 || kind_ != dataset::JobKind::kWriter) return false;
     return (options_.shard_samples != 0 && shard_raw_samples_ >= options_.shard_samples) ||
            shard_raw_bytes_ >= options_.shard_size;
   }
@@ -372,7 +378,7 @@ class NativeDatasetWriter final : public DatasetJob {
   absl::Status CloseBlock() {
     if (builder_->empty()) return absl::OkStatus();
     held_.push_back({builder_->Take(), next_position(), TakeSkipped()});
-    const bool wait = !options_.shard.dictionaries.empty() && !trained_ && held_.size() < kTrainingBlocks;
+    const bool wait = !options_.shard.dictionaries.empty() && !trained_ && held_.size() < container::kTrainingBlocks;
     return wait ? absl::OkStatus() : Dispatch();
   }
 
@@ -380,15 +386,16 @@ class NativeDatasetWriter final : public DatasetJob {
   absl::Status Dispatch() {
     if (held_.empty()) return absl::OkStatus();
     // Without a limit in samples or dictionaries, where a shard begins is known only when its first block is written.
-    const RawBlock& first = held_.front().block;
+    const container::RawBlock& first = held_.front().block;
     if (!options_.shard.dictionaries.empty() && !std::exchange(trained_, true)) {
-      SHARDKIT_ASSIGN_OR_RETURN(EncodingPlan plan, MakeEncodingPlan(mapper_.schema(), options_.shard));
-      SHARDKIT_ASSIGN_OR_RETURN(plan.schema, ChooseStorages(options_.shard, plan.schema, &first));
-      std::vector<RawBlock> blocks;
+      SHARDKIT_ASSIGN_OR_RETURN(container::EncodingPlan plan,
+                                container::MakeEncodingPlan(mapper_.schema(), options_.shard));
+      SHARDKIT_ASSIGN_OR_RETURN(plan.schema, container::ChooseStorages(options_.shard, plan.schema, &first));
+      std::vector<container::RawBlock> blocks;
       for (Held& held : held_) blocks.push_back(std::move(held.block));
-      SHARDKIT_RETURN_IF_ERROR(TrainDictionaries(options_.shard, blocks, &plan));
+      SHARDKIT_RETURN_IF_ERROR(container::TrainDictionaries(options_.shard, blocks, &plan));
       for (size_t i = 0; i < held_.size(); ++i) held_[i].block = std::move(blocks[i]);
-      shard_plan_ = std::make_shared<const EncodingPlan>(std::move(plan));
+      shard_plan_ = std::make_shared<const container::EncodingPlan>(std::move(plan));
     } else if (starts_shard_) {
       SHARDKIT_ASSIGN_OR_RETURN(shard_plan_, PlanFor(*plan_, first));
     }
@@ -397,12 +404,13 @@ class NativeDatasetWriter final : public DatasetJob {
       SHARDKIT_RETURN_IF_ERROR(PlaceInShard(&block));
       block.next_position = held.next_position;
       block.skipped = std::move(held.skipped);
-      auto raw = std::make_shared<RawBlock>(std::move(held.block));
-      block.encoded = Pending<absl::StatusOr<EncodedBlock>>::Run(
-          *threads_, "compressing a block", [this, plan = shard_plan_, raw]() -> absl::StatusOr<EncodedBlock> {
+      auto raw = std::make_shared<container::RawBlock>(std::move(held.block));
+      block.encoded = Pending<absl::StatusOr<container::EncodedBlock>>::Run(
+          *threads_, "compressing a block",
+          [this, plan = shard_plan_, raw]() -> absl::StatusOr<container::EncodedBlock> {
             SHARDKIT_RETURN_IF_ERROR(stopped_.Check("compressing blocks"));
-            std::unique_ptr<BlockEncoder> encoder = encoders_.Acquire();
-            absl::StatusOr<EncodedBlock> encoded = encoder->Encode(*plan, std::move(*raw));
+            std::unique_ptr<container::BlockEncoder> encoder = encoders_.Acquire();
+            absl::StatusOr<container::EncodedBlock> encoded = encoder->Encode(*plan, std::move(*raw));
             encoders_.Release(std::move(encoder));
             return encoded;
           });
@@ -416,7 +424,7 @@ class NativeDatasetWriter final : public DatasetJob {
   absl::Status PlaceInShard(InFlight* block) {
     block->plan = shard_plan_;
     block->starts_shard = std::exchange(starts_shard_, false);
-    if (!block->starts_shard || kind_ == JobKind::kWriter) return absl::OkStatus();
+    if (!block->starts_shard || kind_ == dataset::JobKind::kWriter) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(shard_plan_->schema));
     block->ends = std::exchange(end_, {});
     block->number = next_shard_;
@@ -436,7 +444,7 @@ class NativeDatasetWriter final : public DatasetJob {
   absl::Status WriteOne() {
     InFlight block = std::move(in_flight_.front());
     in_flight_.pop_front();
-    EncodedBlock encoded;
+    container::EncodedBlock encoded;
     if (!block.copied) {
       SHARDKIT_ASSIGN_OR_RETURN(encoded, block.encoded.Take());
     }
@@ -450,15 +458,15 @@ class NativeDatasetWriter final : public DatasetJob {
     if (!file_) {
       if (!block.copied) {
         SHARDKIT_ASSIGN_OR_RETURN(const Schema schema,
-                                  ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
+                                  container::ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
         SHARDKIT_RETURN_IF_ERROR(EncodeAgain(schema, &block, &encoded));
       }
       SHARDKIT_ASSIGN_OR_RETURN(file_name_, NextShard(block));
       const std::string path = Path(file_name_);
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<NamedHash> sha256, NewSha256());
       SHARDKIT_ASSIGN_OR_RETURN(
-          file_, ShardFileWriter::Create(file_system_, path, *block.plan, options_.shard, std::move(sha256),
-                                         kind_ == JobKind::kUnit ? UniqueTemporary(path) : ""));
+          file_, container::ShardFileWriter::Create(file_system_, path, *block.plan, options_.shard, std::move(sha256),
+                                                    kind_ == dataset::JobKind::kUnit ? io::UniqueTemporary(path) : ""));
       if (block.ends) std::ranges::move(block.ends->skipped, std::back_inserter(skipped_in_shard_));
       file_schema_ = block.plan->schema;
     }
@@ -474,20 +482,21 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
   // A copy of `plan` with the storages of a shard that begins with `block`.
-  absl::StatusOr<std::shared_ptr<const EncodingPlan>> PlanFor(const EncodingPlan& plan, const RawBlock& block) const {
-    EncodingPlan chosen = plan;
-    SHARDKIT_ASSIGN_OR_RETURN(chosen.schema, ChooseStorages(options_.shard, plan.schema, &block));
-    chosen.provisional = !builder_limited_ && StoragesAreOpen(options_.shard, plan.schema);
-    return std::make_shared<const EncodingPlan>(std::move(chosen));
+  absl::StatusOr<std::shared_ptr<const container::EncodingPlan>> PlanFor(const container::EncodingPlan& plan,
+                                                                         const container::RawBlock& block) const {
+    container::EncodingPlan chosen = plan;
+    SHARDKIT_ASSIGN_OR_RETURN(chosen.schema, container::ChooseStorages(options_.shard, plan.schema, &block));
+    chosen.provisional = !builder_limited_ && container::StoragesAreOpen(options_.shard, plan.schema);
+    return std::make_shared<const container::EncodingPlan>(std::move(chosen));
   }
 
   // Encodes a block again if its columns were given other storages than those of the shard that it has come to lie in.
   // That happens to some blocks where storages change from shard to shard.
-  absl::Status EncodeAgain(const Schema& schema, InFlight* block, EncodedBlock* encoded) {
+  absl::Status EncodeAgain(const Schema& schema, InFlight* block, container::EncodedBlock* encoded) {
     if (!block->plan->provisional || block->plan->schema == schema) return absl::OkStatus();
-    auto plan = std::make_shared<EncodingPlan>(*block->plan);
+    auto plan = std::make_shared<container::EncodingPlan>(*block->plan);
     plan->schema = schema;
-    std::unique_ptr<BlockEncoder> encoder = encoders_.Acquire();
+    std::unique_ptr<container::BlockEncoder> encoder = encoders_.Acquire();
     SHARDKIT_ASSIGN_OR_RETURN(*encoded, encoder->Encode(*plan, std::move(encoded->raw)));
     encoders_.Release(std::move(encoder));
     // Blocks that are encoded from now on have these storages from the beginning, if they have these columns.
@@ -496,7 +505,7 @@ class NativeDatasetWriter final : public DatasetJob {
     return absl::OkStatus();
   }
 
-  bool WouldOverflow(const EncodedBlock& block) const {
+  bool WouldOverflow(const container::EncodedBlock& block) const {
     if (file_->sample_count() + block.header.sample_count > format::kMaxShardSamples) return true;
     if (builder_limited_) return false;
     return file_->position() + block.length() > options_.shard_size ||
@@ -507,11 +516,11 @@ class NativeDatasetWriter final : public DatasetJob {
   absl::Status FinishShard(std::optional<ShardEnd> end) {
     if (!file_) return absl::OkStatus();
     SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, file_->Finish());
-    JournalEntry entry;
+    dataset::JournalEntry entry;
     entry.shard = {file_name_,          summary.file_length,  summary.sample_count,
                    summary.block_count, summary.content_hash, file_->sha256()};
     entry.next_position = end ? end->position : written_position_;
-    entry.may_continue = end || kind_ == JobKind::kWriter;
+    entry.may_continue = end || kind_ == dataset::JobKind::kWriter;
     entry.skipped = std::exchange(skipped_in_shard_, {});
     if (end) std::ranges::move(end->skipped, std::back_inserter(entry.skipped));
     if (index_) SHARDKIT_RETURN_IF_ERROR(index_->Add(file_schema_, file_->TakeIndexPart()));
@@ -523,32 +532,32 @@ class NativeDatasetWriter final : public DatasetJob {
   static constexpr uint64_t kMaxSamplesBySize = uint64_t{1} << 20;
 
   DatasetWriterOptions options_;
-  const JobKind kind_;
+  const dataset::JobKind kind_;
   const bool builder_limited_;  // where shards end is known before their blocks are encoded
 
-  SchemaMapper mapper_;
+  dataset::SchemaMapper mapper_;
   std::vector<std::optional<Value>> values_;
-  std::shared_ptr<const EncodingPlan> plan_;        // without dictionaries
-  std::shared_ptr<const EncodingPlan> shard_plan_;  // of the shard being filled
-  std::unique_ptr<BlockBuilder> builder_;
+  std::shared_ptr<const container::EncodingPlan> plan_;        // without dictionaries
+  std::shared_ptr<const container::EncodingPlan> shard_plan_;  // of the shard being filled
+  std::unique_ptr<container::BlockBuilder> builder_;
   std::vector<Held> held_;
   bool trained_ = false;
   bool starts_shard_ = true;
   uint64_t shard_raw_samples_ = 0;
   uint64_t shard_raw_bytes_ = 0;
-  Schema first_schema_;          // of each unit
-  Schema appended_schema_;       // of the shards that an append has written
-  UnitShard next_shard_;         // the number of the shard that begins next
-  std::optional<ShardEnd> end_;  // of the shard before it
+  Schema first_schema_;            // of each unit
+  Schema appended_schema_;         // of the shards that an append has written
+  dataset::UnitShard next_shard_;  // the number of the shard that begins next
+  std::optional<ShardEnd> end_;    // of the shard before it
 
   std::deque<InFlight> in_flight_;
   size_t first_number_ = 0;  // of the shard names, less the dataset's first shards
   std::string file_name_;
-  std::unique_ptr<ShardFileWriter> file_;
+  std::unique_ptr<container::ShardFileWriter> file_;
   Schema file_schema_;
   uint64_t written_position_ = 0;
 
-  std::unique_ptr<IndexWriter> index_;
+  std::unique_ptr<dataset::IndexWriter> index_;
   size_t reads_begun_ = 0;  // of entries()
   std::deque<Pending<absl::StatusOr<FinishedShard>>> reading_;
   std::vector<SkippedSample> skipped_in_shard_;  // in the blocks written to the current shard
@@ -562,18 +571,19 @@ class NativeDatasetWriter final : public DatasetJob {
 absl::StatusOr<std::unique_ptr<DatasetWriter>> DatasetWriter::Create(FileSystem& file_system,
                                                                      const std::string& directory, const Schema& schema,
                                                                      const DatasetWriterOptions& options) {
-  return Started(std::make_unique<NativeDatasetWriter>(file_system, directory, options, JobKind::kWriter), schema);
+  return dataset::Started(
+      std::make_unique<NativeDatasetWriter>(file_system, directory, options, dataset::JobKind::kWriter), schema);
 }
 
-absl::StatusOr<std::unique_ptr<DatasetJob>> CreateUnitJob(FileSystem& file_system, const std::string& directory,
-                                                          const Schema& schema, const DatasetWriterOptions& options,
-                                                          JobKind kind, std::vector<JournalEntry> entries) {
-  return Started(std::make_unique<NativeDatasetWriter>(file_system, directory, options, kind), schema,
-                 std::move(entries));
+absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> dataset::CreateUnitJob(
+    FileSystem& file_system, const std::string& directory, const Schema& schema, const DatasetWriterOptions& options,
+    dataset::JobKind kind, std::vector<dataset::JournalEntry> entries) {
+  return dataset::Started(std::make_unique<NativeDatasetWriter>(file_system, directory, options, kind), schema,
+                          std::move(entries));
 }
 
-std::string FingerprintOfJob(const Schema& schema, const DatasetWriterOptions& options) {
-  return FingerprintOf(DescribeJob(schema, options));
+std::string dataset::FingerprintOfJob(const Schema& schema, const DatasetWriterOptions& options) {
+  return dataset::FingerprintOf(dataset::DescribeJob(schema, options));
 }
 
 }  // namespace shardkit

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Blocks must be announced in the order in which they are wanted. The task of a block must start no later than the
 // tasks of the blocks announced after it, and must read its block or give it up. So a waiting task always waits for a
@@ -53,4 +53,4 @@ class ReadTurns {
   std::set<std::pair<size_t, size_t>> announced_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -25,7 +25,7 @@ namespace {
 absl::Status CheckSha256(ReadableFileSystem& file_system, const std::string& path, const Sha256& listed,
                          const std::function<absl::Status()>& check) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
-  SHARDKIT_ASSIGN_OR_RETURN(const Sha256 found, FileSha256(*file, check));
+  SHARDKIT_ASSIGN_OR_RETURN(const Sha256 found, container::FileSha256(*file, check));
   if (found == listed) return absl::OkStatus();
   return DataLoss(path, ": sha256 is ", ToHex(found), ", but ", kManifestName, " lists ", ToHex(listed),
                   ": not the file that was published; copy it again. If it is to stay, remove ", kManifestName,
@@ -41,7 +41,7 @@ absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
 // order.
 absl::Status CheckOrder(ReadableFileSystem& file_system, const std::string& directory, const ManifestSummary& summary,
                         std::span<const ManifestShard> shards, const absl::Status& lost) {
-  const auto index = IndexReader::Open(file_system, directory, summary.schema, summary.segments);
+  const auto index = dataset::IndexReader::Open(file_system, directory, summary.schema, summary.segments);
   const absl::Status order = index.ok() ? (*index)->CheckShards(shards) : index.status();
   if (!absl::IsDataLoss(order) && !absl::IsNotFound(order)) return order;
   return DataLoss(ToStd(lost.message()), "; cannot be made anew, since the order of the shards is not known: ",
@@ -54,8 +54,9 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
                                  const Cancellation* cancellation) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
   std::vector<ManifestShard> shards;  // names, and what only a manifest says
-  const absl::StatusOr<ManifestText> text = ReadManifestText(file_system, directory);
-  const absl::StatusOr<Manifest> old = text.ok() ? CompleteManifest(file_system, directory, *text) : text.status();
+  const absl::StatusOr<dataset::ManifestText> text = dataset::ReadManifestText(file_system, directory);
+  const absl::StatusOr<Manifest> old =
+      text.ok() ? dataset::CompleteManifest(file_system, directory, *text) : text.status();
   if (old.ok()) {
     shards = old->shards;
   } else if (!absl::IsNotFound(old.status()) && !absl::IsDataLoss(old.status())) {
@@ -65,7 +66,7 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
       if (entry.name.ends_with(".shard")) shards.push_back({.name = entry.name});
     }
     std::ranges::sort(shards, {}, &ManifestShard::name);
-    if (!text.ok() && HadView(entries)) {
+    if (!text.ok() && dataset::HadView(entries)) {
       return DataLoss(ToStd(old.status().message()),
                       "; cannot be made anew: the dataset had layers or removed samples, ", "and only ", kManifestName,
                       " says which; copy it again, or take the newest of dataset-*.json");
@@ -78,12 +79,12 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     }
   }
   for (const DirectoryEntry& entry : entries) {
-    const std::optional<uint64_t> generation = GenerationOfTable(entry.name);
+    const std::optional<uint64_t> generation = dataset::GenerationOfTable(entry.name);
     if (generation != UINT64_MAX && entry.name != StrCat(kManifestName, ".tmp")) continue;
     SHARDKIT_RETURN_IF_ERROR(RemoveIfThere(file_system, JoinPath(directory, entry.name)));
   }
   const auto check = [&] { return cancellation ? cancellation->Check("indexing shards") : absl::OkStatus(); };
-  ShardCollector collector(file_system, directory);
+  dataset::ShardCollector collector(file_system, directory);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
   for (const ManifestShard& shard : shards) {
     SHARDKIT_RETURN_IF_ERROR(check());
@@ -106,7 +107,7 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
   const uint64_t generation = list_is_lost ? text->summary.generation + 1 : 1;
   SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(old.ok() ? &*old : nullptr, cancellation, generation));
   const Manifest* const manifests[] = {&manifest, old.ok() ? &*old : nullptr};
-  SHARDKIT_RETURN_IF_ERROR(RemoveOldTables(file_system, directory, manifests));
+  SHARDKIT_RETURN_IF_ERROR(dataset::RemoveOldTables(file_system, directory, manifests));
   return manifest;
 }
 
@@ -114,7 +115,7 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
 
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory,
                                       const Cancellation* cancellation) {
-  SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, HasJournal(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, dataset::HasJournal(file_system, directory));
   if (unfinished) {
     return FailedPrecondition(directory, ": an unfinished job lies there; finish it with pack --resume first");
   }
@@ -123,10 +124,10 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
   const bool something = std::ranges::any_of(entries, [](const DirectoryEntry& entry) {
     return entry.name == kManifestName || entry.name.ends_with(".shard");
   });
-  if (!something) return DescribeNoDataset(file_system, directory);
-  SHARDKIT_ASSIGN_OR_RETURN(const auto lock, LockDirectory(file_system, directory));
+  if (!something) return dataset::DescribeNoDataset(file_system, directory);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto lock, dataset::LockDirectory(file_system, directory));
   auto manifest = Rebuild(file_system, directory, cancellation);
-  const absl::Status unlocked = RemoveIfThere(file_system, JoinPath(directory, kLockName));
+  const absl::Status unlocked = RemoveIfThere(file_system, JoinPath(directory, dataset::kLockName));
   if (manifest.ok()) SHARDKIT_RETURN_IF_ERROR(unlocked);
   return manifest;
 }

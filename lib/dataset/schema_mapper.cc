@@ -5,7 +5,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 void ReplaceCodec(const std::map<std::string, Codec>& codecs, Column& column) {
@@ -89,4 +89,4 @@ absl::Status SchemaMapper::Widen(const Sample& sample) {
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -13,7 +13,7 @@
 #include "shardkit/sample.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // OutOfRange, with a list of the columns.
 absl::Status NoSuchColumn(std::string_view name, const std::vector<Column>& columns);
@@ -53,4 +53,4 @@ class SchemaMapper {
   absl::flat_hash_map<const Column*, Known> known_;  // many fields point to the same few columns
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -17,7 +17,7 @@
 #include "dataset/key_tables.h"
 #include "format/shard_list.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // The segments as a dataset of their own.
@@ -60,8 +60,8 @@ absl::Status AddShards(FileSystem& file_system, const std::string& directory, st
   for (const ManifestShard& shard : shards) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kJoiningStage));
     Schema schema;
-    SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart index,
-                              ReadShardIndexPart(file_system, JoinPath(directory, shard.name), &schema));
+    SHARDKIT_ASSIGN_OR_RETURN(const container::ShardIndexPart index,
+                              container::ReadShardIndexPart(file_system, JoinPath(directory, shard.name), &schema));
     SHARDKIT_RETURN_IF_ERROR(writer.Add(schema, index));
   }
   return absl::OkStatus();
@@ -156,8 +156,8 @@ absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, st
     }
     for (const ManifestShard& shard : part.manifest.shards) {
       const std::string path = JoinPath(part.directory, shard.name);
-      SHARDKIT_ASSIGN_OR_RETURN(const auto reader, NativeShardReader::Open(file_system, path, {}));
-      const std::optional<TablePlace> place = reader->key_table_place();
+      SHARDKIT_ASSIGN_OR_RETURN(const auto reader, container::NativeShardReader::Open(file_system, path, {}));
+      const std::optional<container::TablePlace> place = reader->key_table_place();
       if (!place) return DataLoss(path, ": has no key column, unlike the dataset");
       inputs.push_back({path, *place, shard.samples, sample});
       sample += shard.samples;
@@ -323,4 +323,4 @@ absl::Status LimitSegments(FileSystem& file_system, const std::string& directory
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -12,7 +12,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // A writer leaves no more segments in a dataset.
 inline constexpr size_t kMostSegments = 8;
@@ -67,4 +67,4 @@ absl::Status JoinSegments(FileSystem& file_system, const std::string& directory,
 absl::Status LimitSegments(FileSystem& file_system, const std::string& directory, const Cancellation* cancellation,
                            Manifest* manifest);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -9,7 +9,7 @@
 #include "container/block_buffer.h"
 #include "dataset/schema_mapper.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // The rules of spec.md, section 9.1, for the columns of shard `shard` of the manifest.
@@ -42,12 +42,12 @@ absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView
   BlockDamage found;  // by columns of the shard
   if (std::ranges::all_of(columns, [](size_t column) { return column == kMissing; })) {
     const BlockInfo& place = reader->blocks()[block];
-    BlockAssembler::Reset(&read, place.first_sample, place.sample_count, 0);
+    container::BlockAssembler::Reset(&read, place.first_sample, place.sample_count, 0);
   } else {
     SHARDKIT_RETURN_IF_ERROR(damage == nullptr ? reader->ReadBlock(block, wanted, buffer, &read)
                                                : reader->SalvageBlock(block, wanted, buffer, &read, &found));
   }
-  BlockAssembler::Reset(view, read.first_sample(), read.sample_count(), columns.size());
+  container::BlockAssembler::Reset(view, read.first_sample(), read.sample_count(), columns.size());
   if (damage != nullptr) {
     *damage = {};
     for (size_t i = 0; i < columns.size(); ++i) {
@@ -60,8 +60,8 @@ absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView
     }
   }
   for (size_t i = 0; i < columns.size(); ++i) {
-    BlockAssembler::Set(view, i,
-                        columns[i] == kMissing ? ColumnView::Missing(read.sample_count()) : read.column(columns[i]));
+    container::BlockAssembler::Set(
+        view, i, columns[i] == kMissing ? ColumnView::Missing(read.sample_count()) : read.column(columns[i]));
   }
   return absl::OkStatus();
 }
@@ -157,4 +157,4 @@ std::string ShardCache::fallback_reason() const {
   return fallback_reason_;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

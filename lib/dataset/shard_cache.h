@@ -19,7 +19,7 @@
 #include "dataset/shard_list_reader.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 struct CachedShard {
   std::unique_ptr<ShardReader> reader;     // null where the shard is open for its records alone
@@ -89,4 +89,4 @@ class ShardCache {
   std::string fallback_reason_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -11,7 +11,7 @@
 #include "dataset/manifest_json.h"
 #include "dataset/segments.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 absl::Status CopyFile(FileSystem& file_system, const std::string& from, const std::string& to,
@@ -45,7 +45,7 @@ absl::Status ShardCollector::Start() {
 
 absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sha256>& sha256) {
   const std::string path = JoinPath(directory_, name);
-  SHARDKIT_ASSIGN_OR_RETURN(const auto shard, NativeShardReader::Open(file_system_, path, {}));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto shard, container::NativeShardReader::Open(file_system_, path, {}));
   SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, shard->ReadMetadata());
   const bool first = manifest_.shards.empty();
   absl::StatusOr<Schema> merged = MergeSchemas(first ? shard->schema() : manifest_.schema, shard->schema());
@@ -56,7 +56,7 @@ absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sh
   manifest_.schema = *std::move(merged);
   if (first) manifest_.metadata = metadata;
   KeepCommon(metadata, &manifest_.metadata);
-  SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart part, ReadShardIndexPart(*shard));
+  SHARDKIT_ASSIGN_OR_RETURN(const container::ShardIndexPart part, container::ReadShardIndexPart(*shard));
   SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), part));
   manifest_.shards.push_back(
       {name, shard->file_length(), shard->sample_count(), shard->blocks().size(), shard->content_hash(), sha256});
@@ -103,4 +103,4 @@ absl::Status LinkOrCopy(FileSystem& file_system, const std::string& from, const 
   return file_system.Rename(temporary, to);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

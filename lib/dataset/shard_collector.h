@@ -13,7 +13,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Removes from `whole` every entry that `part` does not have with the same value.
 void KeepCommon(const Metadata& part, Metadata* whole);
@@ -58,4 +58,4 @@ class ShardCollector {
 absl::Status LinkOrCopy(FileSystem& file_system, const std::string& from, const std::string& to,
                         const Cancellation* cancellation);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

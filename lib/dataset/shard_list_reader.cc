@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "io/prefetched_file.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 using format::kShardsOfPage;
 
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(ReadableF
   std::vector<std::unique_ptr<RandomAccessFile>> files;
   for (const Segment& segment : reader->summary_.segments) {
     const std::string list = JoinPath(directory, segment.list->name);
-    auto file = OpenFromEnd(file_system, list, segment.list->bytes, segment.list->root);
+    auto file = io::OpenFromEnd(file_system, list, segment.list->bytes, segment.list->root);
     if (absl::IsNotFound(file.status())) {
       return NotFound(list, ": the list of shards is missing; copy it again, or run shardctl index ", directory,
                       " to make it anew");
@@ -61,8 +61,8 @@ absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(ReadableF
 
 absl::Status ShardListReader::OpenPart(std::unique_ptr<RandomAccessFile> file, const Segment& segment) {
   Part part{.path = file->path(), .first_shard = shard_count_, .first_sample = sample_count_};
-  const TablePlace place{.length = file->size(), .root = segment.list->root};
-  auto table = PagedTable::Open(std::move(file), place, format::TableKind::kShardList);
+  const container::TablePlace place{.length = file->size(), .root = segment.list->root};
+  auto table = container::PagedTable::Open(std::move(file), place, format::TableKind::kShardList);
   if (!table.ok()) return Advise(part, table.status());
   part.table = *std::move(table);
   const format::TableTail& tail = part.table->tail();
@@ -92,7 +92,8 @@ absl::Status ShardListReader::Advise(const Part& part, const absl::Status& statu
                   " to make it anew");
 }
 
-absl::StatusOr<ShardListReader::Page> ShardListReader::Decode(const Part& part, const TablePage& bytes) const {
+absl::StatusOr<ShardListReader::Page> ShardListReader::Decode(const Part& part,
+                                                              const container::TablePage& bytes) const {
   const auto wrong = [&](std::string_view what) {
     return part.table->Damage(StrCat("page ", bytes.number, ": ", what));
   };
@@ -137,7 +138,7 @@ std::shared_ptr<const ShardListReader::Page> ShardListReader::FindKept(
 absl::StatusOr<std::shared_ptr<const ShardListReader::Page>> ShardListReader::Load(const Part& part,
                                                                                    uint64_t number) const {
   // Read outside the lock: two threads may read the same page at once.
-  absl::StatusOr<TablePage> bytes = part.table->Page(number, /*keep=*/false);
+  absl::StatusOr<container::TablePage> bytes = part.table->Page(number, /*keep=*/false);
   if (!bytes.ok()) return Advise(part, bytes.status());
   absl::StatusOr<Page> decoded = Decode(part, *bytes);
   if (!decoded.ok()) return Advise(part, decoded.status());
@@ -222,7 +223,7 @@ absl::Status ShardListReader::ForEach(const std::function<absl::Status(const Man
     format::ShardListTotals sums;
     bool fits = true;
     absl::Status taken;
-    const absl::Status read = part.table->ForEachPage([&](const TablePage& bytes) -> absl::Status {
+    const absl::Status read = part.table->ForEachPage([&](const container::TablePage& bytes) -> absl::Status {
       SHARDKIT_ASSIGN_OR_RETURN(Page page, Decode(part, bytes));
       if (page.first_samples.front() != part.first_sample + sums.samples) {
         return part.table->Damage(
@@ -266,4 +267,4 @@ absl::StatusOr<Manifest> CompleteManifest(ReadableFileSystem& file_system, const
   return MakeManifest(std::move(text.summary), std::move(shards));
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

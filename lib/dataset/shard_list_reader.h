@@ -18,7 +18,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // A shard and its place in the dataset.
 struct PlacedShard {
@@ -53,7 +53,7 @@ class ShardListReader {
   absl::StatusOr<Place> Locate(uint64_t sample) const;
 
   // Starts to read what Locate and Get need for these samples, where it is not in memory; FinishReading waits for it.
-  using Readings = std::vector<std::unique_ptr<PagedTable::Reading>>;  // one for each list
+  using Readings = std::vector<std::unique_ptr<container::PagedTable::Reading>>;  // one for each list
   absl::StatusOr<Readings> StartReading(std::span<const uint64_t> samples) const;
   absl::Status FinishReading(Readings readings) const;
 
@@ -75,7 +75,7 @@ class ShardListReader {
   };
   struct Part {
     std::string path;
-    std::unique_ptr<PagedTable> table;
+    std::unique_ptr<container::PagedTable> table;
     format::ShardListTotals totals;
     size_t first_shard = 0;
     uint64_t first_sample = 0;
@@ -84,7 +84,7 @@ class ShardListReader {
   ShardListReader() = default;
   absl::Status OpenPart(std::unique_ptr<RandomAccessFile> file, const Segment& segment);
   absl::Status Advise(const Part& part, const absl::Status& status) const;
-  absl::StatusOr<Page> Decode(const Part& part, const TablePage& bytes) const;
+  absl::StatusOr<Page> Decode(const Part& part, const container::TablePage& bytes) const;
   std::shared_ptr<const Page> FindKept(const std::function<bool(const Page&)>& wanted) const;
   absl::StatusOr<std::shared_ptr<const Page>> Load(const Part& part, uint64_t number) const;
   absl::StatusOr<std::shared_ptr<const Page>> PageOfShard(size_t number) const;
@@ -101,4 +101,4 @@ class ShardListReader {
   mutable std::deque<std::shared_ptr<const Page>> kept_;  // the one used last is the first
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

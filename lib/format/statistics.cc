@@ -38,7 +38,7 @@ double E4m3ToDouble(uint8_t bits) {
 
 }  // namespace
 
-bool Widen(Type type, const char* value, RangeKind* kind, uint64_t* bits) {
+bool format::Widen(Type type, const char* value, RangeKind* kind, uint64_t* bits) {
   const auto as_signed = [&](int64_t number) {
     *kind = RangeKind::kI64;
     *bits = static_cast<uint64_t>(number);
@@ -127,7 +127,7 @@ RangeKind RangeKindOf(Type type) {
   const char zero[16] = {};
   RangeKind kind = RangeKind::kNone;
   uint64_t bits = 0;
-  Widen(type, zero, &kind, &bits);
+  format::Widen(type, zero, &kind, &bits);
   return kind;
 }
 
@@ -144,7 +144,7 @@ void ColumnStatistics::Add(const Column& column, const char* value, uint64_t len
   if (ScalarSize(column.type) == 0) return;
   RangeKind kind = RangeKind::kNone;
   uint64_t bits = 0;
-  if (!Widen(column.type, value, &kind, &bits)) return;
+  if (!format::Widen(column.type, value, &kind, &bits)) return;
   if (range_kind == RangeKind::kNone || Less(kind, bits, minimum)) minimum = bits;
   if (range_kind == RangeKind::kNone || Less(kind, maximum, bits)) maximum = bits;
   range_kind = kind;

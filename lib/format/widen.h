@@ -6,10 +6,10 @@
 #include "shardkit/schema.h"
 #include "shardkit/shard_info.h"
 
-namespace shardkit {
+namespace shardkit::format {
 
 // The ScalarSize(type) bytes at `value` as the 64 bits of an i64, u64 or f64: every number exactly. False for NaN,
 // whose kind and bits are set too, and for types without a range.
 bool Widen(Type type, const char* value, RangeKind* kind, uint64_t* bits);
 
-}  // namespace shardkit
+}  // namespace shardkit::format

@@ -15,36 +15,37 @@ Diagnosis Diagnose(const DeviceReport& report) {
   const double wait = report.wait_share();
   if (report.batches < 2) return {"none", "fewer than two batches have been delivered", "go on, and ask again"};
   if (wait < kNoWait) {
-    return {"consumer", StrCat("it waits for ", PercentText(wait), " of the time; batches lie ready"),
+    return {"consumer", StrCat("it waits for ", loader::PercentText(wait), " of the time; batches lie ready"),
             "nothing to change here: the time is spent between the calls of Next"};
   }
-  const std::string waits = StrCat("the consumer waits for ", PercentText(wait), " of the time; ");
+  const std::string waits = StrCat("the consumer waits for ", loader::PercentText(wait), " of the time; ");
   // Some of these seconds are before the first call of Next, and so not in report.seconds.
   const auto share = [&](double seconds) { return report.seconds > 0 ? std::min(1.0, seconds / report.seconds) : 0; };
   if (share(report.copy_seconds) >= kBusy) {
-    return {"copy", StrCat(waits, "copies to the device take ", PercentText(share(report.copy_seconds)), " of it"),
+    return {"copy",
+            StrCat(waits, "copies to the device take ", loader::PercentText(share(report.copy_seconds)), " of it"),
             "fewer bytes: a smaller geometry without device_geometry, u8 images, masks as runs, fewer columns"};
   }
   if (share(report.kernel_seconds) >= kBusy) {
-    return {"kernel", StrCat(waits, "kernels take ", PercentText(share(report.kernel_seconds)), " of it"),
+    return {"kernel", StrCat(waits, "kernels take ", loader::PercentText(share(report.kernel_seconds)), " of it"),
             "less work on the device: no device_geometry, packed masks; or it is busy with the consumer's own"};
   }
   if (static_cast<double>(report.staged_bytes) > kStaged * static_cast<double>(report.uploaded_bytes) &&
       share(report.upload.busy) >= kBusy) {
     return {"upload",
-            StrCat(waits, "the upload stage is busy for ", PercentText(share(report.upload.busy)), ", with ",
+            StrCat(waits, "the upload stage is busy for ", loader::PercentText(share(report.upload.busy)), ", with ",
                    report.staged_bytes, " of ", report.uploaded_bytes, " bytes that found no page-locked memory"),
             "raise pinned_bytes, or lower batch_size"};
   }
   if (share(report.upload.busy) >= kBusy) {
-    return {"upload", StrCat(waits, "the upload stage is busy for ", PercentText(share(report.upload.busy))),
+    return {"upload", StrCat(waits, "the upload stage is busy for ", loader::PercentText(share(report.upload.busy))),
             "a larger batch_size: each batch takes some calls of the device"};
   }
   if (share(report.memory_wait_seconds) >= kMemory) {
-    return {
-        "memory",
-        StrCat(waits, "the upload stage waits for device memory for ", PercentText(share(report.memory_wait_seconds))),
-        "raise device_bytes, or release batches earlier"};
+    return {"memory",
+            StrCat(waits, "the upload stage waits for device memory for ",
+                   loader::PercentText(share(report.memory_wait_seconds))),
+            "raise device_bytes, or release batches earlier"};
   }
   // The bottleneck is in the loader. The loader's consumer is the upload stage, but the wait to explain is the one
   // reported here.

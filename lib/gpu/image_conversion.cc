@@ -116,7 +116,7 @@ class FilterTable {
       numbers_.push_back(static_cast<int32_t>(filter_.taps[i]));
       for (size_t tap = 0; tap < place.taps; ++tap) {
         const size_t weight = size_t{i} * filter_.padded_taps + tap;
-        numbers_.push_back(int32_t{filter_.high[weight]} * (1 << internal::kLowBits) + filter_.low[weight]);
+        numbers_.push_back(int32_t{filter_.high[weight]} * (1 << codec::kLowBits) + filter_.low[weight]);
       }
     }
     last_.emplace(key, place);
@@ -141,7 +141,7 @@ class FilterTable {
     bool operator==(const Key&) const = default;
   };
 
-  internal::AxisFilter filter_;
+  codec::AxisFilter filter_;
   std::vector<int32_t> numbers_;
   std::optional<std::pair<Key, Place>> last_;
 };
@@ -236,11 +236,11 @@ class ResampleConversion : public ColumnConversion {
 
   // The same as ImageDecoder at full scale: filters mirror, and axes are exchanged after the filters.
   static ResampleImage Place(const Geometry& geometry, FilterTable* horizontal, FilterTable* vertical) {
-    const internal::StoredGeometry stored = internal::InStoredAxes(geometry);
-    const internal::Turn& turn = stored.turn;
+    const codec::StoredGeometry stored = codec::InStoredAxes(geometry);
+    const codec::Turn& turn = stored.turn;
     Box box = stored.source;
-    internal::ScaleSpan(8, geometry.stored_width, &box.x, &box.width);
-    internal::ScaleSpan(8, geometry.stored_height, &box.y, &box.height);
+    codec::ScaleSpan(8, geometry.stored_width, &box.x, &box.width);
+    codec::ScaleSpan(8, geometry.stored_height, &box.y, &box.height);
     const FilterTable::Place across = horizontal->Add(geometry.stored_width, box.x, box.width, stored.width,
                                                       turn.transpose ? turn.mirror_y : turn.mirror_x);
     const FilterTable::Place down = vertical->Add(geometry.stored_height, box.y, box.height, stored.height,

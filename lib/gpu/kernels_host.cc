@@ -62,9 +62,9 @@ class HostFilter {
   size_t record_;
 };
 
-constexpr int32_t kHalf = 1 << (internal::kWeightBits - 1);
+constexpr int32_t kHalf = 1 << (codec::kWeightBits - 1);
 
-uint8_t Rounded(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> internal::kWeightBits, 255)); }
+uint8_t Rounded(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> codec::kWeightBits, 255)); }
 
 template <size_t kChannels>
 void ResizeRows(const ResampleImages& arguments, const ResampleImage& image) {

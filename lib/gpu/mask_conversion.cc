@@ -47,7 +47,7 @@ class PositionTables {
     unpadded.output_height = geometry.content_height;
     unpadded.output_width = geometry.content_width;
     if (unpadded.IsIdentity()) return mask;
-    const internal::Turn turn = internal::TurnOf(geometry.orientation);
+    const codec::Turn turn = codec::TurnOf(geometry.orientation);
     const Box& box = geometry.source;
     mask.transpose = turn.transpose;
     mask.columns =
@@ -60,8 +60,7 @@ class PositionTables {
     const uint64_t begin = numbers_.size();
     numbers_.resize(begin + count);
     for (uint32_t i = 0; i < count; ++i) {
-      numbers_[begin + (flip ? count - 1 - i : i)] =
-          internal::NearestStored(size, from, length, count, i, mirror_stored);
+      numbers_[begin + (flip ? count - 1 - i : i)] = codec::NearestStored(size, from, length, count, i, mirror_stored);
     }
     return begin;
   }

@@ -12,7 +12,7 @@
 #include "base/strings.h"
 #include "io/posix_error.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 // Length of a read when no other read is in flight. It is long, so that the kernel can split it among the device's
@@ -135,4 +135,4 @@ void DirectDescriptor::SwitchToBuffered(int error_number) const {
   buffered_.store(true);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

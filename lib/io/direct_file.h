@@ -17,7 +17,7 @@
 #include "io/posix_file.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 // Opens `path` for direct reading. Where the file system refuses O_DIRECT, reads are buffered. Where the kernel refuses
 // io_uring, reads are done one at a time. fallback_reason() reports both.
@@ -66,4 +66,4 @@ class DirectEngine {
 // with the last file that holds it.
 std::shared_ptr<DirectEngine> AcquireDirectEngine(std::string* reason);
 
-}  // namespace shardkit
+}  // namespace shardkit::io

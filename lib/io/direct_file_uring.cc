@@ -15,7 +15,7 @@
 #include "io/direct_file.h"
 #include "io/posix_error.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 constexpr unsigned kRingEntries = 128;                // most pieces in flight in one call
@@ -248,4 +248,4 @@ std::shared_ptr<DirectEngine> AcquireDirectEngine(std::string* reason) {
   return engine;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

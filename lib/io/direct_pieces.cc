@@ -4,7 +4,7 @@
 
 #include "base/checked.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 char* AlignedBuffer::Reserve(size_t length) {
   if (length > capacity_) {
@@ -62,4 +62,4 @@ DirectPiece PieceSource::Next() {
   return piece;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -9,7 +9,7 @@
 
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 // Offsets, lengths and addresses of direct reads are multiples of this, the page size. Every device accepts it. Older
 // kernels cannot report the real requirement (512 or 4096).
@@ -68,4 +68,4 @@ class PieceSource {
   size_t position_ = 0;  // bytes of the current request already cut
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::io

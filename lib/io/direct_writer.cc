@@ -15,7 +15,7 @@
 #include "base/thread_pool.h"
 #include "io/posix_error.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 constexpr size_t kStagingBytes = size_t{4} << 20;
@@ -148,4 +148,4 @@ std::unique_ptr<WritableFile> NewDirectWritableFile(std::string path, FileDescri
   return std::make_unique<DirectWritableFile>(std::move(path), std::move(descriptor));
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -119,7 +119,7 @@ class Network {
 
   const LatencyOptions options_;
   std::mutex mutex_;  // guards all below
-  LatencySchedule schedule_;
+  io::LatencySchedule schedule_;
   std::multimap<Clock::time_point, Started> started_;
   std::condition_variable changed_;
   bool stopping_ = false;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shardkit {
+namespace shardkit::io {
 
 using std::chrono::nanoseconds;
 
@@ -31,4 +31,4 @@ LatencySchedule::Time LatencySchedule::Send(Time now, uint64_t bytes) {
   return end;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -10,7 +10,7 @@
 
 #include "shardkit/latency_filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 // For one thread at a time.
 class LatencySchedule {
@@ -29,4 +29,4 @@ class LatencySchedule {
   Time link_free_{};                                                   // when the bytes promised so far have arrived
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <mutex>
 
-namespace shardkit {
+namespace shardkit::io {
 
 // The handler may read this at any moment, so there is no lock. `begin` is set last and cleared first: a reader that
 // finds it unchanged after reading `end` has a matching pair.
@@ -182,4 +182,4 @@ std::optional<uint64_t> MapWatch::lost() const {
   return lost == UINT64_MAX ? std::nullopt : std::optional<uint64_t>(lost);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

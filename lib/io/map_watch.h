@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace shardkit {
+namespace shardkit::io {
 
 struct WatchedMap;
 
@@ -33,4 +33,4 @@ class MapWatch {
   WatchedMap* const map_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -17,7 +17,7 @@
 #include "io/posix_error.h"
 #include "io/posix_file.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 class MappedFile final : public RandomAccessFile {
@@ -105,4 +105,4 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenMappedFile(const std::stri
   return std::make_unique<MappedFile>(path, std::move(file), bytes);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 // Falls back to positioned reads, reported by fallback_reason(), on file systems that cannot map.
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenMappedFile(const std::string& path);
 
-}  // namespace shardkit
+}  // namespace shardkit::io

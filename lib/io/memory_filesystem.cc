@@ -56,7 +56,7 @@ class MemoryReader final : public RandomAccessFile {
   uint64_t size() const override { return size_; }
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
-    if (!RangeWithin(offset, buffer.size(), size_)) return ReadPastEnd(path_, size_, buffer.size(), offset);
+    if (!RangeWithin(offset, buffer.size(), size_)) return io::ReadPastEnd(path_, size_, buffer.size(), offset);
     if (buffer.empty()) return absl::OkStatus();
     std::lock_guard lock(file_->mutex);
     std::memcpy(buffer.data(), (map_ ? map_ : file_->content)->data() + offset, buffer.size());
@@ -96,11 +96,11 @@ class MemoryWriter final : public WritableFile {
   absl::Status Append(std::string_view bytes) override { return WriteAt(size_, bytes); }
 
   absl::Status WriteAt(uint64_t offset, std::string_view bytes) override {
-    if (closed_) return FileIsClosed(path_, "write");
+    if (closed_) return io::FileIsClosed(path_, "write");
     if (bytes.empty()) return absl::OkStatus();
     std::lock_guard lock(file_->mutex);
     std::string& content = file_->Writable();
-    if (!RangeWithin(offset, bytes.size(), content.max_size())) return PosixError(path_, "write", EFBIG);
+    if (!RangeWithin(offset, bytes.size(), content.max_size())) return io::PosixError(path_, "write", EFBIG);
     if (offset >= content.size()) {
       content.resize(offset);
       content.append(bytes);
@@ -112,7 +112,7 @@ class MemoryWriter final : public WritableFile {
     return absl::OkStatus();
   }
 
-  absl::Status Sync() override { return closed_ ? FileIsClosed(path_, "sync") : absl::OkStatus(); }
+  absl::Status Sync() override { return closed_ ? io::FileIsClosed(path_, "sync") : absl::OkStatus(); }
 
   absl::Status Close() override {
     closed_ = true;
@@ -160,15 +160,15 @@ class MemoryFileSystem final : public FileSystem {
     const std::string operation = StrCat("rename to ", to);
     std::lock_guard lock(mutex_);
     SHARDKIT_ASSIGN_OR_RETURN(const Place source, Find(from, operation));
-    if (source.node == nullptr) return PosixError(from, operation, ENOENT);
+    if (source.node == nullptr) return io::PosixError(from, operation, ENOENT);
     SHARDKIT_ASSIGN_OR_RETURN(const Place target, Find(to, operation));
-    if (source.parent == nullptr || target.parent == nullptr) return PosixError(from, operation, EBUSY);
+    if (source.parent == nullptr || target.parent == nullptr) return io::PosixError(from, operation, EBUSY);
     if (source.node == target.node) return absl::OkStatus();
-    if (Contains(*source.node, target.parent)) return PosixError(from, operation, EINVAL);
+    if (Contains(*source.node, target.parent)) return io::PosixError(from, operation, EINVAL);
     if (target.node != nullptr) {
-      if (!source.node->is_directory() && target.node->is_directory()) return PosixError(from, operation, EISDIR);
-      if (source.node->is_directory() && !target.node->is_directory()) return PosixError(from, operation, ENOTDIR);
-      if (!target.node->entries.empty()) return PosixError(from, operation, ENOTEMPTY);
+      if (!source.node->is_directory() && target.node->is_directory()) return io::PosixError(from, operation, EISDIR);
+      if (source.node->is_directory() && !target.node->is_directory()) return io::PosixError(from, operation, ENOTDIR);
+      if (!target.node->entries.empty()) return io::PosixError(from, operation, ENOTEMPTY);
     }
     target.parent->entries[target.name] = source.node;
     source.parent->entries.erase(source.name);
@@ -179,10 +179,10 @@ class MemoryFileSystem final : public FileSystem {
     const std::string operation = StrCat("link to ", to);
     std::lock_guard lock(mutex_);
     SHARDKIT_ASSIGN_OR_RETURN(const Place source, Find(from, operation));
-    if (source.node == nullptr) return PosixError(from, operation, ENOENT);
+    if (source.node == nullptr) return io::PosixError(from, operation, ENOENT);
     SHARDKIT_ASSIGN_OR_RETURN(const Place target, Find(to, operation));
-    if (target.node != nullptr) return PosixError(from, operation, EEXIST);
-    if (source.node->is_directory()) return PosixError(from, operation, EPERM);
+    if (target.node != nullptr) return io::PosixError(from, operation, EEXIST);
+    if (source.node->is_directory()) return io::PosixError(from, operation, EPERM);
     target.parent->entries[target.name] = source.node;
     return absl::OkStatus();
   }
@@ -206,7 +206,7 @@ class MemoryFileSystem final : public FileSystem {
       NewNode(place);
       return absl::OkStatus();
     }
-    return place.node->is_directory() ? absl::OkStatus() : PosixError(path, "create directory", EEXIST);
+    return place.node->is_directory() ? absl::OkStatus() : io::PosixError(path, "create directory", EEXIST);
   }
 
   absl::Status SyncDirectory(const std::string& path) override {
@@ -217,7 +217,7 @@ class MemoryFileSystem final : public FileSystem {
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool /*follow*/) override {
     std::lock_guard lock(mutex_);
     SHARDKIT_ASSIGN_OR_RETURN(const Place place, Find(path, "stat"));
-    if (place.node == nullptr) return PosixError(path, "stat", ENOENT);
+    if (place.node == nullptr) return io::PosixError(path, "stat", ENOENT);
     FileInfo info{.type = FileType::kDirectory, .device = Device(), .inode = place.node->inode};
     if (!place.node->is_directory()) {
       info.type = FileType::kRegular;
@@ -243,7 +243,7 @@ class MemoryFileSystem final : public FileSystem {
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
     SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<MemoryFile> file, OpenFile(path, "lock", Missing::kCreate));
     std::lock_guard lock(file->mutex);
-    if (std::exchange(file->locked, true)) return LockIsHeld(path);
+    if (std::exchange(file->locked, true)) return io::LockIsHeld(path);
     return std::make_unique<MemoryLock>(file);
   }
 
@@ -259,8 +259,8 @@ class MemoryFileSystem final : public FileSystem {
 
   // Paths start at the root, with or without a leading '/'. REQUIRES: mutex_ is held.
   absl::StatusOr<Place> Find(const std::string& path, std::string_view operation) const {
-    if (path.empty()) return PosixError(path, operation, ENOENT);
-    if (path.find('\0') != std::string::npos) return PosixError(path.c_str(), operation, EINVAL);
+    if (path.empty()) return io::PosixError(path, operation, ENOENT);
+    if (path.find('\0') != std::string::npos) return io::PosixError(path.c_str(), operation, EINVAL);
     std::vector<std::shared_ptr<Node>> above;  // the directories above, for
     Place place{.node = root_};
     std::string_view rest = path;
@@ -269,8 +269,8 @@ class MemoryFileSystem final : public FileSystem {
       if (rest.empty()) return place;
       const std::string_view name = rest.substr(0, rest.find('/'));
       rest.remove_prefix(name.size());
-      if (place.node == nullptr) return PosixError(path, operation, ENOENT);
-      if (!place.node->is_directory()) return PosixError(path, operation, ENOTDIR);
+      if (place.node == nullptr) return io::PosixError(path, operation, ENOENT);
+      if (!place.node->is_directory()) return io::PosixError(path, operation, ENOTDIR);
       if (name == ".") continue;
       if (name == "..") {
         place = Place{.node = above.empty() ? root_ : above.back()};
@@ -286,8 +286,8 @@ class MemoryFileSystem final : public FileSystem {
 
   absl::StatusOr<std::shared_ptr<Node>> FindDirectory(const std::string& path, std::string_view operation) const {
     SHARDKIT_ASSIGN_OR_RETURN(const Place place, Find(path, operation));
-    if (place.node == nullptr) return PosixError(path, operation, ENOENT);
-    if (!place.node->is_directory()) return PosixError(path, operation, ENOTDIR);
+    if (place.node == nullptr) return io::PosixError(path, operation, ENOENT);
+    if (!place.node->is_directory()) return io::PosixError(path, operation, ENOTDIR);
     return place.node;
   }
 
@@ -296,12 +296,12 @@ class MemoryFileSystem final : public FileSystem {
     std::lock_guard lock(mutex_);
     SHARDKIT_ASSIGN_OR_RETURN(const Place place, Find(path, operation));
     if (place.node == nullptr) {
-      if (missing == Missing::kFail) return PosixError(path, operation, ENOENT);
-      if (path.back() == '/') return PosixError(path, operation, EISDIR);
+      if (missing == Missing::kFail) return io::PosixError(path, operation, ENOENT);
+      if (path.back() == '/') return io::PosixError(path, operation, EISDIR);
       return NewNode(place, std::make_shared<MemoryFile>())->file;
     }
-    if (missing == Missing::kDemand) return PosixError(path, operation, EEXIST);
-    if (place.node->is_directory()) return PosixError(path, operation, EISDIR);
+    if (missing == Missing::kDemand) return io::PosixError(path, operation, EEXIST);
+    if (place.node->is_directory()) return io::PosixError(path, operation, EISDIR);
     return place.node->file;
   }
 
@@ -311,7 +311,7 @@ class MemoryFileSystem final : public FileSystem {
     std::lock_guard lock(mutex_);
     SHARDKIT_ASSIGN_OR_RETURN(const Place place, Find(path, operation));
     const int error = place.node == nullptr ? ENOENT : problem(place);
-    if (error != 0) return PosixError(path, operation, error);
+    if (error != 0) return io::PosixError(path, operation, error);
     place.parent->entries.erase(place.name);
     return absl::OkStatus();
   }

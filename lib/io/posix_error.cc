@@ -6,7 +6,7 @@
 #include "base/errors.h"
 #include "base/strings.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 absl::StatusCode CodeOf(int error_number) {
@@ -113,4 +113,4 @@ absl::Status LockIsHeld(std::string_view path) {
   return FailedPrecondition(path, ": cannot lock: another process or task holds it; wait until that ends");
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 // The system's text for this error, for example "No space left on device". Thread-safe.
 std::string ErrorText(int error_number);
@@ -26,4 +26,4 @@ absl::Status FileIsClosed(std::string_view path, std::string_view operation);
 // FailedPrecondition: another holder has the lock on `path`.
 absl::Status LockIsHeld(std::string_view path);
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -17,7 +17,7 @@
 #include "base/status_macros.h"
 #include "io/posix_error.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 // Linux transfers at most 0x7ffff000 bytes per call and other systems fail above INT_MAX.
@@ -322,4 +322,4 @@ std::unique_ptr<WritableFile> NewPosixWritableFile(std::string path, FileDescrip
   return std::make_unique<PosixWritableFile>(std::move(path), std::move(descriptor), size);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

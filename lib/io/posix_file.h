@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 // Owns one descriptor.
 class FileDescriptor {
@@ -65,4 +65,4 @@ std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(std::string path, Ope
 // Takes ownership of a descriptor open for writing; the file has `size` bytes.
 std::unique_ptr<WritableFile> NewPosixWritableFile(std::string path, FileDescriptor descriptor, uint64_t size);
 
-}  // namespace shardkit
+}  // namespace shardkit::io

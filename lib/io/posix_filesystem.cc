@@ -23,10 +23,10 @@ namespace {
 
 class PosixFileLock final : public FileLock {
  public:
-  explicit PosixFileLock(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  explicit PosixFileLock(io::FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
 
  private:
-  const FileDescriptor descriptor_;  // closing it releases the lock
+  const io::FileDescriptor descriptor_;  // closing it releases the lock
 };
 
 struct CloseDirectory {
@@ -42,104 +42,105 @@ FileType TypeOf(mode_t mode) {
 
 absl::StatusOr<std::unique_ptr<WritableFile>> OpenForWriting(const std::string& path, int extra_flags,
                                                              std::string_view operation) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, operation));
-  FileDescriptor descriptor = OpenDescriptor(path, O_WRONLY | O_CREAT | extra_flags);
+  SHARDKIT_RETURN_IF_ERROR(io::CheckPath(path, operation));
+  io::FileDescriptor descriptor = io::OpenDescriptor(path, O_WRONLY | O_CREAT | extra_flags);
   struct stat info;
-  if (!descriptor.valid() || fstat(descriptor.get(), &info) != 0) return PosixError(path, operation, errno);
-  return NewPosixWritableFile(path, std::move(descriptor), static_cast<uint64_t>(info.st_size));
+  if (!descriptor.valid() || fstat(descriptor.get(), &info) != 0) return io::PosixError(path, operation, errno);
+  return io::NewPosixWritableFile(path, std::move(descriptor), static_cast<uint64_t>(info.st_size));
 }
 
 // For the system calls that take one path and return 0 or -1.
 template <typename Call>
 absl::Status OnPath(const std::string& path, std::string_view operation, Call call) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, operation));
-  if (call(path.c_str()) != 0) return PosixError(path, operation, errno);
+  SHARDKIT_RETURN_IF_ERROR(io::CheckPath(path, operation));
+  if (call(path.c_str()) != 0) return io::PosixError(path, operation, errno);
   return absl::OkStatus();
 }
 
 template <typename Call>
 absl::Status OnTwoPaths(const std::string& from, const std::string& to, std::string_view verb, Call call) {
   const std::string operation = StrCat(verb, " to ", to.c_str());
-  SHARDKIT_RETURN_IF_ERROR(CheckPath(from, operation));
-  SHARDKIT_RETURN_IF_ERROR(CheckPath(to, verb));
-  if (call(from.c_str(), to.c_str()) != 0) return PosixError(from, operation, errno);
+  SHARDKIT_RETURN_IF_ERROR(io::CheckPath(from, operation));
+  SHARDKIT_RETURN_IF_ERROR(io::CheckPath(to, verb));
+  if (call(from.c_str(), to.c_str()) != 0) return io::PosixError(from, operation, errno);
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RandomAccessFile>> PosixFileSystemImplementation::OpenForReading(
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> io::PosixFileSystemImplementation::OpenForReading(
     const std::string& path, ReadMode mode, std::optional<uint64_t> /*size*/) {
   switch (mode) {
     case ReadMode::kMapped:
-      return OpenMappedFile(path);
+      return io::OpenMappedFile(path);
     case ReadMode::kDirect:
-      return OpenDirectFile(path);
+      return io::OpenDirectFile(path);
     case ReadMode::kAuto:
     case ReadMode::kBuffered:
       break;
   }
-  SHARDKIT_ASSIGN_OR_RETURN(OpenedFile file, OpenRegularFile(path, /*extra_flags=*/0));
-  return NewPosixRandomAccessFile(path, std::move(file), /*fallback_reason=*/"");
+  SHARDKIT_ASSIGN_OR_RETURN(io::OpenedFile file, io::OpenRegularFile(path, /*extra_flags=*/0));
+  return io::NewPosixRandomAccessFile(path, std::move(file), /*fallback_reason=*/"");
 }
 
-absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::Create(const std::string& path) {
+absl::StatusOr<std::unique_ptr<WritableFile>> io::PosixFileSystemImplementation::Create(const std::string& path) {
   return OpenForWriting(path, O_EXCL, "create");
 }
 
-absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::CreateForStreaming(
+absl::StatusOr<std::unique_ptr<WritableFile>> io::PosixFileSystemImplementation::CreateForStreaming(
     const std::string& path) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, "create"));
-  FileDescriptor descriptor = OpenDescriptor(path, O_WRONLY | O_CREAT | O_EXCL | O_DIRECT);
-  if (descriptor.valid()) return NewDirectWritableFile(path, std::move(descriptor));
+  SHARDKIT_RETURN_IF_ERROR(io::CheckPath(path, "create"));
+  io::FileDescriptor descriptor = io::OpenDescriptor(path, O_WRONLY | O_CREAT | O_EXCL | O_DIRECT);
+  if (descriptor.valid()) return io::NewDirectWritableFile(path, std::move(descriptor));
   // EINVAL: the file system has no direct I/O, but may have created the file before the error.
-  if (errno != EINVAL) return PosixError(path, "create", errno);
-  if (unlink(path.c_str()) != 0 && errno != ENOENT) return PosixError(path, "create", errno);
+  if (errno != EINVAL) return io::PosixError(path, "create", errno);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return io::PosixError(path, "create", errno);
   return Create(path);
 }
 
-absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::OpenForAppending(const std::string& path) {
+absl::StatusOr<std::unique_ptr<WritableFile>> io::PosixFileSystemImplementation::OpenForAppending(
+    const std::string& path) {
   return OpenForWriting(path, /*extra_flags=*/0, "open for appending");
 }
 
-absl::Status PosixFileSystemImplementation::Rename(const std::string& from, const std::string& to) {
+absl::Status io::PosixFileSystemImplementation::Rename(const std::string& from, const std::string& to) {
   return OnTwoPaths(from, to, "rename", [](const char* a, const char* b) { return rename(a, b); });
 }
 
-absl::Status PosixFileSystemImplementation::Link(const std::string& from, const std::string& to) {
+absl::Status io::PosixFileSystemImplementation::Link(const std::string& from, const std::string& to) {
   return OnTwoPaths(from, to, "link", [](const char* a, const char* b) { return link(a, b); });
 }
 
-absl::Status PosixFileSystemImplementation::RemoveFile(const std::string& path) {
+absl::Status io::PosixFileSystemImplementation::RemoveFile(const std::string& path) {
   return OnPath(path, "remove", [](const char* name) { return unlink(name); });
 }
 
-absl::Status PosixFileSystemImplementation::RemoveDirectory(const std::string& path) {
+absl::Status io::PosixFileSystemImplementation::RemoveDirectory(const std::string& path) {
   return OnPath(path, "remove directory", [](const char* name) { return rmdir(name); });
 }
 
-absl::Status PosixFileSystemImplementation::CreateDirectory(const std::string& path) {
+absl::Status io::PosixFileSystemImplementation::CreateDirectory(const std::string& path) {
   absl::Status status = OnPath(path, "create directory", [](const char* name) { return mkdir(name, 0777); });
   if (!absl::IsAlreadyExists(status)) return status;
   struct stat info;  // a link to a directory is accepted too
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) ? absl::OkStatus() : status;
 }
 
-absl::Status PosixFileSystemImplementation::SyncDirectory(const std::string& path) {
+absl::Status io::PosixFileSystemImplementation::SyncDirectory(const std::string& path) {
   constexpr std::string_view kOperation = "sync directory";
-  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, kOperation));
-  const FileDescriptor descriptor = OpenDescriptor(path, O_RDONLY | O_DIRECTORY);
-  if (!descriptor.valid()) return PosixError(path, kOperation, errno);
+  SHARDKIT_RETURN_IF_ERROR(io::CheckPath(path, kOperation));
+  const io::FileDescriptor descriptor = io::OpenDescriptor(path, O_RDONLY | O_DIRECTORY);
+  if (!descriptor.valid()) return io::PosixError(path, kOperation, errno);
   int result;
   do {
     result = fsync(descriptor.get());
   } while (result != 0 && errno == EINTR);
   // EINVAL: some network and FUSE file systems do not support this request and give no stronger guarantee.
-  if (result != 0 && errno != EINVAL) return PosixError(path, kOperation, errno);
+  if (result != 0 && errno != EINVAL) return io::PosixError(path, kOperation, errno);
   return absl::OkStatus();
 }
 
-absl::StatusOr<FileInfo> PosixFileSystemImplementation::Stat(const std::string& path, bool follow) {
+absl::StatusOr<FileInfo> io::PosixFileSystemImplementation::Stat(const std::string& path, bool follow) {
   struct stat info;
   SHARDKIT_RETURN_IF_ERROR(OnPath(path, "stat", [&info, follow](const char* name) {
     return fstatat(AT_FDCWD, name, &info, follow ? 0 : AT_SYMLINK_NOFOLLOW);
@@ -150,11 +151,11 @@ absl::StatusOr<FileInfo> PosixFileSystemImplementation::Stat(const std::string& 
                   .inode = info.st_ino};
 }
 
-absl::Status PosixFileSystemImplementation::ForEachEntry(const std::string& path, const TakeEntry& take) {
+absl::Status io::PosixFileSystemImplementation::ForEachEntry(const std::string& path, const TakeEntry& take) {
   constexpr std::string_view kOperation = "list directory";
-  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, kOperation));
+  SHARDKIT_RETURN_IF_ERROR(io::CheckPath(path, kOperation));
   const std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
-  if (directory == nullptr) return PosixError(path, kOperation, errno);
+  if (directory == nullptr) return io::PosixError(path, kOperation, errno);
   while (true) {
     errno = 0;
     const dirent* entry = readdir(directory.get());
@@ -169,44 +170,44 @@ absl::Status PosixFileSystemImplementation::ForEachEntry(const std::string& path
     } else if (errno == ENOENT) {
       continue;  // removed after it was listed
     } else {
-      return PosixError(JoinPath(path, name), "stat", errno);
+      return io::PosixError(JoinPath(path, name), "stat", errno);
     }
     SHARDKIT_RETURN_IF_ERROR(take({name, type, std::nullopt}));
   }
-  if (errno != 0) return PosixError(path, kOperation, errno);
+  if (errno != 0) return io::PosixError(path, kOperation, errno);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<FileLock>> PosixFileSystemImplementation::Lock(const std::string& path) {
+absl::StatusOr<std::unique_ptr<FileLock>> io::PosixFileSystemImplementation::Lock(const std::string& path) {
   constexpr std::string_view kOperation = "lock";
-  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, kOperation));
+  SHARDKIT_RETURN_IF_ERROR(io::CheckPath(path, kOperation));
   while (true) {
-    FileDescriptor descriptor = OpenDescriptor(path, O_RDWR | O_CREAT);
-    if (!descriptor.valid()) return PosixError(path, kOperation, errno);
+    io::FileDescriptor descriptor = io::OpenDescriptor(path, O_RDWR | O_CREAT);
+    if (!descriptor.valid()) return io::PosixError(path, kOperation, errno);
     int result;
     do {
       result = flock(descriptor.get(), LOCK_EX | LOCK_NB);
     } while (result != 0 && errno == EINTR);
-    if (result != 0 && errno == EWOULDBLOCK) return LockIsHeld(path);
-    if (result != 0) return PosixError(path, kOperation, errno);
+    if (result != 0 && errno == EWOULDBLOCK) return io::LockIsHeld(path);
+    if (result != 0) return io::PosixError(path, kOperation, errno);
     // The previous holder may have removed the file between open and flock. The lock is then on a file without a name
     // and protects nothing.
     struct stat locked;
     struct stat named;
-    if (fstat(descriptor.get(), &locked) != 0) return PosixError(path, kOperation, errno);
+    if (fstat(descriptor.get(), &locked) != 0) return io::PosixError(path, kOperation, errno);
     if (stat(path.c_str(), &named) == 0) {
       if (locked.st_dev == named.st_dev && locked.st_ino == named.st_ino) {
         return std::make_unique<PosixFileLock>(std::move(descriptor));
       }
     } else if (errno != ENOENT) {
-      return PosixError(path, kOperation, errno);
+      return io::PosixError(path, kOperation, errno);
     }
   }
 }
 
 FileSystem* PosixFileSystem() {
   // Never destroyed: files opened through it may be used until the process ends.
-  static FileSystem* const instance = new PosixFileSystemImplementation;
+  static FileSystem* const instance = new io::PosixFileSystemImplementation;
   return instance;
 }
 

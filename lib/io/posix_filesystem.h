@@ -7,7 +7,7 @@
 
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 // Thread-safe and without state.
 class PosixFileSystemImplementation final : public FileSystem {
@@ -28,4 +28,4 @@ class PosixFileSystemImplementation final : public FileSystem {
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -14,7 +14,7 @@
 #include "io/started_read.h"
 #include "shardkit/forwarding_filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 // Thread-safe.
 class PrefetchedFile final : public ForwardingFile {
@@ -81,4 +81,4 @@ inline absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenFromEnd(ReadableFil
   return std::make_unique<PrefetchedFile>(*std::move(file), size <= std::min(cheap, whole) ? size : length);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 namespace {
 
@@ -75,4 +75,4 @@ std::string_view BaseName(std::string_view path) {
   return slash == path.npos ? path : path.substr(slash + 1);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 // Writes PATH.tmp, flushes it, makes earlier changes of its directory durable, renames it, and makes the rename
 // durable. Replaces an existing file, unless it must be new: then AlreadyExists. On failure removes the temporary file.
@@ -33,4 +33,4 @@ std::string ParentDirectory(const std::string& path);
 // The part after a path's last slash.
 std::string_view BaseName(std::string_view path);
 
-}  // namespace shardkit
+}  // namespace shardkit::io

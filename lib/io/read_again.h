@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 inline const absl::Status& StatusOf(const absl::Status& status) { return status; }
 template <typename T>
@@ -39,4 +39,4 @@ auto ReadAgainIfDamaged(const RandomAccessFile& file, const Read& read) -> declt
   return result;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace shardkit {
+namespace shardkit::io {
 
 // Thread-safe. A file system passes it every request that an object store would see.
 class RequestCounter {
@@ -45,4 +45,4 @@ class RequestCounter {
   std::atomic<uint64_t> finished_depth_ = 0;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::io

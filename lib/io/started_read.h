@@ -10,7 +10,7 @@
 #include "base/errors.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 
 // RandomAccessFile::StartRead, and its end. For one thread. The file and the buffers must outlive it.
 class StartedRead {
@@ -48,4 +48,4 @@ class StartedRead {
   const std::shared_ptr<State> state_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::io

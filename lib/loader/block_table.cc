@@ -103,7 +103,7 @@ void BlockTable::TakeBuffer(BlockEntry& entry) {
 void BlockTable::GiveBuffer(BlockEntry& entry) {
   if (!entry.begun) ahead_bytes_ -= entry.left_bytes;
   entry.left_bytes = 0;
-  MappedRange map = ForgetBlock(entry.buffer);
+  container::MappedRange map = container::ForgetBlock(entry.buffer);
   const uint64_t memory = entry.buffer.memory();
   Charge(entry, 0);
   if (map.length != 0) {

@@ -187,7 +187,8 @@ class BlockTable {
   std::map<uint64_t, BlockEntry*> kept_;  // by kept_since: blocks in memory that no window claims
   uint64_t kept_bytes_ = 0;
   uint64_t last_kept_ = 0;
-  std::deque<MappedRange> kept_maps_;  // of released blocks, oldest first: the next epoch need not map them again
+  std::deque<container::MappedRange>
+      kept_maps_;  // of released blocks, oldest first: the next epoch need not map them again
   uint64_t kept_map_bytes_ = 0;
   uint64_t ahead_limit_ = UINT64_MAX;
   uint64_t ahead_bytes_ = 0;  // of blocks in memory that no batch has begun to use, and of values that they left

@@ -24,10 +24,10 @@ Diagnosis Diagnose(const LoaderReport& report) {
     return {"none", "fewer than two batches have been delivered", "go on, and ask again"};
   }
   if (wait < kNoWait) {
-    return {"consumer", StrCat("it waits for ", PercentText(wait), " of the time; batches lie ready"),
+    return {"consumer", StrCat("it waits for ", loader::PercentText(wait), " of the time; batches lie ready"),
             "nothing to change here: the time is spent between the calls of Next"};
   }
-  const std::string waits = StrCat("the consumer waits for ", PercentText(wait), " of the time; ");
+  const std::string waits = StrCat("the consumer waits for ", loader::PercentText(wait), " of the time; ");
   if (report.blocks_read > 0 &&
       static_cast<double>(report.blocks_read_again) > kReadAgain * static_cast<double>(report.blocks_read)) {
     return {"memory",
@@ -36,20 +36,22 @@ Diagnosis Diagnose(const LoaderReport& report) {
   }
   if (std::max(decode_busy, read_busy) < kIdle) {
     return {"overhead",
-            StrCat(waits, "decoding threads are busy for ", PercentText(decode_busy), ", reading threads for ",
-                   PercentText(read_busy)),
+            StrCat(waits, "decoding threads are busy for ", loader::PercentText(decode_busy), ", reading threads for ",
+                   loader::PercentText(read_busy)),
             "a larger batch_size, since passing small batches on takes longer than making them; or leave this "
             "machine's processors to the loader"};
   }
   if (decode_busy >= kBusy || decode_busy >= read_busy) {
     return {"decode",
-            StrCat(waits, "its ", report.decode.threads, " decoding threads are busy for ", PercentText(decode_busy)),
+            StrCat(waits, "its ", report.decode.threads, " decoding threads are busy for ",
+                   loader::PercentText(decode_busy)),
             "more processors and decode_threads; images: scaled_decode, a smaller geometry; masks: runs or packed "
             "masks; fewer columns"};
   }
   const double file_share = report.read.busy > 0 ? std::min(1.0, report.file_seconds / report.read.busy) : 0;
-  const std::string reading = StrCat(waits, "its ", report.read.threads, " reading threads are busy for ",
-                                     PercentText(read_busy), ", ", PercentText(file_share), " of that in file reads");
+  const std::string reading =
+      StrCat(waits, "its ", report.read.threads, " reading threads are busy for ", loader::PercentText(read_busy), ", ",
+             loader::PercentText(file_share), " of that in file reads");
   if (file_share > 0.5) {
     return {"read", reading,
             "a faster device, read.mode direct for cold data or mapped for warm, more read_threads, fewer columns"};

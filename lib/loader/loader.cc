@@ -130,7 +130,7 @@ absl::StatusOr<std::vector<uint64_t>> NewestGenerations(ReadableFileSystem& file
                                                         std::span<const LoaderDataset> datasets) {
   std::vector<uint64_t> generations;
   for (const LoaderDataset& dataset : datasets) {
-    const auto text = ReadManifestText(file_system, dataset.path);
+    const auto text = dataset::ReadManifestText(file_system, dataset.path);
     if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
     generations.push_back(text.ok() ? text->summary.generation : 0);
   }

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-namespace shardkit {
+namespace shardkit::loader {
 
 // "12.5 %".
 inline std::string PercentText(double share) {
@@ -13,4 +13,4 @@ inline std::string PercentText(double share) {
   return text;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::loader

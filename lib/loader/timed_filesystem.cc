@@ -26,7 +26,7 @@ class Measurement {
 
  private:
   TimedFileSystem::Figures& figures_;
-  const RequestCounter::Scope scope_;
+  const io::RequestCounter::Scope scope_;
   const Clock::time_point begin_ = Clock::now();
 };
 
@@ -86,7 +86,7 @@ class TimedFile final : public ForwardingFile {
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> TimedFileSystem::OpenForReading(const std::string& path,
                                                                                   ReadMode mode,
                                                                                   std::optional<uint64_t> size) {
-  std::optional<RequestCounter::Scope> scope;
+  std::optional<io::RequestCounter::Scope> scope;
   if (!size) scope.emplace(figures_->requests, 1, 0);
   SHARDKIT_ASSIGN_OR_RETURN(auto file, base().OpenForReading(path, mode, size));
   return std::make_unique<TimedFile>(std::move(file), figures_);
@@ -99,17 +99,17 @@ void TimedFileSystem::CancelReads() {
 }
 
 absl::StatusOr<FileInfo> TimedFileSystem::Stat(const std::string& path, bool follow) {
-  const RequestCounter::Scope scope(figures_->requests, 1, 0);
+  const io::RequestCounter::Scope scope(figures_->requests, 1, 0);
   return base().Stat(path, follow);
 }
 
 absl::Status TimedFileSystem::ForEachEntry(const std::string& path, const TakeEntry& take) {
-  const RequestCounter::Scope scope(figures_->requests, 1, 0);
+  const io::RequestCounter::Scope scope(figures_->requests, 1, 0);
   return base().ForEachEntry(path, take);
 }
 
 absl::StatusOr<std::string> TimedFileSystem::ReadFile(const std::string& path, uint64_t limit) {
-  const RequestCounter::Scope scope(figures_->requests, 1, 0);
+  const io::RequestCounter::Scope scope(figures_->requests, 1, 0);
   absl::StatusOr<std::string> content = base().ReadFile(path, limit);
   if (content.ok()) figures_->requests.AddBytes(content->size());
   return content;

@@ -19,7 +19,7 @@ namespace shardkit::loader {
 class TimedFileSystem final : public ForwardingReadableFileSystem {
  public:
   struct Figures {
-    RequestCounter requests;                  // reads, Stat, List, ReadFile, and opening files whose size is not known
+    io::RequestCounter requests;              // reads, Stat, List, ReadFile, and opening files whose size is not known
     std::atomic<uint64_t> bridged_bytes = 0;  // ReadRequest::bridged_bytes
     std::atomic<int64_t> read_ticks = 0;
     std::atomic<int64_t> least_ticks = INT64_MAX;  // of a request
@@ -42,7 +42,7 @@ class TimedFileSystem final : public ForwardingReadableFileSystem {
     if (ticks == INT64_MAX) return 0;
     return std::chrono::duration<double>(std::chrono::steady_clock::duration(ticks)).count();
   }
-  const RequestCounter& requests() const { return figures_->requests; }
+  const io::RequestCounter& requests() const { return figures_->requests; }
   uint64_t bridged_bytes() const { return figures_->bridged_bytes; }
 
   // RandomAccessFile::CancelReads of all files that were opened through it, and of all that will be.

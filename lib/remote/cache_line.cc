@@ -122,7 +122,7 @@ absl::StatusOr<LineName> DecodeLineHeader(std::string_view page) {
 }
 
 bool CacheLine::OpenFile(const std::string& path) {
-  file_ = FileDescriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  file_ = io::FileDescriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   return file_.valid();
 }
 

@@ -112,7 +112,7 @@ class CacheLine {
   uint64_t Checksum(uint32_t piece, std::string_view bytes) const;
 
   const LineName name_;
-  FileDescriptor file_;
+  io::FileDescriptor file_;
   std::mutex mutex_;  // guards all below
   std::array<uint64_t, kLinePieces> table_{};
   std::bitset<kLinePieces> compared_;  // with its checksum, by this process

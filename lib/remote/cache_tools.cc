@@ -26,7 +26,7 @@ struct FoundLine {
 absl::Status ForEachReadable(const std::string& directory,
                              const std::function<void(const std::string& path, const FoundLine& line)>& take) {
   return remote::ForEachLine(directory, [&](const std::string& path) {
-    FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    io::FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     std::string page(remote::kCachePageBytes, '\0');
     FoundLine line;
     if (!file.valid() || fstat(file.get(), &line.info) != 0 ||

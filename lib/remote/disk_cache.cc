@@ -60,7 +60,7 @@ uint64_t CountedBytes(int descriptor) {
 
 absl::Status MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
-  return PosixError(path, "create the cache's directory", errno);
+  return io::PosixError(path, "create the cache's directory", errno);
 }
 
 struct Listed {
@@ -91,7 +91,7 @@ uint64_t ListFolder(const std::string& directory, size_t folder, std::vector<Lis
 
 // False for a line of which pieces are being fetched.
 bool Evict(const std::string& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  const io::FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!file.valid() || !TryLockBytes(file.get(), 0, kLockedBytes)) return false;
   // Those who have it open keep it, but not its bytes. The name goes first: should this process end between the two,
   // nobody may write to the file, whose pieces others may hold for compared.
@@ -153,7 +153,7 @@ class DiskCache::Usage {
 absl::StatusOr<std::unique_ptr<DiskCache>> DiskCache::Open(const std::string& directory, uint64_t limit) {
   SHARDKIT_RETURN_IF_ERROR(MakeDirectory(directory));
   struct stat info;
-  if (lstat(directory.c_str(), &info) != 0) return PosixError(directory, "use as a cache", errno);
+  if (lstat(directory.c_str(), &info) != 0) return io::PosixError(directory, "use as a cache", errno);
   if (!S_ISDIR(info.st_mode)) return FailedPrecondition(directory, ": is no directory; name another for the cache");
   if (info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
     return absl::PermissionDeniedError(
@@ -168,8 +168,8 @@ absl::StatusOr<std::unique_ptr<DiskCache>> DiskCache::Open(const std::string& di
   std::unique_ptr<DiskCache> cache(new DiskCache(directory, limit));
   SHARDKIT_RETURN_IF_ERROR(MakeDirectory(directory + "/lines"));
   const std::string usage = directory + "/usage";
-  cache->usage_ = FileDescriptor(open(usage.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!cache->usage_.valid()) return PosixError(usage, "open", errno);
+  cache->usage_ = io::FileDescriptor(open(usage.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!cache->usage_.valid()) return io::PosixError(usage, "open", errno);
   cache->KeepLimit();
   return cache;
 }
@@ -198,7 +198,8 @@ std::shared_ptr<CacheLine> DiskCache::Find(const LineName& name) {
       return !full;
     };
     line = CacheLine::Open(path, name, allocate);
-    if (full || (line == nullptr && mkdir(ParentDirectory(path).c_str(), 0700) != 0 && errno != EEXIST)) return nullptr;
+    if (full || (line == nullptr && mkdir(io::ParentDirectory(path).c_str(), 0700) != 0 && errno != EEXIST))
+      return nullptr;
   }
   if (line == nullptr) return nullptr;
   rlimit files = {};

@@ -66,7 +66,7 @@ class DiskCache {
 
   const std::string directory_;
   const uint64_t limit_;
-  FileDescriptor usage_;
+  io::FileDescriptor usage_;
   std::mutex usage_mutex_;
   std::mutex mutex_;           // guards the next two
   std::list<OpenLine> lines_;  // open, the last used first

@@ -44,7 +44,7 @@ class ObjectFile : public RandomAccessFile {
 
   // The client has a deadline for each request, so the read ends.
   absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
-    return StartedRead(*this, requests).Wait();
+    return io::StartedRead(*this, requests).Wait();
   }
 
   void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {

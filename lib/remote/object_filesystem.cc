@@ -124,8 +124,8 @@ class ObjectFileSystem::ObjectLock : public FileLock {
       {
         const std::lock_guard lock(owner_.mutex_);
         owner_.locks_.erase(path_);
-        std::erase_if(owner_.opened_, [folder = ParentDirectory(path_)](const auto& opened) {
-          return ParentDirectory(opened.first) == folder;
+        std::erase_if(owner_.opened_, [folder = io::ParentDirectory(path_)](const auto& opened) {
+          return io::ParentDirectory(opened.first) == folder;
         });
       }
       std::string present(token_.size(), '\0');
@@ -180,8 +180,8 @@ std::shared_ptr<DiskCache> ObjectFileSystem::cache() const {
 
 void ObjectFileSystem::Remember(const std::string& path, const ObjectUrl& url, const ObjectVersion& version) {
   const std::lock_guard lock(mutex_);
-  const auto same_folder = [folder = ParentDirectory(path)](const std::string& held) {
-    return ParentDirectory(held) == folder;
+  const auto same_folder = [folder = io::ParentDirectory(path)](const std::string& held) {
+    return io::ParentDirectory(held) == folder;
   };
   const std::string& known = url.scheme == Scheme::kGoogle ? version.generation : version.etag;
   if (!known.empty() && std::ranges::any_of(locks_, same_folder)) opened_[path] = version;
@@ -257,7 +257,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::Create(const std
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::CreateForStreaming(const std::string& path) {
-  const std::string_view target = TargetOfTemporary(path);
+  const std::string_view target = io::TargetOfTemporary(path);
   if (target.empty()) return Create(path);
   SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseWritable(std::string(target)));
   const auto upload = std::make_shared<Upload>(*store_, url);
@@ -368,7 +368,7 @@ absl::StatusOr<std::unique_ptr<FileLock>> ObjectFileSystem::Lock(const std::stri
   SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseWritable(path));
   if (!store_->conditional()) return std::make_unique<FileLock>();
   const std::string token = NewToken();
-  const std::string folder = ParentDirectory(path);
+  const std::string folder = io::ParentDirectory(path);
   absl::Status status = PutObject(*store_, url, token, {.absent = true});
   if (absl::IsAlreadyExists(status)) {
     return Unavailable(

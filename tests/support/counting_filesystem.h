@@ -80,7 +80,7 @@ class CountingFileSystem final : public ForwardingReadableFileSystem {
     template <typename Send>
     absl::Status Read(std::span<const ReadRequest> requests, const Send& send) {
       Add(requests);
-      const RequestCounter::Scope scope(*counter, requests.size(), 0);
+      const io::RequestCounter::Scope scope(*counter, requests.size(), 0);
       return send();
     }
 
@@ -91,7 +91,7 @@ class CountingFileSystem final : public ForwardingReadableFileSystem {
 
     std::mutex mutex;
     std::vector<ReadRecord> reads;
-    std::optional<RequestCounter> counter{std::in_place};
+    std::optional<io::RequestCounter> counter{std::in_place};
   };
 
   // Without a memory map, so that every byte is asked for.
@@ -109,7 +109,7 @@ class CountingFileSystem final : public ForwardingReadableFileSystem {
     }
     void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
       log_->Add(requests);
-      auto scope = std::make_shared<RequestCounter::Scope>(*log_->counter, requests.size(), 0);
+      auto scope = std::make_shared<io::RequestCounter::Scope>(*log_->counter, requests.size(), 0);
       base().StartRead(requests, [scope = std::move(scope), done = std::move(done)](absl::Status status) mutable {
         scope.reset();
         done(std::move(status));
@@ -120,7 +120,7 @@ class CountingFileSystem final : public ForwardingReadableFileSystem {
     const std::shared_ptr<Log> log_;
   };
 
-  void Count() { const RequestCounter::Scope scope(*log_->counter, 1, 0); }
+  void Count() { const io::RequestCounter::Scope scope(*log_->counter, 1, 0); }
 
   const std::shared_ptr<Log> log_;
 };

@@ -6,7 +6,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 ArchiveInput::ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, uint64_t begin)
     : file_(file),
@@ -62,4 +62,4 @@ const char* ArchiveName(archive_entry* entry) {
   return name != nullptr ? name : archive_entry_pathname_utf8(entry);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 struct ArchiveDeleter {
   void operator()(archive* reader) const { archive_read_free(reader); }
@@ -57,4 +57,4 @@ class ArchiveInput {
 // archive_entry_pathname_utf8.
 const char* ArchiveName(archive_entry* entry);
 
-}  // namespace shardkit
+}  // namespace shardkit::container

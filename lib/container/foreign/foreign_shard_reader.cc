@@ -3,7 +3,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 absl::Status ForeignShardReader::CheckPlace(uint64_t ordinal, size_t column) const {
   if (ordinal >= sample_count_)
@@ -66,4 +66,4 @@ absl::StatusOr<std::optional<uint64_t>> ForeignShardReader::FindKey(std::string_
   return std::optional<uint64_t>();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -11,7 +11,7 @@
 #include "container/block_buffer.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Stored bytes of a block. Other containers have no blocks, so runs of consecutive samples serve as blocks.
 inline constexpr uint64_t kForeignBlockBytes = uint64_t{4} << 20;
@@ -73,4 +73,4 @@ class ForeignShardReader : public ShardReader {
   const ContentHash no_hash_{};
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -7,7 +7,7 @@
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 
-namespace shardkit {
+namespace shardkit::container {
 std::shared_ptr<ListedHash> ListedHash::Choose(std::span<const std::pair<std::string, std::string>> names_and_digits,
                                                std::string_view listed_by) {
   const auto first = [&](auto&& suits) { return std::ranges::find_if(names_and_digits, suits); };
@@ -48,4 +48,4 @@ absl::Status ListedHash::Check(std::string_view place, std::string_view bytes) {
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Thread-safe. All readers of a file share one object, so that the file is not hashed again when it is opened again.
 class ListedHash {
@@ -45,4 +45,4 @@ class ListedHash {
   absl::Status wrong_;  // the result for the file
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -13,7 +13,7 @@
 #include "format/foreign/mds_index.h"
 #include "format/foreign/mds_layout.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 // Tables and headers of most shards fit in this, so that opening takes one read.
@@ -259,7 +259,8 @@ absl::Status MdsShardReader::ReadCompressed(const BlockInfo& info, std::span<con
   absl::Status status;
   if (verify && described_.hash != nullptr) status = described_.hash->Check(path_, compressed);
   if (status.ok()) {
-    status = Annotate(Decompress(*described_.compression, compressed, {state.raw.data(), state.raw.size()}), path_);
+    status =
+        Annotate(codec::Decompress(*described_.compression, compressed, {state.raw.data(), state.raw.size()}), path_);
   }
   SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
   SHARDKIT_RETURN_IF_ERROR(status);
@@ -374,4 +375,4 @@ absl::StatusOr<bool> MdsShardReader::CopyValue(uint64_t ordinal, size_t column, 
   return true;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

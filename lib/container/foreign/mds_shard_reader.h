@@ -12,7 +12,7 @@
 #include "container/foreign/listed_hash.h"
 #include "format/foreign/mds_encoding.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // What the dataset's index says about a shard.
 struct MdsShardFile {
@@ -20,7 +20,7 @@ struct MdsShardFile {
   uint64_t bytes = 0;      // of the file at `path`
   uint64_t raw_bytes = 0;  // equal to `bytes` unless the shard is compressed
   uint64_t samples = 0;
-  std::optional<Compression> compression;
+  std::optional<codec::Compression> compression;
   // `hash` is of the file. `raw_hash` is of the decompressed bytes; it is set when no hash of a compressed file is
   // listed. Null: none. Compared before bytes of samples are used.
   std::shared_ptr<ListedHash> hash;
@@ -94,4 +94,4 @@ class MdsShardReader : public ForeignShardReader {
   std::vector<uint32_t> offsets_;  // of samples; empty when compressed
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -11,7 +11,7 @@
 #include "codec/zstd.h"
 #include "format/foreign/mds_layout.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 constexpr std::string_view kZstd = "zstd";
@@ -128,7 +128,7 @@ absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const format::MdsSettings& settin
   }
   SHARDKIT_ASSIGN_OR_RETURN(const int level, ParseMdsCompression(settings.compression));
   const std::string raw = std::exchange(head, {}) + std::exchange(samples.bytes, {});
-  ZstdCompressor compressor;
+  codec::ZstdCompressor compressor;
   SHARDKIT_RETURN_IF_ERROR(compressor.Compress(raw, level, nullptr, &shard.body));
   const std::string_view compressed[] = {shard.body};
   SHARDKIT_ASSIGN_OR_RETURN(shard.described.zip,
@@ -137,18 +137,18 @@ absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const format::MdsSettings& settin
 }
 
 absl::StatusOr<int> ParseMdsCompression(std::string_view compression) {
-  int level = kDefaultZstdLevel;
+  int level = codec::kDefaultZstdLevel;
   if (compression != kZstd) {
     const std::string_view digits = compression.starts_with("zstd:") ? compression.substr(5) : std::string_view();
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), level);
     // mosaicml-streaming accepts levels from 1 on.
     if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() || level < 1 ||
-        level > MaxZstdLevel()) {
+        level > codec::MaxZstdLevel()) {
       return InvalidArgument("compression \"", compression, "\": MDS is written with \"zstd\", \"zstd:LEVEL\" (1 to ",
-                             MaxZstdLevel(), ") or none");
+                             codec::MaxZstdLevel(), ") or none");
     }
   }
   return level;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -12,7 +12,7 @@
 #include "format/foreign/mds_text.h"
 #include "shardkit/sample.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Samples of one shard, one after another.
 struct MdsSamples {
@@ -50,4 +50,4 @@ absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const format::MdsSettings& settin
 // The level of "zstd" or "zstd:LEVEL". InvalidArgument for anything else.
 absl::StatusOr<int> ParseMdsCompression(std::string_view compression);
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -13,7 +13,7 @@
 #include "format/constants.h"
 #include "format/foreign/tar_index_layout.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 using format::kTarBlockBytes;
@@ -213,4 +213,4 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenDecompressed(std::unique_p
   return std::make_unique<DecompressedFile>(std::move(file), compression, length);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

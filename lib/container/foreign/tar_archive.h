@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Detected from the first bytes of the file, not from its name.
 enum class TarCompression { kNone, kGzip, kBzip2, kXz, kZstd };
@@ -54,4 +54,4 @@ class TarHeaders {
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenDecompressed(std::unique_ptr<RandomAccessFile> file,
                                                                    TarCompression compression, uint64_t length);
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -11,7 +11,7 @@
 #include "container/foreign/tar_sample_grouper.h"
 #include "format/foreign/webdataset_names.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 using format::DaliMember;
@@ -217,4 +217,4 @@ absl::Status CheckDaliIndex(ReadableFileSystem& file_system, const RandomAccessF
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -10,7 +10,7 @@
 #include "container/foreign/tar_index.h"
 #include "format/foreign/dali_index.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // X.idx for X.tar; empty for a file of another name.
 std::string DaliIndexPath(const std::string& path);
@@ -41,4 +41,4 @@ absl::StatusOr<DaliView> FindDaliSamples(const RandomAccessFile& file);
 absl::Status CheckDaliIndex(ReadableFileSystem& file_system, const RandomAccessFile& file,
                             const std::function<void(std::string message)>& report);
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -51,13 +51,14 @@ void DropLastSample(TarIndex* index) {
 }
 
 // `header` is of the member in which the tar ends. Its name is empty when there is no such member.
-TarContents CutHere(const RandomAccessFile& file, const absl::Status& status, const TarHeader& header,
-                    TarSampleGrouper& builder, TarContents& contents) {
+container::TarContents CutHere(const RandomAccessFile& file, const absl::Status& status,
+                               const container::TarHeader& header, container::TarSampleGrouper& builder,
+                               container::TarContents& contents) {
   // If that member begins a sample, the sample before it is whole. Otherwise it belongs to the last sample, which is
   // cut.
   if (!header.name.empty()) (void)builder.Add(header);
   TarIndex& index = contents.index;
-  contents.cut_key = BaseName(file.path());
+  contents.cut_key = io::BaseName(file.path());
   if (index.sample_count() > 0) {
     contents.cut_key = index.key(index.sample_count() - 1);
     DropLastSample(&index);
@@ -70,7 +71,7 @@ TarContents CutHere(const RandomAccessFile& file, const absl::Status& status, co
 
 }  // namespace
 
-absl::StatusOr<uint64_t> ReadTarIdentity(const RandomAccessFile& file) {
+absl::StatusOr<uint64_t> container::ReadTarIdentity(const RandomAccessFile& file) {
   const uint64_t length = std::min(file.size(), format::kTarIdentityBytes);
   std::string first(length, '\0'), last(length, '\0');
   const ReadRequest ends[] = {{0, first}, {file.size() - length, last}};
@@ -78,14 +79,14 @@ absl::StatusOr<uint64_t> ReadTarIdentity(const RandomAccessFile& file) {
   return format::TarIdentity(first, last);
 }
 
-absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_decompression,
-                                    std::vector<TarProblem>* problems, bool keep_cut) {
-  TarContents contents;
+absl::StatusOr<container::TarContents> container::ScanTar(const RandomAccessFile& file, uint64_t max_decompression,
+                                                          std::vector<TarProblem>* problems, bool keep_cut) {
+  container::TarContents contents;
   contents.index.tar_length = file.size();
-  SHARDKIT_ASSIGN_OR_RETURN(contents.compression, DetectCompression(file));
-  TarSampleGrouper builder(file.path(), &contents.index);
-  TarHeader header;
-  auto headers = TarHeaders::Open(file, contents.compression);
+  SHARDKIT_ASSIGN_OR_RETURN(contents.compression, container::DetectCompression(file));
+  container::TarSampleGrouper builder(file.path(), &contents.index);
+  container::TarHeader header;
+  auto headers = container::TarHeaders::Open(file, contents.compression);
   while (true) {
     header.name.clear();
     const absl::StatusOr<bool> more = headers.ok() ? (*headers)->Next(&header) : headers.status();
@@ -96,19 +97,19 @@ absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_d
     // A plain tar needs no limit: every entry has a header of 512 bytes in the file. Only a quarter of the limit is
     // used here, because the values need memory, too.
     const uint64_t most = file.size() + max_decompression / 4;
-    if (contents.compression != TarCompression::kNone && contents.index.memory() > most) {
+    if (contents.compression != container::TarCompression::kNone && contents.index.memory() > most) {
       return ResourceExhausted(file.path(), ": what has to be known of its members takes more than ", most,
                                " bytes of memory, the limit for a compressed tar of ", file.size(),
                                " bytes: decompress it first");
     }
   }
-  if (problems != nullptr && contents.compression == TarCompression::kNone) {
+  if (problems != nullptr && contents.compression == container::TarCompression::kNone) {
     SHARDKIT_RETURN_IF_ERROR(LookBehind(file, (*headers)->position(), problems));
   }
   return contents;
 }
 
-std::vector<TarProblem> FindRepeatedKeys(const TarIndex& index) {
+std::vector<TarProblem> container::FindRepeatedKeys(const TarIndex& index) {
   // Sorting by hash puts equal keys next to each other, in the order of the tar.
   std::vector<std::pair<uint64_t, uint64_t>> hashes(index.sample_count());
   for (uint64_t i = 0; i < hashes.size(); ++i) hashes[i] = {Hash64(index.key(i)), i};
@@ -130,7 +131,7 @@ std::vector<TarProblem> FindRepeatedKeys(const TarIndex& index) {
   return problems;
 }
 
-void UnescapeKeys(format::TarSamples* samples) {
+void container::UnescapeKeys(format::TarSamples* samples) {
   std::string keys;
   std::vector<uint64_t> ends{0};
   for (uint64_t i = 0; i < samples->sample_count(); ++i) {
@@ -143,42 +144,43 @@ void UnescapeKeys(format::TarSamples* samples) {
 
 namespace {
 
-absl::StatusOr<TarContents> LoadWhole(ReadableFileSystem& file_system, const RandomAccessFile& file,
-                                      uint64_t max_decompression) {
-  TarContents contents;
-  SHARDKIT_ASSIGN_OR_RETURN(contents.compression, DetectCompression(file));
-  if (contents.compression == TarCompression::kNone) {
-    SHARDKIT_ASSIGN_OR_RETURN(bool indexed, LoadTarIndex(file_system, file, &contents));
+absl::StatusOr<container::TarContents> LoadWhole(ReadableFileSystem& file_system, const RandomAccessFile& file,
+                                                 uint64_t max_decompression) {
+  container::TarContents contents;
+  SHARDKIT_ASSIGN_OR_RETURN(contents.compression, container::DetectCompression(file));
+  if (contents.compression == container::TarCompression::kNone) {
+    SHARDKIT_ASSIGN_OR_RETURN(bool indexed, container::LoadTarIndex(file_system, file, &contents));
     if (!indexed) {
-      SHARDKIT_ASSIGN_OR_RETURN(indexed, LoadDaliContents(file_system, file, &contents));
+      SHARDKIT_ASSIGN_OR_RETURN(indexed, container::LoadDaliContents(file_system, file, &contents));
     }
     if (indexed) return contents;
   }
-  return ScanTar(file, max_decompression, nullptr);
+  return container::ScanTar(file, max_decompression, nullptr);
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(ReadableFileSystem& file_system,
-                                                                   const std::string& path, uint64_t max_decompression,
-                                                                   bool keep_cut, bool escaped_keys) {
+absl::StatusOr<std::shared_ptr<const container::TarContents>> container::LoadTarContents(
+    ReadableFileSystem& file_system, const std::string& path, uint64_t max_decompression, bool keep_cut,
+    bool escaped_keys) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
-  absl::StatusOr<TarContents> loaded = LoadWhole(file_system, *file, max_decompression);
+  absl::StatusOr<container::TarContents> loaded = LoadWhole(file_system, *file, max_decompression);
   if (keep_cut && absl::IsDataLoss(loaded.status())) {
-    SHARDKIT_ASSIGN_OR_RETURN(TarContents cut, ScanTar(*file, max_decompression, nullptr, keep_cut));
+    SHARDKIT_ASSIGN_OR_RETURN(container::TarContents cut,
+                              container::ScanTar(*file, max_decompression, nullptr, keep_cut));
     // When the tar is whole, the error is one of the index.
     if (!cut.cut.ok()) loaded = std::move(cut);
   }
   if (!loaded.ok()) return loaded.status();
   loaded->escaped_keys = escaped_keys;
   if (loaded->index_length == 0) {
-    if (escaped_keys) UnescapeKeys(&loaded->index);
+    if (escaped_keys) container::UnescapeKeys(&loaded->index);
     loaded->index.blocks = format::FormTarBlocks(loaded->index);
   }
-  return std::make_shared<const TarContents>(*std::move(loaded));
+  return std::make_shared<const container::TarContents>(*std::move(loaded));
 }
 
-absl::StatusOr<Schema> TarSchema(const TarIndex& index) {
+absl::StatusOr<Schema> container::TarSchema(const TarIndex& index) {
   std::vector<Column> columns;
   Column key;
   key.name = "key";
@@ -189,8 +191,8 @@ absl::StatusOr<Schema> TarSchema(const TarIndex& index) {
     const size_t dot = name.rfind('.');
     Column column;
     column.name = name;
-    column.type =
-        GuessType({}, dot == std::string::npos ? std::string_view(name) : std::string_view(name).substr(dot + 1));
+    column.type = codec::GuessType(
+        {}, dot == std::string::npos ? std::string_view(name) : std::string_view(name).substr(dot + 1));
     // utf8 would promise that every byte is valid, and nothing has checked the bytes.
     if (column.type == Type::kUtf8) column.type = Type::kBytes;
     column.nullable = true;

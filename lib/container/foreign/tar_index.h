@@ -12,7 +12,7 @@
 #include "shardkit/schema.h"
 #include "shardkit/tar_index.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // Immutable once made.
 struct TarContents {
@@ -60,4 +60,4 @@ absl::StatusOr<Schema> TarSchema(const format::TarIndex& index);
 // Of the file's first and last bytes; see format::TarIdentity.
 absl::StatusOr<uint64_t> ReadTarIdentity(const RandomAccessFile& file);
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -83,7 +83,7 @@ absl::Status CheckReplacesIndex(FileSystem& file_system, const std::string& outp
 }
 
 absl::StatusOr<std::string> NameRelative(const std::string& tar, const std::string& output) {
-  const std::filesystem::path path(tar), folder(ParentDirectory(output));
+  const std::filesystem::path path(tar), folder(io::ParentDirectory(output));
   if (path.is_absolute() != folder.is_absolute()) {
     return InvalidArgument(tar, ": is named in ", output,
                            " relative to its folder: give both as absolute paths, or none");
@@ -113,11 +113,12 @@ absl::StatusOr<std::string> Md5Of(const RandomAccessFile& file, const Cancellati
 absl::StatusOr<format::WidsShard> DescribeForWids(FileSystem& file_system, const std::string& tar,
                                                   const WidsOptions& options, const Cancellation* cancellation) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(tar));
-  SHARDKIT_ASSIGN_OR_RETURN(const TarContents contents, ScanTar(*file, kDefaultMaxDecompression, nullptr));
-  if (contents.compression != TarCompression::kNone) {
+  SHARDKIT_ASSIGN_OR_RETURN(const container::TarContents contents,
+                            container::ScanTar(*file, kDefaultMaxDecompression, nullptr));
+  if (contents.compression != container::TarCompression::kNone) {
     return InvalidArgument(tar, ": is compressed, and wids reads plain tars alone: decompress it first");
   }
-  SHARDKIT_ASSIGN_OR_RETURN(const WidsView view, ViewAsWids(*file));
+  SHARDKIT_ASSIGN_OR_RETURN(const container::WidsView view, container::ViewAsWids(*file));
   if (view.difference) {
     return InvalidArgument(Where(tar, *view.difference), ": wids would read other samples; rename the member");
   }
@@ -144,16 +145,17 @@ absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std:
                                              const Cancellation* cancellation) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
   TarIndexReport report;
-  SHARDKIT_ASSIGN_OR_RETURN(TarContents contents, ScanTar(*file, kDefaultMaxDecompression, &report.problems));
-  if (contents.compression != TarCompression::kNone) {
+  SHARDKIT_ASSIGN_OR_RETURN(container::TarContents contents,
+                            container::ScanTar(*file, kDefaultMaxDecompression, &report.problems));
+  if (contents.compression != container::TarCompression::kNone) {
     return InvalidArgument(path,
                            ": is compressed, so that no index can say where a value lies in it: decompress it first");
   }
   SHARDKIT_RETURN_IF_ERROR(HashValues(*file, cancellation, &contents.index));
-  SHARDKIT_ASSIGN_OR_RETURN(contents.index.identity, ReadTarIdentity(*file));
+  SHARDKIT_ASSIGN_OR_RETURN(contents.index.identity, container::ReadTarIdentity(*file));
   report.index_path = StrCat(path, kTarIndexSuffix);
-  SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system, report.index_path, format::EncodeTarIndex(contents.index)));
-  AddProblems(FindRepeatedKeys(contents.index), &report);
+  SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, report.index_path, format::EncodeTarIndex(contents.index)));
+  AddProblems(container::FindRepeatedKeys(contents.index), &report);
   report.samples = contents.index.sample_count();
   report.values = contents.index.values.size();
   report.bytes = file->size();
@@ -165,7 +167,8 @@ absl::StatusOr<WidsReport> WriteWidsIndex(FileSystem& file_system, const std::ve
                                           const Cancellation* cancellation) {
   if (tars.empty()) return InvalidArgument(output, ": no tars to list were given");
   if (!output.ends_with(".json")) return InvalidArgument(output, ": the name of a wids index ends in .json");
-  if (BaseName(output) == "index.json") return InvalidArgument(output, ": is the name of an MDS index: choose another");
+  if (io::BaseName(output) == "index.json")
+    return InvalidArgument(output, ": is the name of an MDS index: choose another");
   if (!ValidUtf8(options.name)) return InvalidArgument(output, ": the dataset's name is not UTF-8");
   SHARDKIT_RETURN_IF_ERROR(CheckReplacesIndex(file_system, output));
   format::WidsIndex index;
@@ -181,14 +184,14 @@ absl::StatusOr<WidsReport> WriteWidsIndex(FileSystem& file_system, const std::ve
     index.shards.push_back(std::move(shard));
   }
   report.shards = index.shards.size();
-  SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system, output, format::FormatWidsIndex(index)));
+  SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, output, format::FormatWidsIndex(index)));
   return report;
 }
 
 absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std::string& path,
                                               const Cancellation* cancellation) {
   TarIndexReport report;
-  report.index_path = DaliIndexPath(path);
+  report.index_path = container::DaliIndexPath(path);
   if (report.index_path.empty())
     return InvalidArgument(path, ": an index for DALI is of a file whose name ends in .tar");
   SHARDKIT_ASSIGN_OR_RETURN(const std::string old, ReadReplaced(file_system, report.index_path));
@@ -196,13 +199,14 @@ absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std
     return InvalidArgument(report.index_path, ": is there and is no index of DALI's: rename ", path, ", or remove it");
   }
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
-  SHARDKIT_ASSIGN_OR_RETURN(const TarContents contents, ScanTar(*file, kDefaultMaxDecompression, &report.problems));
-  if (contents.compression != TarCompression::kNone) {
+  SHARDKIT_ASSIGN_OR_RETURN(const container::TarContents contents,
+                            container::ScanTar(*file, kDefaultMaxDecompression, &report.problems));
+  if (contents.compression != container::TarCompression::kNone) {
     return InvalidArgument(path,
                            ": is compressed, so that no index can say where a value lies in it: decompress it first");
   }
   if (cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("indexing"));
-  SHARDKIT_ASSIGN_OR_RETURN(DaliView view, FindDaliSamples(*file));
+  SHARDKIT_ASSIGN_OR_RETURN(container::DaliView view, container::FindDaliSamples(*file));
   if (!view.missing.empty()) return InvalidArgument(Where(path, view.missing[0]), "; rename it");
   if (view.samples.empty()) return InvalidArgument(path, ": has no samples, which an index for DALI cannot say");
   for (const format::DaliSample& sample : view.samples) {
@@ -215,7 +219,7 @@ absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std
     }
     report.values += sample.members.size();
   }
-  SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system, report.index_path, format::FormatDaliIndex(view.samples)));
+  SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, report.index_path, format::FormatDaliIndex(view.samples)));
   AddProblems(std::move(view.additional), &report);
   report.samples = view.samples.size();
   report.bytes = file->size();

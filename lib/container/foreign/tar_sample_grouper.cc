@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 absl::Status TarSampleGrouper::Add(const TarHeader& header) {
   if (!header.regular) return absl::OkStatus();
@@ -68,4 +68,4 @@ absl::StatusOr<uint32_t> TarSampleGrouper::FindColumn(std::string_view extension
   return column;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -13,7 +13,7 @@
 #include "format/foreign/tar_index_layout.h"
 #include "format/foreign/webdataset_names.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // One thread at a time. `path` is for messages. `index` must be empty at first. Both must outlive the object.
 class TarSampleGrouper {
@@ -34,4 +34,4 @@ class TarSampleGrouper {
   std::vector<uint64_t> used_;  // per column: the last sample that has it, counted from 1
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

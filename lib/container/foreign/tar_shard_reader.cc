@@ -12,7 +12,7 @@
 #include "container/decompression_limit.h"
 #include "container/foreign/tar_dali_index.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 using format::TarIndex;
@@ -351,4 +351,4 @@ absl::StatusOr<std::vector<ColumnStatistics>> TarShardReader::ReadStatistics() c
   return statistics;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

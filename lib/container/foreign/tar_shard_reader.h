@@ -13,7 +13,7 @@
 #include "container/foreign/tar_sidecar.h"
 #include "container/verified_chunks.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 class TarShardReader : public ForeignShardReader {
  public:
@@ -88,4 +88,4 @@ class TarShardReader : public ForeignShardReader {
   std::unique_ptr<std::atomic<bool>[]> checked_;  // blocks whose headers match the DALI index; null without one
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -22,7 +22,7 @@
 #include "shardkit/schema.h"
 #include "shardkit/tar_index.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 // Tars consist of records of 20 blocks. Writing a hundred records at once saves system calls.
@@ -242,11 +242,11 @@ absl::StatusOr<TarSummary> TarShardWriter::Finish(bool index) {
     state.index.identity = format::TarIdentity(state.first, state.last);
     // The index is published before the tar, so that a finished tar always has its index.
     SHARDKIT_RETURN_IF_ERROR(
-        PublishFile(*state.file_system, StrCat(state.path, kTarIndexSuffix), format::EncodeTarIndex(state.index)));
+        io::PublishFile(*state.file_system, StrCat(state.path, kTarIndexSuffix), format::EncodeTarIndex(state.index)));
   }
   SHARDKIT_RETURN_IF_ERROR(state.file_system->Rename(state.temporary_path, state.path));
   state.file.reset();
-  SHARDKIT_RETURN_IF_ERROR(state.file_system->SyncDirectory(ParentDirectory(state.path)));
+  SHARDKIT_RETURN_IF_ERROR(state.file_system->SyncDirectory(io::ParentDirectory(state.path)));
   return summary;
 }
 
@@ -258,4 +258,4 @@ absl::Status TarShardWriter::Abort() {
   return state.file_system->RemoveFile(state.temporary_path);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

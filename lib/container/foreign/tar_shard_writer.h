@@ -13,7 +13,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/sample.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 struct NamedTarValue {
   std::string_view extension;  // without the dot in front
@@ -53,4 +53,4 @@ class TarShardWriter {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -9,7 +9,7 @@
 #include "format/foreign/webdataset_names.h"
 #include "shardkit/tar_index.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 using format::TarBlock;
@@ -181,4 +181,4 @@ absl::Status CheckTarIndex(ReadableFileSystem& file_system, const std::string& t
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

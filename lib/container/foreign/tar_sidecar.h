@@ -17,7 +17,7 @@
 #include "container/foreign/tar_index.h"
 #include "container/key_table_reader.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 // False when the tar has no index of its own. Otherwise fills in *contents, but leaves the samples in the pages. One
 // read of the index where its front has at most 64 KiB, else two; and two of the tar. DataLoss when the front is
@@ -62,4 +62,4 @@ class TarPages {
 absl::Status CheckTarIndex(ReadableFileSystem& file_system, const std::string& tar, format::TarIndex scanned,
                            const std::function<void(std::string message)>& report);
 
-}  // namespace shardkit
+}  // namespace shardkit::container

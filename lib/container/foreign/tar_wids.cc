@@ -11,7 +11,7 @@
 #include "format/foreign/tar_index_layout.h"
 #include "format/foreign/webdataset_names.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 // Fields of the header right before a member's data. wids reads only this header; libarchive also applies the extension
@@ -91,4 +91,4 @@ absl::StatusOr<WidsView> ViewAsWids(const RandomAccessFile& file) {
   return view;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::container

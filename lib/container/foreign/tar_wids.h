@@ -8,7 +8,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/tar_index.h"
 
-namespace shardkit {
+namespace shardkit::container {
 
 struct WidsView {
   uint64_t samples = 0;
@@ -20,4 +20,4 @@ struct WidsView {
 // DataLoss for a damaged tar.
 absl::StatusOr<WidsView> ViewAsWids(const RandomAccessFile& file);
 
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -34,8 +34,9 @@ absl::StatusOr<Schema> LayerSchema(const Schema& rows, const Manifest& manifest,
   return Schema::Create(std::move(columns));
 }
 
-absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string& directory, DatasetUpdate& update,
-                                     ColumnRows& rows, const AddColumnsOptions& options) {
+absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string& directory,
+                                     dataset::DatasetUpdate& update, ColumnRows& rows,
+                                     const AddColumnsOptions& options) {
   const Manifest& before = update.before();
   AddColumnsReport report;
   report.samples = before.seen_samples();
@@ -55,14 +56,15 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
     }
     reading.columns = {before.seen_schema()[*key].name};
   }
-  SHARDKIT_ASSIGN_OR_RETURN(const auto stored, StoredDataset::Open(file_system, directory, reading));
-  RemovedList removed;
+  SHARDKIT_ASSIGN_OR_RETURN(const auto stored, dataset::StoredDataset::Open(file_system, directory, reading));
+  dataset::RemovedList removed;
   if (before.removed) {
-    SHARDKIT_ASSIGN_OR_RETURN(removed, RemovedList::Read(file_system, directory, *before.removed, before.samples()));
+    SHARDKIT_ASSIGN_OR_RETURN(removed,
+                              dataset::RemovedList::Read(file_system, directory, *before.removed, before.samples()));
   }
-  const MatchInput input{file_system, directory, *stored, removed, rows, options};
-  absl::StatusOr<std::unique_ptr<PlacedRows>> placed =
-      by_key ? PlaceByKey(input, &report) : PlaceByOrder(input, &report);
+  const convert::MatchInput input{file_system, directory, *stored, removed, rows, options};
+  absl::StatusOr<std::unique_ptr<convert::PlacedRows>> placed =
+      by_key ? convert::PlaceByKey(input, &report) : convert::PlaceByOrder(input, &report);
   SHARDKIT_RETURN_IF_ERROR(placed.status());
   const bool replaces = std::ranges::any_of(rows.schema().columns(), [&](const Column& column) {
     return !column.is_key && before.seen_schema().Find(column.name);
@@ -75,15 +77,15 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, LayerSchema(rows.schema(), before, all_have_values));
   Manifest after = before;
   ++after.generation;
-  SHARDKIT_ASSIGN_OR_RETURN(const Layer layer,
-                            WriteLayer(input, LayerName(after.generation), schema, **placed, &report));
+  SHARDKIT_ASSIGN_OR_RETURN(
+      const Layer layer, convert::WriteLayer(input, dataset::LayerName(after.generation), schema, **placed, &report));
   placed->reset();  // and its temporary file
-  ViewEdit edit(before);
+  convert::ViewEdit edit(before);
   edit.layers.push_back(layer);
   for (const Column& column : schema.columns()) {
-    ViewEdit::SeenColumn seen{column, {{before.samples(), edit.layers.size() - 1, column.name}}};
+    convert::ViewEdit::SeenColumn seen{column, {{before.samples(), edit.layers.size() - 1, column.name}}};
     report.columns.push_back(column.name);
-    ViewEdit::SeenColumn* const old = edit.Find(column.name);
+    convert::ViewEdit::SeenColumn* const old = edit.Find(column.name);
     if (old == nullptr) {
       edit.columns.push_back(std::move(seen));
     } else {
@@ -103,7 +105,7 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
 absl::StatusOr<AddColumnsReport> AddColumns(FileSystem& file_system, const std::string& directory, ColumnRows& rows,
                                             const AddColumnsOptions& options) {
   return Guarded("adding columns", [&]() -> absl::StatusOr<AddColumnsReport> {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto update, BeginChange(file_system, directory));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto update, dataset::BeginChange(file_system, directory));
     absl::StatusOr<AddColumnsReport> report = Add(file_system, directory, *update, rows, options);
     // The first error is reported, even when the cleanup fails too: the next change then does it.
     if (!report.ok()) (void)update->Abort();

@@ -18,13 +18,13 @@ namespace {
 
 // Publishes what `change` makes of the columns.
 absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& directory,
-                                const std::function<absl::Status(const Manifest&, ViewEdit&)>& change) {
+                                const std::function<absl::Status(const Manifest&, convert::ViewEdit&)>& change) {
   return Guarded("changing columns", [&]() -> absl::StatusOr<uint64_t> {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto update, BeginChange(file_system, directory));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto update, dataset::BeginChange(file_system, directory));
     uint64_t generation = update->before().generation;
     const auto publish = [&]() -> absl::Status {
       Manifest after = update->before();
-      ViewEdit edit(after);
+      convert::ViewEdit edit(after);
       SHARDKIT_RETURN_IF_ERROR(change(after, edit));
       SHARDKIT_RETURN_IF_ERROR(std::move(edit).Apply(&after));
       if (after.view == update->before().view && after.schema == update->before().schema) return update->Release();
@@ -55,9 +55,9 @@ absl::Status CheckClassNames(std::string_view text) {
 
 absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string& directory,
                                      const std::vector<std::string>& columns) {
-  return Change(file_system, directory, [&](const Manifest&, ViewEdit& edit) -> absl::Status {
+  return Change(file_system, directory, [&](const Manifest&, convert::ViewEdit& edit) -> absl::Status {
     for (const std::string& name : columns) {
-      const ViewEdit::SeenColumn* const found = edit.Find(name);
+      const convert::ViewEdit::SeenColumn* const found = edit.Find(name);
       if (found == nullptr) return edit.NoColumn(name);
       if (found->column.is_key) return InvalidArgument("column \"", name, "\": is the key of the samples, and stays");
       edit.columns.erase(edit.columns.begin() + (found - edit.columns.data()));
@@ -70,10 +70,10 @@ absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string&
 
 absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::string& directory,
                                        const std::vector<std::pair<std::string, std::string>>& names) {
-  return Change(file_system, directory, [&](const Manifest& manifest, ViewEdit& edit) -> absl::Status {
-    std::vector<std::pair<ViewEdit::SeenColumn*, const std::string*>> renamed;
+  return Change(file_system, directory, [&](const Manifest& manifest, convert::ViewEdit& edit) -> absl::Status {
+    std::vector<std::pair<convert::ViewEdit::SeenColumn*, const std::string*>> renamed;
     for (const auto& [from, to] : names) {
-      ViewEdit::SeenColumn* const found = edit.Find(from);
+      convert::ViewEdit::SeenColumn* const found = edit.Find(from);
       if (found == nullptr) return edit.NoColumn(from);
       if (std::ranges::count(names, from, [](const auto& each) { return each.first; }) > 1) {
         return InvalidArgument("column \"", from, "\": gets two names");
@@ -83,11 +83,11 @@ absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::strin
     }
     if (names.empty()) return InvalidArgument("no column is named");
     for (const auto& [column, to] : renamed) {
-      column->sources = SourcesOfRenamed(manifest, *column);
+      column->sources = convert::SourcesOfRenamed(manifest, *column);
       column->column.name = *to;
     }
     std::set<std::string_view> seen;
-    for (const ViewEdit::SeenColumn& each : edit.columns) {
+    for (const convert::ViewEdit::SeenColumn& each : edit.columns) {
       if (!seen.insert(each.column.name).second) {
         return InvalidArgument("two columns would have the name \"", each.column.name, "\"; drop one first");
       }
@@ -98,8 +98,8 @@ absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::strin
 
 absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::string& directory,
                                            const std::string& column, const Metadata& changes) {
-  return Change(file_system, directory, [&](const Manifest&, ViewEdit& edit) -> absl::Status {
-    ViewEdit::SeenColumn* const found = edit.Find(column);
+  return Change(file_system, directory, [&](const Manifest&, convert::ViewEdit& edit) -> absl::Status {
+    convert::ViewEdit::SeenColumn* const found = edit.Find(column);
     if (found == nullptr) return edit.NoColumn(column);
     if (changes.empty()) return InvalidArgument("no metadata is named");
     for (const auto& [name, value] : changes) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // May take a hash for one that was added: one in forty with ten million of them, more with more. Takes 16 MiB.
 class HashFilter {
@@ -21,4 +21,4 @@ class HashFilter {
   std::vector<uint64_t> words_ = std::vector<uint64_t>(kWords);
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

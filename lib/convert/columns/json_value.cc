@@ -8,7 +8,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 using simdjson::dom::element;
@@ -169,4 +169,4 @@ absl::Status AppendJsonValue(const element& value, Type type, std::string* out) 
   }
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // What values of one member look like.
 struct JsonKinds {
@@ -30,4 +30,4 @@ bool IsJsonTarget(Type type);
 // fraction is rounded to the nearest of the type.
 absl::Status AppendJsonValue(const simdjson::dom::element& value, Type type, std::string* out);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

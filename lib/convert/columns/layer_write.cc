@@ -7,12 +7,13 @@
 #include "base/status_macros.h"
 #include "dataset/view/layer_writer.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 absl::StatusOr<Layer> WriteLayer(const MatchInput& input, const std::string& name, const Schema& schema,
                                  PlacedRows& rows, AddColumnsReport* report) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, LayerWriter::Create(input.file_system, input.directory, name, schema, {},
-                                                                   input.options.threads, input.options.cancellation));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto writer,
+                            dataset::LayerWriter::Create(input.file_system, input.directory, name, schema, {},
+                                                         input.options.threads, input.options.cancellation));
   std::vector<RowValue> ahead(schema.size());  // the values of sample `next`
   std::vector<std::optional<Value>> row(schema.size());
   uint64_t next = 0;
@@ -45,4 +46,4 @@ absl::StatusOr<Layer> WriteLayer(const MatchInput& input, const std::string& nam
   return layer;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

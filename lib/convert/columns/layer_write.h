@@ -8,7 +8,7 @@
 #include "shardkit/columns.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Writes the rows as the layer `name` of the dataset in input.directory, with these columns, the value of stored sample
 // i being sample i of it; samples without a row have none. Its blocks end where blocks of the shards end. Sets `shards`
@@ -16,4 +16,4 @@ namespace shardkit {
 absl::StatusOr<Layer> WriteLayer(const MatchInput& input, const std::string& name, const Schema& schema,
                                  PlacedRows& rows, AddColumnsReport* report);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

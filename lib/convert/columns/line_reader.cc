@@ -6,7 +6,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr size_t kLinePieceBytes = size_t{1} << 20;
@@ -46,4 +46,4 @@ absl::StatusOr<bool> LineReader::Next(std::string_view* line) {
   }
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

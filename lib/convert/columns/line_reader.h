@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // One thread at a time. Holds one line, and a piece of 1 MiB.
 class LineReader {
@@ -37,4 +37,4 @@ class LineReader {
   uint64_t number_ = 0;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

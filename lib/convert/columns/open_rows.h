@@ -8,7 +8,7 @@
 #include "shardkit/columns.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // As OpenColumnRows says. Errors name the file.
 absl::StatusOr<std::unique_ptr<ColumnRows>> OpenNdjsonRows(std::unique_ptr<RandomAccessFile> file,
@@ -18,4 +18,4 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> OpenNpyRows(std::unique_ptr<RandomAc
 absl::StatusOr<std::unique_ptr<ColumnRows>> OpenDatasetRows(ReadableFileSystem& file_system, const std::string& path,
                                                             const ColumnRowsOptions& options);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

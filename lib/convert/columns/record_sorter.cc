@@ -8,7 +8,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr size_t kHeadBytes = 16;  // number and length, in the file
@@ -181,4 +181,4 @@ absl::StatusOr<bool> RecordSorter::Next(uint64_t* number, std::string_view* reco
   return true;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Orders records by a number, and those of one number as they came. What does not fit into memory is sorted in runs in
 // one temporary file, which is checked when it is read again. One thread at a time.
@@ -75,4 +75,4 @@ class RecordSorter {
   size_t read_bytes_ = 0;       // of one run at once
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -11,7 +11,7 @@
 #include "convert/columns/record_sorter.h"
 #include "dataset/dataset_update.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 absl::Status CheckCancelled(const AddColumnsOptions& options) {
@@ -20,7 +20,7 @@ absl::Status CheckCancelled(const AddColumnsOptions& options) {
 
 // Of the temporary files: DatasetUpdate removes what an interrupted change has left of them.
 std::string SpillPath(const MatchInput& input, std::string_view what) {
-  return JoinPath(input.directory, StrCat(kSortedFiles, what, ".tmp"));
+  return JoinPath(input.directory, StrCat(dataset::kSortedFiles, what, ".tmp"));
 }
 
 std::string InQuotes(std::string_view key) { return StrCat("\"", key, "\""); }
@@ -67,7 +67,7 @@ class OrderedRows final : public PlacedRows {
   }
 
   ColumnRows& rows_;
-  const RemovedList& removed_;
+  const dataset::RemovedList& removed_;
   const AddColumnsOptions& options_;
   const std::string& directory_;
   const uint64_t seen_;
@@ -276,4 +276,4 @@ absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByKey(const MatchInput& input, 
   return std::make_unique<SortedRows>(std::move(placed), input.options);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

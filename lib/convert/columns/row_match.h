@@ -13,7 +13,7 @@
 #include "shardkit/columns.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Rows by stored samples, ascending. One thread at a time.
 class PlacedRows {
@@ -30,7 +30,7 @@ struct MatchInput {
   FileSystem& file_system;
   const std::string& directory;
   const DatasetReader& stored;  // the dataset as it is stored; its first column is the key where rows have keys
-  const RemovedList& removed;
+  const dataset::RemovedList& removed;
   ColumnRows& rows;
   const AddColumnsOptions& options;
 };
@@ -39,4 +39,4 @@ struct MatchInput {
 absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByKey(const MatchInput& input, AddColumnsReport* report);
 absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByOrder(const MatchInput& input, AddColumnsReport* report);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

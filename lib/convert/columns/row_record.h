@@ -10,7 +10,7 @@
 
 #include "base/endian.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 using RowValue = std::optional<std::string_view>;
 
@@ -34,4 +34,4 @@ inline void ParseRow(std::string_view bytes, std::span<RowValue> row) {
   }
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

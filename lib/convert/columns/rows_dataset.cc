@@ -7,7 +7,7 @@
 #include "dataset/schema_mapper.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 class DatasetRows final : public ColumnRows {
@@ -79,4 +79,4 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> OpenDatasetRows(ReadableFileSystem& 
   return std::make_unique<DatasetRows>(std::move(dataset), std::move(scanner), *std::move(schema));
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -11,7 +11,7 @@
 #include "convert/columns/open_rows.h"
 #include "dataset/schema_mapper.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 using simdjson::dom::element;
@@ -143,7 +143,7 @@ class NdjsonRows final : public ColumnRows {
     }
     for (const std::string& name : named) {
       if (!places_.contains(ToAbsl(name)))
-        return InvalidArgument(lines_.path(), ": ", ToStd(NoSuchColumn(name, known).message()));
+        return InvalidArgument(lines_.path(), ": ", ToStd(dataset::NoSuchColumn(name, known).message()));
     }
     std::vector<Column> columns;
     for (Member& member : members_) {
@@ -199,4 +199,4 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> OpenNdjsonRows(std::unique_ptr<Rando
   return rows;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

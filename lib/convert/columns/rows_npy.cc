@@ -8,7 +8,7 @@
 #include "convert/npy.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr uint64_t kNpyPieceBytes = uint64_t{1} << 20;
@@ -53,7 +53,7 @@ class NpyRows final : public ColumnRows {
 
 // The file's name without its extension.
 std::string NameOf(const std::string& path) {
-  const std::string_view name = BaseName(path);
+  const std::string_view name = io::BaseName(path);
   return std::string(name.substr(0, name.rfind('.')));
 }
 
@@ -93,4 +93,4 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> OpenNpyRows(std::unique_ptr<RandomAc
   return std::make_unique<NpyRows>(std::move(file), *std::move(schema), header->data, count);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

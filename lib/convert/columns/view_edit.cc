@@ -7,7 +7,7 @@
 #include "dataset/schema_mapper.h"
 #include "dataset/view/extend_view.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 // Whether readers that go without the source find the same values: those of the shards' column of the seen name.
@@ -34,7 +34,7 @@ ViewEdit::SeenColumn* ViewEdit::Find(std::string_view name) {
 absl::Status ViewEdit::NoColumn(std::string_view name) const {
   std::vector<Column> seen;
   for (const SeenColumn& each : columns) seen.push_back(each.column);
-  return NoSuchColumn(name, seen);
+  return dataset::NoSuchColumn(name, seen);
 }
 
 absl::Status ViewEdit::Apply(Manifest* manifest) && {
@@ -50,7 +50,7 @@ absl::Status ViewEdit::Apply(Manifest* manifest) && {
     seen.push_back(std::move(each.column));
     view.sources.push_back(std::move(each.sources));
   }
-  LeaveOutLayers(&view);
+  dataset::LeaveOutLayers(&view);
   SHARDKIT_ASSIGN_OR_RETURN(view.schema, Schema::Create(std::move(seen)));
   manifest->view.reset();
   if (manifest->shards.empty()) {
@@ -74,4 +74,4 @@ std::vector<ColumnSource> SourcesOfRenamed(const Manifest& manifest, const ViewE
   return sources;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

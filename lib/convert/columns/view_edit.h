@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // The view of a manifest, taken apart to be changed. One thread at a time.
 struct ViewEdit {
@@ -34,4 +34,4 @@ struct ViewEdit {
 // The sources of a column when it gets another name, for which they say where all values come from.
 std::vector<ColumnSource> SourcesOfRenamed(const Manifest& manifest, const ViewEdit::SeenColumn& column);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

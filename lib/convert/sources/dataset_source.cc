@@ -12,7 +12,7 @@
 #include "dataset/shard_collector.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr uint64_t kLostAtOnce = 65536;
@@ -44,7 +44,7 @@ absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_sys
   if (input.dataset->container() != "shard") {
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
     const bool directory = info.type == FileType::kDirectory;
-    SHARDKIT_ASSIGN_OR_RETURN(origin, ReadOrigin(file_system, directory ? path : ParentDirectory(path)));
+    SHARDKIT_ASSIGN_OR_RETURN(origin, dataset::ReadOrigin(file_system, directory ? path : io::ParentDirectory(path)));
   }
   // The key column is read even when only other columns were chosen.
   SHARDKIT_ASSIGN_OR_RETURN(const std::optional<std::string> key, FindKeyColumn(*input.dataset, origin, options));
@@ -77,7 +77,7 @@ std::vector<uint64_t> DatasetSource::ends() const {
 
 std::map<std::string, std::string> DatasetSource::metadata() const {
   Metadata common = input().plan.origin.metadata;
-  for (const auto& part : parts_) KeepCommon(part->input.plan.origin.metadata, &common);
+  for (const auto& part : parts_) dataset::KeepCommon(part->input.plan.origin.metadata, &common);
   return common;
 }
 
@@ -122,7 +122,7 @@ std::vector<uint32_t> DatasetSource::Part::PlacesIn(const Piece& piece) const {
   return places;
 }
 
-absl::Status DatasetSource::Choose(const SampleSet& samples) {
+absl::Status DatasetSource::Choose(const dataset::SampleSet& samples) {
   Part& part = *parts_[0];
   if (part.positions() != samples.samples()) {
     return FailedPrecondition(part.input.dataset->path(), ": has changed while it was read: run this again");
@@ -221,7 +221,7 @@ absl::StatusOr<std::vector<Column>> DatasetSource::InitialColumns() {
     }
     SHARDKIT_ASSIGN_OR_RETURN(const Schema before, Schema::Create(std::move(merged)));
     SHARDKIT_ASSIGN_OR_RETURN(const Schema more, Schema::Create(std::move(columns)));
-    const auto both = MergeSchemas(before, WithCodecsOf(before, more));
+    const auto both = MergeSchemas(before, dataset::WithCodecsOf(before, more));
     if (!both.ok())
       return Annotate(both.status(), StrCat(part->input.dataset->path(), ": does not fit the datasets before it"));
     merged = both->columns();
@@ -281,7 +281,8 @@ uint64_t DatasetSource::BytesOf(const WorkUnit& unit) const {
   return part.BytesAt(part.pieces[wanted.piece], wanted.first_sample + wanted.sample_count - 1);
 }
 
-absl::StatusOr<std::optional<StoredBlock>> DatasetSource::LoadWhole(const WorkUnit& unit, const Schema& columns) {
+absl::StatusOr<std::optional<container::StoredBlock>> DatasetSource::LoadWhole(const WorkUnit& unit,
+                                                                               const Schema& columns) {
   const PieceUnit& wanted = static_cast<const PieceUnit&>(unit);
   const Part& part = *parts_[wanted.part];
   const Piece& piece = part.pieces[wanted.piece];
@@ -294,8 +295,8 @@ absl::StatusOr<std::optional<StoredBlock>> DatasetSource::LoadWhole(const WorkUn
   const auto opened = dataset.OpenShard(piece.block.shard);
   // Of a block with removed samples, the others were all chosen.
   if (opened.ok() && (*opened)->blocks()[piece.block.block].sample_count != piece.count) return std::nullopt;
-  auto shard = opened.ok() ? std::dynamic_pointer_cast<const NativeShardReader>(*opened) : nullptr;
-  if (!shard || !BlocksCanBeCopied(*shard, columns)) return std::nullopt;
+  auto shard = opened.ok() ? std::dynamic_pointer_cast<const container::NativeShardReader>(*opened) : nullptr;
+  if (!shard || !container::BlocksCanBeCopied(*shard, columns)) return std::nullopt;
   auto block = whole_blocks_.Read(std::move(shard), piece.block.block);
   if (absl::IsDataLoss(block.status())) return std::nullopt;  // reading its samples says what to do about it
   return block;
@@ -366,4 +367,4 @@ std::unique_ptr<SampleMapper> DatasetSource::TakeMapper(Part& part) {
   return mapper;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -17,7 +17,7 @@
 #include "shardkit/dataset_reader.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // A dataset and the plan for its columns.
 struct ConversionInput {
@@ -41,13 +41,13 @@ class DatasetSource final : public Source {
 
   // Lists from now on only these samples of the one input, counting positions among them: blocks without any are not
   // read. FailedPrecondition when the input has another number of samples.
-  absl::Status Choose(const SampleSet& samples);
+  absl::Status Choose(const dataset::SampleSet& samples);
 
   // Whether blocks that are listed whole may be read as they are stored. Not at first.
   void KeepBlocks(bool keep) { keep_blocks_ = keep; }
   // The unit as the block that it is, for a dataset with these columns. None when it has to be loaded as samples: also
   // when the block is damaged. Thread-safe for different units.
-  absl::StatusOr<std::optional<StoredBlock>> LoadWhole(const WorkUnit& unit, const Schema& columns);
+  absl::StatusOr<std::optional<container::StoredBlock>> LoadWhole(const WorkUnit& unit, const Schema& columns);
 
   // The first input.
   const ConversionInput& input() const { return parts_[0]->input; }
@@ -95,7 +95,7 @@ class DatasetSource final : public Source {
 
     std::vector<Piece> pieces;
     double share = 1;  // of a block's bytes, the part that is in the columns chosen
-    std::optional<SampleSet> chosen;
+    std::optional<dataset::SampleSet> chosen;
     std::mutex mutex;
     std::vector<std::unique_ptr<SampleMapper>> idle;
   };
@@ -109,7 +109,7 @@ class DatasetSource final : public Source {
 
   const bool skip_errors_;
   bool keep_blocks_ = false;
-  WholeBlocks whole_blocks_;
+  container::WholeBlocks whole_blocks_;
   std::vector<std::unique_ptr<Part>> parts_;
   ColumnTable guessed_;
   size_t part_ = 0;        // the part to list next
@@ -117,4 +117,4 @@ class DatasetSource final : public Source {
   uint64_t position_ = 0;  // the position in that part to list next
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

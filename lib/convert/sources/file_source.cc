@@ -10,7 +10,7 @@
 #include "convert/sources/tar_reader.h"
 #include "dataset/job_directory.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 // A list is a sequence of marks, each with a text that ends in a zero byte: the directory of the samples that follow;
@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<std::string>> FileSource::FindKeyByName(std::string_v
       continue;
     }
     const std::string folder = JoinPath(input.path, DirectoryPart(key));
-    SHARDKIT_ASSIGN_OR_RETURN(const bool there, Exists(*options_.file_system, folder));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool there, dataset::Exists(*options_.file_system, folder));
     if (!there) continue;
     SHARDKIT_ASSIGN_OR_RETURN(const auto listing, DirectoryListing::Read(*options_.file_system, folder, split));
     for (size_t i = 0; i < listing->size(); ++i) {
@@ -153,4 +153,4 @@ absl::StatusOr<std::vector<std::string>> FileSource::FindKeyByName(std::string_v
   return found;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -14,7 +14,7 @@
 #include "convert/sources/source_walk.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Listing a tar also reads its data. A unit of this many bytes is handed out, however few samples it has.
 inline constexpr uint64_t kTarUnitBytes = uint64_t{4} << 20;
@@ -93,4 +93,4 @@ absl::StatusOr<std::unique_ptr<FileSource>> OpenFileSource(std::string_view kind
                                                            const SourceOptions& options,
                                                            const std::vector<std::string>& classes = {});
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "convert/sources/source_names.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 // A tar is not read twice to learn its columns. Only this much of its beginning is looked at.
@@ -260,4 +260,4 @@ absl::StatusOr<uint64_t> FilesSource::Count() {
   return count;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -13,7 +13,7 @@
 #include "convert/sources/tar_samples.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 class FilesSource final : public FileSource {
  public:
@@ -53,4 +53,4 @@ class FilesSource final : public FileSource {
   std::optional<uint64_t> count_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

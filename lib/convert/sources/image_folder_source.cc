@@ -7,7 +7,7 @@
 #include "convert/python_float.h"
 #include "convert/sources/source_names.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr std::string_view kImageName = "image";
@@ -173,4 +173,4 @@ absl::StatusOr<uint64_t> ImageFolderSource::Count() {
   return count;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

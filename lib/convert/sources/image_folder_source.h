@@ -10,7 +10,7 @@
 #include "convert/sources/file_source.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 class ImageFolderSource final : public FileSource {
  public:
@@ -49,4 +49,4 @@ class ImageFolderSource final : public FileSource {
   const Column class_name_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

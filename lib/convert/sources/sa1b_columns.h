@@ -8,7 +8,7 @@
 #include "shardkit/block.h"
 #include "shardkit/sa1b.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 enum Sa1bColumn : size_t {
   kSa1bKey,
@@ -35,4 +35,4 @@ using Sa1bPositions = std::array<size_t, kSa1bColumnCount>;
 // The annotation columns of sample `i`, an absent value being empty. Borrows the block's memory.
 Sa1bValues Sa1bValuesOf(const BlockView& block, const Sa1bPositions& positions, uint32_t i);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

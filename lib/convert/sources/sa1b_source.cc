@@ -8,7 +8,7 @@
 #include "convert/sources/sa1b_columns.h"
 #include "convert/sources/source_names.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 class PairUnit : public WorkUnit {
@@ -193,4 +193,4 @@ absl::StatusOr<uint64_t> Sa1bSource::Count() {
   return count;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

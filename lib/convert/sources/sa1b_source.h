@@ -12,7 +12,7 @@
 #include "shardkit/sa1b.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 class Sa1bSource final : public FileSource {
  public:
@@ -54,4 +54,4 @@ class Sa1bSource final : public FileSource {
   std::vector<std::unique_ptr<Worker>> idle_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "convert/sources/source_names.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 Sa1bRole RoleOfName(std::string_view base_name) {
   const NameParts parts = DivideName(base_name, NameSplit::kLastDot);
@@ -150,4 +150,4 @@ absl::StatusOr<bool> Sa1bTar::Next(Sa1bPair* pair) {
   return true;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

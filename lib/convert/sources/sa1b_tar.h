@@ -13,7 +13,7 @@
 #include "convert/sources/tar_reader.h"
 #include "convert/sources/tar_samples.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // One file of a pair. Owns its bytes, or refers to the tar when they are too many to hold.
 struct Sa1bHalf {
@@ -78,4 +78,4 @@ class Sa1bTar {
   bool at_end_ = false;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -13,7 +13,7 @@
 #include "convert/python_float.h"
 #include "shardkit/rle.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // The columns of one file, borrowed. Arrays are little-endian, at any alignment, one row per mask.
 struct Sa1bTable {
@@ -116,4 +116,4 @@ class Sa1bTextWriter {
   std::string& scratch_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -17,7 +17,7 @@
 #include "dataset/job_directory.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr uint64_t kMostBuckets = 4096;
@@ -171,7 +171,7 @@ absl::Status ShuffledSource::Flush() {
     if (bucket.rows.empty()) continue;
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check(kStage));
     // A job takes files of such names for its own, and removes what a killed run has left.
-    if (bucket.path.empty()) bucket.path = UniqueTemporary(JoinPath(options_.directory, ShardName(i)));
+    if (bucket.path.empty()) bucket.path = io::UniqueTemporary(JoinPath(options_.directory, dataset::ShardName(i)));
     SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForAppending(bucket.path));
     std::string head;
     AppendLittle(head, uint64_t{bucket.rows.size()});
@@ -290,4 +290,4 @@ void ShuffledSource::Load(WorkUnit& unit, SampleBatch* batch) {
       [](size_t, const Sample* sample) { return sample ? ValueBytes(*sample) + sample->key.size() : 0; });
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -15,7 +15,7 @@
 #include "shardkit/cancellation.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 struct ShuffleOptions {
   uint64_t seed = 0;
@@ -91,4 +91,4 @@ class ShuffledSource final : public Source {
   size_t row_ = 0;  // of run_, to list next
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -25,9 +25,10 @@ absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container,
   convert.max_decompression = options.max_decompression;
   convert.pack.skip_errors = options.skip_errors;
   convert.verify_listed_hashes = options.verify_listed_hashes;
-  std::vector<ConversionInput> inputs;
+  std::vector<convert::ConversionInput> inputs;
   for (const std::string& path : paths) {
-    SHARDKIT_ASSIGN_OR_RETURN(ConversionInput input, OpenConversionInput(*options.file_system, path, convert));
+    SHARDKIT_ASSIGN_OR_RETURN(convert::ConversionInput input,
+                              convert::OpenConversionInput(*options.file_system, path, convert));
     if (input.dataset->container() != container) {
       return InvalidArgument(path, ": is a dataset of container ", input.dataset->container(), ", not ", container);
     }
@@ -37,8 +38,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container,
     }
     inputs.push_back(std::move(input));
   }
-  if (!options.types.empty() && inputs[0].plan.form != SampleForm::kGuessed) return NoTypes(paths[0]);
-  auto source = std::make_unique<DatasetSource>(std::move(inputs), options.skip_errors, options.types);
+  if (!options.types.empty() && inputs[0].plan.form != convert::SampleForm::kGuessed) return NoTypes(paths[0]);
+  auto source = std::make_unique<convert::DatasetSource>(std::move(inputs), options.skip_errors, options.types);
   SHARDKIT_RETURN_IF_ERROR(source->Start());
   return source;
 }
@@ -89,9 +90,9 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
                            "': it is auto, files, imagefolder, sa1b, webdataset or mds");
   }
   if (inputs.empty()) return InvalidArgument("no input given");
-  std::vector<SourceInput> looked_at;
+  std::vector<convert::SourceInput> looked_at;
   if (kind == "auto") {
-    SHARDKIT_ASSIGN_OR_RETURN(DetectedInputs detected, DetectKind(inputs, options));
+    SHARDKIT_ASSIGN_OR_RETURN(convert::DetectedInputs detected, convert::DetectKind(inputs, options));
     kind = detected.kind;
     looked_at = std::move(detected.inputs);
     if (kind == "webdataset" || kind == "mds") {
@@ -99,23 +100,24 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
       return OpenDatasets(kind, inputs, options);
     }
   } else {
-    SHARDKIT_ASSIGN_OR_RETURN(looked_at, LookAtInputs(inputs, options));
+    SHARDKIT_ASSIGN_OR_RETURN(looked_at, convert::LookAtInputs(inputs, options));
   }
   if (kind != "files") SHARDKIT_RETURN_IF_ERROR(other(kind));
-  return OpenFileSource(kind, std::move(looked_at), options);
+  return convert::OpenFileSource(kind, std::move(looked_at), options);
 }
 
-absl::StatusOr<std::unique_ptr<FileSource>> OpenFileSource(std::string_view kind, std::vector<SourceInput> inputs,
-                                                           const SourceOptions& options,
-                                                           const std::vector<std::string>& classes) {
-  if (kind == "files") return std::make_unique<FilesSource>(std::move(inputs), options);
+absl::StatusOr<std::unique_ptr<convert::FileSource>> convert::OpenFileSource(std::string_view kind,
+                                                                             std::vector<convert::SourceInput> inputs,
+                                                                             const SourceOptions& options,
+                                                                             const std::vector<std::string>& classes) {
+  if (kind == "files") return std::make_unique<convert::FilesSource>(std::move(inputs), options);
   if (kind == "sa1b" && !options.types.empty()) return NoTypes(inputs[0].path);
-  if (kind == "sa1b") return std::make_unique<Sa1bSource>(std::move(inputs), options);
-  for (const SourceInput& input : inputs) {
+  if (kind == "sa1b") return std::make_unique<convert::Sa1bSource>(std::move(inputs), options);
+  for (const convert::SourceInput& input : inputs) {
     if (!input.tar) continue;
     return InvalidArgument(input.path, ": imagefolder expects a directory; extract the tar first");
   }
-  return ImageFolderSource::Open(std::move(inputs), options, classes);
+  return convert::ImageFolderSource::Open(std::move(inputs), options, classes);
 }
 
 }  // namespace shardkit

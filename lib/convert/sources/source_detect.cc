@@ -17,7 +17,7 @@
 #include "shardkit/shard_reader.h"
 #include "shardkit/tar_index.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr size_t kLookedAtGroups = 256;   // to recognize pairs of SA-1B
@@ -132,14 +132,14 @@ absl::StatusOr<Contents> LookInside(const std::string& path, ReadableFileSystem*
     const std::string_view name = entry.name;
     if (IsHidden(name)) return absl::OkStatus();
     found.manifest = found.manifest || name == kManifestName;
-    found.mds_index = found.mds_index || name == kMdsIndexName;
+    found.mds_index = found.mds_index || name == dataset::kMdsIndexName;
     if (entry.type == FileType::kDirectory) {
       found.folders.push_back(JoinPath(path, name));
     } else if (format::IsTarName(name)) {
       ++found.tars;
     } else if (name.ends_with(".shard")) {
       ++found.shards;
-    } else if (IsMdsShardName(name)) {
+    } else if (dataset::IsMdsShardName(name)) {
       ++found.mds;
     } else if (!name.ends_with(".idx") && !name.ends_with(".shardidx") && !name.ends_with(".json") &&
                !(name.starts_with("dataset") && name.ends_with(".keys"))) {
@@ -166,7 +166,7 @@ absl::StatusOr<Found> FindInDirectory(const std::string& path, ReadableFileSyste
   if (inside.manifest && (inside.shards > 0 || ReadManifest(*file_system, path).ok())) {
     return UseConvert(path, "a dataset of shards");
   }
-  const absl::Status mds = OpenMds(*file_system, path, {}).status();
+  const absl::Status mds = dataset::OpenMds(*file_system, path, {}).status();
   if (mds.ok()) return Found::kMds;
   // index.json is a common name. It is an MDS index only when there are MDS shards.
   if (!absl::IsNotFound(mds)) {
@@ -180,7 +180,7 @@ absl::StatusOr<Found> FindInDirectory(const std::string& path, ReadableFileSyste
   if (inside.tars > 0 && inside.shards == 0 && inside.mds == 0) return Found::kTars;
   const bool lost_manifest = inside.shards > 0 && inside.tars == 0 && inside.mds == 0;
   const bool lost_index = inside.mds > 0 && inside.tars == 0 && inside.shards == 0;
-  if (lost_manifest || lost_index) return OrAsFiles(DescribeNoDataset(*file_system, path));
+  if (lost_manifest || lost_index) return OrAsFiles(dataset::DescribeNoDataset(*file_system, path));
   return Found::kFiles;
 }
 
@@ -191,8 +191,8 @@ absl::StatusOr<Found> FindContainer(const std::string& path, const SourceOptions
   if (path.ends_with(".shard") && ShardReader::Open(*options.file_system, path).ok()) {
     return UseConvert(path, "a shard of a dataset");
   }
-  const bool mds = path.ends_with(".mds") || BasePart(path) == kMdsIndexName;
-  if (mds && OpenMds(*options.file_system, path, {}).ok()) return Found::kMds;
+  const bool mds = path.ends_with(".mds") || BasePart(path) == dataset::kMdsIndexName;
+  if (mds && dataset::OpenMds(*options.file_system, path, {}).ok()) return Found::kMds;
   return Found::kTar;  // or a file that cannot be packed
 }
 
@@ -298,4 +298,4 @@ absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths,
   return detected;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -9,7 +9,7 @@
 #include "convert/sources/files_source.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Finds out whether each input is a directory or a tar file. NotFound for a missing input, InvalidArgument for another
 // kind of file, or for an empty directory without allow_empty.
@@ -25,4 +25,4 @@ struct DetectedInputs {
 // or when only some of them are datasets of another container. An incomplete dataset is an error too.
 absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths, const SourceOptions& options);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -11,7 +11,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 // NAME_MAX, and PATH_MAX without the NUL byte, of Linux.
@@ -83,7 +83,7 @@ bool HasImageExtension(std::string_view name) {
   const auto is = [&](std::string_view candidate) {
     return absl::EqualsIgnoreCase(ToAbsl(extension), ToAbsl(candidate));
   };
-  return IsImageExtension(extension) || is("ppm") || is("pgm");
+  return codec::IsImageExtension(extension) || is("ppm") || is("pgm");
 }
 
 absl::Status CheckKey(std::string_view key) {
@@ -137,4 +137,4 @@ absl::Status CheckOutputName(std::string_view directory, std::string_view name) 
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Where the base name of a file is divided: the part in front belongs to the key.
 enum class NameSplit {
@@ -66,4 +66,4 @@ absl::Status CheckMemberName(std::string_view name);
 // path of more than 4095, which file systems do not take.
 absl::Status CheckOutputName(std::string_view directory, std::string_view name);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

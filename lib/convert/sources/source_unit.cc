@@ -11,7 +11,7 @@
 #include "codec/content_type.h"
 #include "shardkit/image.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 class FileSlice final : public RandomAccessFile {
@@ -126,15 +126,15 @@ absl::StatusOr<Type> ColumnTable::TypeOf(std::string_view name, const Value& val
     if (value.file && (*asked == Type::kUtf8 || *asked == Type::kJson)) {
       return InvalidArgument("has ", value.file->size(), " bytes, too many to look through as ", TypeName(*asked));
     }
-    if (FitsType(bytes, *asked)) return *asked;
+    if (codec::FitsType(bytes, *asked)) return *asked;
     return InvalidArgument("cannot be of type ", TypeName(*asked), ", which --type asks of column \"", name,
                            "\": ", begins());
   }
-  if (!bytes.empty() && IsImageExtension(extension) && DetectImageFormat(bytes) == ImageFormat::kUnknown) {
+  if (!bytes.empty() && codec::IsImageExtension(extension) && DetectImageFormat(bytes) == ImageFormat::kUnknown) {
     return DataLoss("is named .", extension, " and is no image of a known format: ", begins(),
                     "; remove it, pack with --on-error skip, or --type ", name, "=bytes");
   }
-  return GuessType(bytes, value.file && !IsImageExtension(extension) ? "" : extension);
+  return codec::GuessType(bytes, value.file && !codec::IsImageExtension(extension) ? "" : extension);
 }
 
 absl::Status ColumnTable::CheckTypes() const {
@@ -196,4 +196,4 @@ absl::Status ReadWholeFile(ReadableFileSystem* file_system, const std::string& p
   return file->ReadAt(0, *bytes);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

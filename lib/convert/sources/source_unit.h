@@ -17,7 +17,7 @@
 #include "convert/sources/source_walk.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Listed files of a tree, in few allocations whatever their number.
 class TreeUnit : public WorkUnit {
@@ -137,4 +137,4 @@ void LoadEach(const WorkUnit& unit, SampleBatch* batch, Load load, Key key, Byte
 absl::Status ReadWholeFile(ReadableFileSystem* file_system, const std::string& path, std::optional<uint64_t> size,
                            std::string* bytes);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -8,7 +8,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr size_t kRecordChunkBytes = size_t{1} << 20;
@@ -198,4 +198,4 @@ absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std:
   }
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -13,7 +13,7 @@
 #include "convert/sources/source_names.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 enum class EntryKind : uint8_t {
   kFile,       // a regular file, perhaps through a symbolic link
@@ -115,4 +115,4 @@ class TreeWalk final : public GroupWalk {
 // The number of groups of a tree.
 absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

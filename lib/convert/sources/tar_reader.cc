@@ -10,7 +10,7 @@
 #include "container/foreign/archive_input.h"
 #include "convert/sources/source_unit.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
@@ -51,8 +51,8 @@ struct TarReader::State {
   const std::unique_ptr<RandomAccessFile> file;
   const uint64_t max_decompression;
   const std::string path;
-  ArchiveInput input;
-  Archive reader;
+  container::ArchiveInput input;
+  container::Archive reader;
   uint64_t members = 0;
   std::string last_name;      // for messages
   bool data_pending = false;  // the current member's data was not skipped yet
@@ -141,7 +141,7 @@ absl::StatusOr<bool> TarReader::Next(TarEntry* member) {
   }
   ++state_->members;
   state_->data_pending = true;
-  const char* const name = ArchiveName(entry);
+  const char* const name = container::ArchiveName(entry);
   if (name == nullptr) return Error(where);
   member->name = name;
   if (member->name.starts_with("./")) member->name.erase(0, 2);
@@ -201,4 +201,4 @@ absl::StatusOr<Value> TarReader::Read(const TarEntry& member, uint64_t stream_ab
   return value;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -11,7 +11,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/sample.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 struct TarEntry {
   enum class Kind { kRegular, kDirectory, kOther };
@@ -54,4 +54,4 @@ class TarReader {
 // `damage` of a tar, and how many samples before it are whole.
 absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "convert/sources/source_names.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Directory and stem.
 std::string_view TarSamples::KeyOf(std::string_view name) const {
@@ -135,4 +135,4 @@ absl::StatusOr<bool> TarSamples::Next(ByteArena* arena, TarSample* sample) {
   return true;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -16,7 +16,7 @@
 #include "convert/sources/tar_reader.h"
 #include "shardkit/source.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // The keys seen so far, as 128-bit hashes, and the number of each key's first member. Remembers `most` of them, 40
 // bytes each: what a tar of more members repeats is still found early most often, and always when the dataset's key
@@ -81,4 +81,4 @@ class TarSamples {
   SeenKeys seen_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

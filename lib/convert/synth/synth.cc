@@ -64,14 +64,14 @@ std::string ZeroPadded(uint64_t number, size_t digits) {
   return text;
 }
 
-void FillRandom(size_t length, SynthRandom& random, std::string* piece) {
+void FillRandom(size_t length, convert::SynthRandom& random, std::string* piece) {
   piece->resize((length + 7) / 8 * 8);
   for (size_t i = 0; i < length; i += 8) StoreLittle(piece->data() + i, random.Next());
   piece->resize(length);
 }
 
 // Words of two to four syllables, a few common and many rare, in lines of up to 80 characters.
-void FillText(size_t length, SynthRandom& random, std::string* piece) {
+void FillText(size_t length, convert::SynthRandom& random, std::string* piece) {
   static constexpr std::string_view kSyllables[] = {"ka", "to",  "mi",  "ren", "sal", "vo",  "du", "lin",
                                                     "pe", "gor", "ash", "ti",  "nu",  "bel", "ox", "fa"};
   piece->clear();
@@ -91,7 +91,7 @@ void FillText(size_t length, SynthRandom& random, std::string* piece) {
   if (length > 0) piece->back() = '\n';
 }
 
-uint64_t FileSize(const SynthFilesOptions& options, SynthRandom& random) {
+uint64_t FileSize(const SynthFilesOptions& options, convert::SynthRandom& random) {
   const uint64_t spread =
       options.size / 100 * options.size_jitter_percent + options.size % 100 * options.size_jitter_percent / 100;
   return options.size - spread + random.Next() % (2 * spread + 1);
@@ -100,9 +100,9 @@ uint64_t FileSize(const SynthFilesOptions& options, SynthRandom& random) {
 absl::StatusOr<uint64_t> WritePair(FileSystem& file_system, const std::string& directory, uint64_t id, bool overwrite,
                                    std::string_view jpeg, std::string_view json) {
   SHARDKIT_ASSIGN_OR_RETURN(auto jpeg_file,
-                            PartialFile::Create(file_system, directory, StrCat("sa_", id, ".jpg"), overwrite));
-  SHARDKIT_ASSIGN_OR_RETURN(auto json_file,
-                            PartialFile::Create(file_system, directory, StrCat("sa_", id, ".json"), overwrite));
+                            convert::PartialFile::Create(file_system, directory, StrCat("sa_", id, ".jpg"), overwrite));
+  SHARDKIT_ASSIGN_OR_RETURN(
+      auto json_file, convert::PartialFile::Create(file_system, directory, StrCat("sa_", id, ".json"), overwrite));
   SHARDKIT_RETURN_IF_ERROR(jpeg_file->Append(jpeg));
   SHARDKIT_RETURN_IF_ERROR(jpeg_file->Close());
   SHARDKIT_RETURN_IF_ERROR(json_file->Append(json));
@@ -122,13 +122,13 @@ absl::Status SynthesizeSa1b(FileSystem& file_system, const std::string& director
   SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
   SHARDKIT_RETURN_IF_ERROR(CreateDirectories(file_system, directory));
   struct Worker {
-    Worker(const SynthSa1bOptions& o, const NoiseTiles& t) : maker(o, t) {}
-    SynthPairMaker maker;
+    Worker(const SynthSa1bOptions& o, const convert::NoiseTiles& t) : maker(o, t) {}
+    convert::SynthPairMaker maker;
     std::string jpeg;
     std::string json;
   };
-  const NoiseTiles tiles(options.seed);
-  const int threads = SynthThreadCount(options.threads, options.count);
+  const convert::NoiseTiles tiles(options.seed);
+  const int threads = convert::SynthThreadCount(options.threads, options.count);
   std::vector<std::unique_ptr<Worker>> workers;
   workers.reserve(static_cast<size_t>(threads));
   for (int i = 0; i < threads; ++i) workers.push_back(std::make_unique<Worker>(options, tiles));
@@ -138,7 +138,7 @@ absl::Status SynthesizeSa1b(FileSystem& file_system, const std::string& director
     SHARDKIT_RETURN_IF_ERROR(worker.maker.Make(id, &worker.jpeg, &worker.json));
     return WritePair(file_system, directory, id, options.overwrite, worker.jpeg, worker.json);
   };
-  return RunSynth(options.count, threads, make, progress, cancellation);
+  return convert::RunSynth(options.count, threads, make, progress, cancellation);
 }
 
 absl::Status SynthesizeFiles(FileSystem& file_system, const std::string& directory, const SynthFilesOptions& options,
@@ -149,7 +149,7 @@ absl::Status SynthesizeFiles(FileSystem& file_system, const std::string& directo
     std::string directory;  // the last one created
     std::string piece;
   };
-  const int threads = SynthThreadCount(options.threads, options.count);
+  const int threads = convert::SynthThreadCount(options.threads, options.count);
   std::vector<Worker> workers(static_cast<size_t>(threads));
   const std::string suffix = options.extension.empty() ? "" : StrCat(".", options.extension);
   const auto make = [&](uint64_t index, int number) -> absl::StatusOr<uint64_t> {
@@ -163,8 +163,9 @@ absl::Status SynthesizeFiles(FileSystem& file_system, const std::string& directo
       }
     }
     SHARDKIT_ASSIGN_OR_RETURN(
-        auto file, PartialFile::Create(file_system, folder, StrCat(ZeroPadded(index, 9), suffix), options.overwrite));
-    SynthRandom random(options.seed, kFilesStream, index);
+        auto file,
+        convert::PartialFile::Create(file_system, folder, StrCat(ZeroPadded(index, 9), suffix), options.overwrite));
+    convert::SynthRandom random(options.seed, kFilesStream, index);
     const uint64_t size = FileSize(options, random);
     for (uint64_t written = 0; written < size; written += worker.piece.size()) {
       if (cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("making synthetic input"));
@@ -180,7 +181,7 @@ absl::Status SynthesizeFiles(FileSystem& file_system, const std::string& directo
     SHARDKIT_RETURN_IF_ERROR(file->Publish());
     return size;
   };
-  return RunSynth(options.count, threads, make, progress, cancellation);
+  return convert::RunSynth(options.count, threads, make, progress, cancellation);
 }
 
 }  // namespace shardkit

@@ -4,7 +4,7 @@
 
 #include "convert/synth/synth_shape.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 constexpr uint32_t kSide = NoiseTiles::kSide;
@@ -151,4 +151,4 @@ void RenderPicture(const NoiseTiles& tiles, const Palette& palette, const std::v
   }
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

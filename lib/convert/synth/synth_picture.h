@@ -7,7 +7,7 @@
 
 #include "convert/synth/synth_random.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Square tiles of repeating noise, made once and shared by all pictures and threads.
 class NoiseTiles {
@@ -59,4 +59,4 @@ Material MakeMaterial(const NoiseTiles& tiles, const Palette& palette, int32_t c
 void RenderPicture(const NoiseTiles& tiles, const Palette& palette, const std::vector<Material>& materials,
                    const uint8_t* ids, uint32_t width, uint32_t height, uint8_t* rgb);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

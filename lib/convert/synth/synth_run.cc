@@ -12,7 +12,7 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 int SynthThreadCount(int wanted, uint64_t count) {
   const uint64_t threads =
@@ -100,4 +100,4 @@ absl::Status PartialFile::Publish() {
 
 void PartialFile::Withdraw() { file_system_.RemoveFile(path_).IgnoreError(); }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

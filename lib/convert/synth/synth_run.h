@@ -13,7 +13,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/synth.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Threads to use for `count` samples when the options ask for `wanted` (0: one per processor); at least 1.
 int SynthThreadCount(int wanted, uint64_t count);
@@ -55,4 +55,4 @@ class PartialFile {
   bool published_ = false;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -11,7 +11,7 @@
 #include "shardkit/jpeg.h"
 #include "shardkit/rle.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 // Each part of a pair has its own stream of random numbers, so that a change in one part leaves the others as they are.
@@ -188,4 +188,4 @@ void SynthPairMaker::WriteJson(uint64_t id, SynthRandom& random, std::string* js
   json->append("]}");
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

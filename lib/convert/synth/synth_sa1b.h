@@ -11,7 +11,7 @@
 #include "convert/synth/synth_shape.h"
 #include "shardkit/synth.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // One thread at a time; keeps its memory between calls. `tiles` must outlive it.
 class SynthPairMaker {
@@ -45,4 +45,4 @@ class SynthPairMaker {
   std::vector<uint8_t> rgb_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -6,7 +6,7 @@
 
 #include "convert/synth/synth_random.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // Positions are in 1/256 pixel; the centre of pixel i is at 256 * i + 128.
 inline constexpr int64_t kShapeUnit = 256;
@@ -60,4 +60,4 @@ void RasterizeShape(const Shape& shape, uint32_t width, uint32_t height, SynthMa
 int64_t SineQ15(uint32_t angle);
 inline int64_t CosineQ15(uint32_t angle) { return SineQ15(angle + 16384); }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -14,7 +14,7 @@
 #include "shardkit/manifest.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Immutable, thread-safe. A shard's reader shows its samples in blocks as a native one does
 // (container/foreign/foreign_shard_reader.h).
@@ -79,4 +79,4 @@ inline constexpr std::string_view kEscapedKeys = "escaped";
 // directory: files to pack, shards without a manifest, an unfinished job. NotFound; InvalidArgument when it is a file.
 absl::Status DescribeNoDataset(ReadableFileSystem& file_system, const std::string& directory);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -10,7 +10,7 @@
 #include "io/publish_file.h"
 #include "shardkit/foreign_writer.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 class ForeignJobFiles : public JobFiles {
  public:
@@ -42,11 +42,11 @@ class ForeignJob : public DatasetJob {
     Manifest origin = common_.origin;
     origin.shards.clear();
     if (origin.schema.size() == 0) origin.schema = manifest_.schema;
-    return PublishFile(file_system_, Path(kOriginName), FormatManifest(origin), must_be_new);
+    return io::PublishFile(file_system_, Path(kOriginName), FormatManifest(origin), must_be_new);
   }
 
  private:
   const ForeignWriterOptions common_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

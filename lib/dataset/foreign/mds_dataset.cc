@@ -12,7 +12,7 @@
 #include "dataset/job_directory.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 class MdsDataset : public ForeignDataset {
@@ -34,15 +34,16 @@ class MdsDataset : public ForeignDataset {
         compressed = !raw;
       }
       const format::MdsFile& file = compressed ? *shard.zip : shard.raw;
-      MdsShardFile described;
+      container::MdsShardFile described;
       described.path = JoinPath(directory_, file.name);
       described.bytes = file.bytes;
       described.raw_bytes = shard.raw.bytes;
       described.samples = shard.samples;
-      described.hash = ListedHash::Choose(file.hashes, kMdsIndexName);
+      described.hash = container::ListedHash::Choose(file.hashes, kMdsIndexName);
       if (compressed) {
         SHARDKIT_ASSIGN_OR_RETURN(described.compression, CompressionOf(shard));
-        if (described.hash == nullptr) described.raw_hash = ListedHash::Choose(shard.raw.hashes, kMdsIndexName);
+        if (described.hash == nullptr)
+          described.raw_hash = container::ListedHash::Choose(shard.raw.hashes, kMdsIndexName);
       }
       manifest_.shards.push_back({file.name, file.bytes, shard.samples, described.block_count(), ContentHash{}});
       files_.push_back(std::move(described));
@@ -55,9 +56,9 @@ class MdsDataset : public ForeignDataset {
   const std::vector<CutTar>& cut_tars() const override { return no_cut_tars_; }
 
   absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
-    const MdsShardFile& file = files_[shard];
+    const container::MdsShardFile& file = files_[shard];
     absl::StatusOr<std::unique_ptr<ShardReader>> opened =
-        MdsShardReader::Open(file_system_, file, columns_, manifest_.schema, options);
+        container::MdsShardReader::Open(file_system_, file, columns_, manifest_.schema, options);
     if (absl::IsNotFound(opened.status())) return NotFound(file.path, ": shard ", shard, " of index.json is missing");
     return opened;
   }
@@ -77,10 +78,10 @@ class MdsDataset : public ForeignDataset {
   }
 
  private:
-  absl::StatusOr<std::optional<Compression>> CompressionOf(const format::MdsShard& shard) const {
+  absl::StatusOr<std::optional<codec::Compression>> CompressionOf(const format::MdsShard& shard) const {
     const std::string& name = shard.compression;
-    const std::optional<Compression> compression =
-        CompressionFromName(std::string_view(name).substr(0, name.find(':')));
+    const std::optional<codec::Compression> compression =
+        codec::CompressionFromName(std::string_view(name).substr(0, name.find(':')));
     if (compression) return compression;
     return Unimplemented(JoinPath(directory_, shard.zip->name), ": is compressed with \"", name,
                          "\"; br, bz2, gz, snappy and zstd are read");
@@ -135,7 +136,7 @@ class MdsDataset : public ForeignDataset {
   std::string directory_;
   std::string described_by_;
   std::vector<format::MdsShard> shards_;
-  std::vector<MdsShardFile> files_;  // for each shard the file to read
+  std::vector<container::MdsShardFile> files_;  // for each shard the file to read
   std::shared_ptr<const std::vector<format::MdsColumn>> columns_;
   Manifest manifest_;
   const std::vector<CutTar> no_cut_tars_;
@@ -149,7 +150,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file
   absl::StatusOr<MdsDirectory> directory;
   if (info.type != FileType::kDirectory) {
     directory =
-        BaseName(path) == kMdsIndexName ? ReadMdsIndex(file_system, path) : ReadMdsShardAlone(file_system, path);
+        io::BaseName(path) == kMdsIndexName ? ReadMdsIndex(file_system, path) : ReadMdsShardAlone(file_system, path);
   } else {
     directory = ReadMdsIndex(file_system, JoinPath(path, kMdsIndexName));
     if (absl::IsNotFound(directory.status())) directory = ReadMdsStreams(file_system, path);
@@ -161,4 +162,4 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file
   return dataset;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -10,7 +10,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 inline constexpr std::string_view kMdsIndexName = "index.json";
 inline constexpr uint64_t kMaxMdsIndexBytes = uint64_t{2} << 30;
@@ -42,4 +42,4 @@ absl::StatusOr<MdsDirectory> ReadMdsStreams(ReadableFileSystem& file_system, con
 absl::Status CheckMdsShardHashes(ReadableFileSystem& file_system, const std::string& directory,
                                  const format::MdsShard& shard, const ReadOptions& options, absl::Status* unknown);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -36,7 +36,7 @@ bool IsShardName(std::string_view name) {
   return error == std::errc() && name == format::MdsShardName(number);
 }
 
-class MdsJobFiles final : public ForeignJobFiles {
+class MdsJobFiles final : public dataset::ForeignJobFiles {
  public:
   std::string_view manifest_name() const override { return kIndexJson; }
 
@@ -63,7 +63,7 @@ std::string FormatDetails(const format::MdsShard& shard) {
   return details.Format();
 }
 
-std::optional<format::MdsShard> ParseDetails(const JournalEntry& entry) {
+std::optional<format::MdsShard> ParseDetails(const dataset::JournalEntry& entry) {
   format::MdsShard shard;
   shard.samples = entry.shard.samples;
   const auto file = [](const simdjson::dom::element& json, format::MdsFile* described) {
@@ -86,10 +86,10 @@ std::optional<format::MdsShard> ParseDetails(const JournalEntry& entry) {
   return shard;
 }
 
-class MdsDatasetWriter final : public ForeignJob {
+class MdsDatasetWriter final : public dataset::ForeignJob {
  public:
   MdsDatasetWriter(FileSystem& file_system, std::string directory, const MdsWriterOptions& options)
-      : ForeignJob(file_system, std::move(directory), options),
+      : dataset::ForeignJob(file_system, std::move(directory), options),
         options_(options),
         threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
 
@@ -99,13 +99,13 @@ class MdsDatasetWriter final : public ForeignJob {
 
   absl::Status Start(const Schema& schema) {
     if (!options_.compression.empty()) {
-      SHARDKIT_RETURN_IF_ERROR(Annotate(ParseMdsCompression(options_.compression).status(), directory_));
+      SHARDKIT_RETURN_IF_ERROR(Annotate(container::ParseMdsCompression(options_.compression).status(), directory_));
     }
     SHARDKIT_RETURN_IF_ERROR(Annotate(TakeHashes(), directory_));
     SHARDKIT_RETURN_IF_ERROR(Annotate(TakeColumns(schema), directory_));
-    if (options_.shard_size > kMaxMdsShardBytes) {
+    if (options_.shard_size > container::kMaxMdsShardBytes) {
       return InvalidArgument(directory_, ": shards of ", options_.shard_size, " bytes: those of MDS have at most ",
-                             kMaxMdsShardBytes);
+                             container::kMaxMdsShardBytes);
     }
     settings_.compression = options_.compression;
     settings_.size_limit = options_.shard_size;
@@ -117,10 +117,11 @@ class MdsDatasetWriter final : public ForeignJob {
   absl::Status AppendSample(const Sample& sample, uint64_t /*next_position*/) override {
     SHARDKIT_RETURN_IF_ERROR(Arrange(sample));
     scratch_.clear();
-    SHARDKIT_RETURN_IF_ERROR(AppendMdsSample(columns_, settings_.columns, values_, &scratch_));
-    const uint64_t most = MdsShardLength(header_.size(), 1, scratch_.size());
-    if (most > kMaxMdsShardBytes) {
-      return InvalidArgument("a sample of ", scratch_.size(), " bytes: an MDS shard has at most ", kMaxMdsShardBytes);
+    SHARDKIT_RETURN_IF_ERROR(container::AppendMdsSample(columns_, settings_.columns, values_, &scratch_));
+    const uint64_t most = container::MdsShardLength(header_.size(), 1, scratch_.size());
+    if (most > container::kMaxMdsShardBytes) {
+      return InvalidArgument("a sample of ", scratch_.size(), " bytes: an MDS shard has at most ",
+                             container::kMaxMdsShardBytes);
     }
     if (MustCloseBefore(scratch_.size())) SHARDKIT_RETURN_IF_ERROR(Broken(CloseShard()));
     samples_.bytes += scratch_;
@@ -128,7 +129,7 @@ class MdsDatasetWriter final : public ForeignJob {
     return absl::OkStatus();
   }
 
-  absl::Status TakeUp(const JournalEntry& entry) override {
+  absl::Status TakeUp(const dataset::JournalEntry& entry) override {
     std::optional<format::MdsShard> shard = ParseDetails(entry);
     if (!shard)
       return FailedPrecondition(directory_,
@@ -145,8 +146,8 @@ class MdsDatasetWriter final : public ForeignJob {
 
   absl::Status PublishIndexes() override {
     SHARDKIT_RETURN_IF_ERROR(PublishOrigin(/*must_be_new=*/false));
-    return PublishFile(file_system_, Path(kIndexJson), format::FormatMdsIndex(settings_, shards_),
-                       /*must_be_new=*/true);
+    return io::PublishFile(file_system_, Path(kIndexJson), format::FormatMdsIndex(settings_, shards_),
+                           /*must_be_new=*/true);
   }
 
   absl::Status DiscardOpen() override {
@@ -158,7 +159,7 @@ class MdsDatasetWriter final : public ForeignJob {
 
  private:
   struct InFlight {
-    Pending<absl::StatusOr<EncodedMdsShard>> encoded;
+    Pending<absl::StatusOr<container::EncodedMdsShard>> encoded;
     uint64_t next_position = 0;
     std::vector<SkippedSample> skipped;
   };
@@ -219,8 +220,8 @@ class MdsDatasetWriter final : public ForeignJob {
   // but not before its first sample.
   bool MustCloseBefore(uint64_t sample_bytes) const {
     const uint64_t count = samples_.ends.size();
-    const uint64_t length = MdsShardLength(header_.size(), count + 1, samples_.bytes.size() + sample_bytes);
-    if (count > 0 && (length > kMaxMdsShardBytes || count == options_.shard_samples)) return true;
+    const uint64_t length = container::MdsShardLength(header_.size(), count + 1, samples_.bytes.size() + sample_bytes);
+    if (count > 0 && (length > container::kMaxMdsShardBytes || count == options_.shard_samples)) return true;
     // If the first sample of all is too long, mosaicml-streaming closes a shard without samples. So do we, to have the
     // same names.
     const bool first = count == 0 && shards_.empty() && in_flight_.empty();
@@ -230,14 +231,14 @@ class MdsDatasetWriter final : public ForeignJob {
   // Hands the shard to the threads, and writes finished ones so that few are in flight.
   absl::Status CloseShard() {
     const size_t number = shards_.size() + in_flight_.size();
-    auto samples = std::make_shared<MdsSamples>(std::exchange(samples_, {}));
+    auto samples = std::make_shared<container::MdsSamples>(std::exchange(samples_, {}));
     InFlight shard;
     shard.next_position = next_position();
     shard.skipped = TakeSkipped();
-    shard.encoded = Pending<absl::StatusOr<EncodedMdsShard>>::Run(
-        *threads_, "compressing a shard", [this, samples, number]() -> absl::StatusOr<EncodedMdsShard> {
+    shard.encoded = Pending<absl::StatusOr<container::EncodedMdsShard>>::Run(
+        *threads_, "compressing a shard", [this, samples, number]() -> absl::StatusOr<container::EncodedMdsShard> {
           SHARDKIT_RETURN_IF_ERROR(stopped_.Check("compressing shards"));
-          return EncodeMdsShard(settings_, header_, std::move(*samples), number);
+          return container::EncodeMdsShard(settings_, header_, std::move(*samples), number);
         });
     in_flight_.push_back(std::move(shard));
     while (in_flight_.size() > static_cast<size_t>(threads_->thread_count())) SHARDKIT_RETURN_IF_ERROR(WriteOne());
@@ -247,11 +248,11 @@ class MdsDatasetWriter final : public ForeignJob {
   absl::Status WriteOne() {
     InFlight shard = std::move(in_flight_.front());
     in_flight_.pop_front();
-    SHARDKIT_ASSIGN_OR_RETURN(EncodedMdsShard encoded, shard.encoded.Take());
+    SHARDKIT_ASSIGN_OR_RETURN(container::EncodedMdsShard encoded, shard.encoded.Take());
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing shards"));
     const std::string_view pieces[] = {encoded.head, encoded.body};
-    SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system_, Path(encoded.name()), pieces));
-    JournalEntry entry;
+    SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system_, Path(encoded.name()), pieces));
+    dataset::JournalEntry entry;
     entry.shard.name = encoded.name();
     entry.shard.bytes = encoded.head.size() + encoded.body.size();
     entry.shard.samples = encoded.described.samples;
@@ -271,7 +272,7 @@ class MdsDatasetWriter final : public ForeignJob {
   std::optional<size_t> key_;    // among them
   std::vector<std::optional<Value>> values_;
   std::string scratch_;
-  MdsSamples samples_;  // of the shard being filled
+  container::MdsSamples samples_;  // of the shard being filled
   std::deque<InFlight> in_flight_;
   std::vector<format::MdsShard> shards_;  // published
   Cancellation stopped_;
@@ -282,7 +283,7 @@ class MdsDatasetWriter final : public ForeignJob {
 
 absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateMdsWriter(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema, const MdsWriterOptions& options) {
-  return Started(std::make_unique<MdsDatasetWriter>(file_system, directory, options), schema);
+  return dataset::Started(std::make_unique<MdsDatasetWriter>(file_system, directory, options), schema);
 }
 
 }  // namespace shardkit

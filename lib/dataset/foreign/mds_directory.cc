@@ -12,7 +12,7 @@
 #include "format/foreign/mds_layout.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 absl::StatusOr<bool> HasShards(ReadableFileSystem& file_system, const std::string& path) {
@@ -41,11 +41,11 @@ absl::Status DescribeAlone(const RandomAccessFile& file, format::MdsIndex* index
     SHARDKIT_RETURN_IF_ERROR(file.ReadAt(offset, bytes));
     return bytes;
   };
-  SHARDKIT_ASSIGN_OR_RETURN(MdsHead head, ReadMdsHead(file.size(), read));
+  SHARDKIT_ASSIGN_OR_RETURN(container::MdsHead head, container::ReadMdsHead(file.size(), read));
   index->columns = std::move(head.columns);
   format::MdsShard shard;
   shard.samples = head.offsets.size() - 1;
-  shard.raw.name = BaseName(file.path());
+  shard.raw.name = io::BaseName(file.path());
   shard.raw.bytes = file.size();
   index->shards.push_back(std::move(shard));
   return absl::OkStatus();
@@ -60,7 +60,7 @@ bool IsMdsShardName(std::string_view name) {
 
 absl::StatusOr<MdsDirectory> ReadMdsIndex(ReadableFileSystem& file_system, const std::string& index_path) {
   MdsDirectory directory;
-  directory.path = ParentDirectory(index_path);
+  directory.path = io::ParentDirectory(index_path);
   directory.described_by = index_path;
   SHARDKIT_ASSIGN_OR_RETURN(const std::string text, file_system.ReadFile(index_path, kMaxMdsIndexBytes));
   absl::StatusOr<format::MdsIndex> index = format::ParseMdsIndex(text);
@@ -71,7 +71,7 @@ absl::StatusOr<MdsDirectory> ReadMdsIndex(ReadableFileSystem& file_system, const
 
 absl::StatusOr<MdsDirectory> ReadMdsShardAlone(ReadableFileSystem& file_system, const std::string& path) {
   MdsDirectory directory;
-  directory.path = ParentDirectory(path);
+  directory.path = io::ParentDirectory(path);
   directory.described_by = path;
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
   absl::Status status = DescribeAlone(*file, &directory.index);
@@ -116,4 +116,4 @@ absl::StatusOr<MdsDirectory> ReadMdsStreams(ReadableFileSystem& file_system, con
   return whole;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -9,14 +9,14 @@
 #include "container/foreign/listed_hash.h"
 #include "dataset/foreign/mds_dataset.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // Compares all hashes of a file, each in a pass of its own.
 absl::Status CheckAll(const format::MdsFile& listed, absl::Status* unknown,
-                      const std::function<absl::Status(ListedHash& hash)>& check) {
+                      const std::function<absl::Status(container::ListedHash& hash)>& check) {
   for (const auto& [name, digits] : listed.hashes) {
-    ListedHash hash(name, digits, kMdsIndexName);
+    container::ListedHash hash(name, digits, kMdsIndexName);
     const absl::Status status = check(hash);
     if (!absl::IsUnimplemented(status)) {
       SHARDKIT_RETURN_IF_ERROR(status);
@@ -31,20 +31,22 @@ absl::Status CheckAll(const format::MdsFile& listed, absl::Status* unknown,
 absl::Status CheckDecompressed(const RandomAccessFile& file, const format::MdsShard& shard, const ReadOptions& options,
                                absl::Status* unknown) {
   const std::string_view name = std::string_view(shard.compression).substr(0, shard.compression.find(':'));
-  const std::optional<Compression> compression = CompressionFromName(name);
+  const std::optional<codec::Compression> compression = codec::CompressionFromName(name);
   if (!compression) return Unimplemented(file.path(), ": is compressed with \"", name, "\", which is not read");
-  if (absl::Status status = CheckDecompression(options, file.size(), shard.raw.bytes); !status.ok()) {
+  if (absl::Status status = container::CheckDecompression(options, file.size(), shard.raw.bytes); !status.ok()) {
     return Annotate(status, file.path());
   }
   Buffer compressed, raw;
   compressed.resize_discard(file.size());
   SHARDKIT_RETURN_IF_ERROR(file.ReadAt(0, {compressed.data(), compressed.size()}));
   raw.resize_discard(shard.raw.bytes);
-  if (absl::Status status = Decompress(*compression, compressed.view(), {raw.data(), raw.size()}); !status.ok()) {
+  if (absl::Status status = codec::Decompress(*compression, compressed.view(), {raw.data(), raw.size()});
+      !status.ok()) {
     return Annotate(status, file.path());
   }
-  return CheckAll(shard.raw, unknown,
-                  [&](ListedHash& hash) { return hash.Check(StrCat(file.path(), ": decompressed"), raw.view()); });
+  return CheckAll(shard.raw, unknown, [&](container::ListedHash& hash) {
+    return hash.Check(StrCat(file.path(), ": decompressed"), raw.view());
+  });
 }
 
 }  // namespace
@@ -52,7 +54,7 @@ absl::Status CheckDecompressed(const RandomAccessFile& file, const format::MdsSh
 absl::Status CheckMdsShardHashes(ReadableFileSystem& file_system, const std::string& directory,
                                  const format::MdsShard& shard, const ReadOptions& options, absl::Status* unknown) {
   const auto check_file = [&](const format::MdsFile& listed, const RandomAccessFile& file) {
-    return CheckAll(listed, unknown, [&](ListedHash& hash) { return hash.Check(file); });
+    return CheckAll(listed, unknown, [&](container::ListedHash& hash) { return hash.Check(file); });
   };
   const auto raw_file = file_system.OpenForReading(JoinPath(directory, shard.raw.name));
   if (raw_file.ok()) {
@@ -72,4 +74,4 @@ absl::Status CheckMdsShardHashes(ReadableFileSystem& file_system, const std::str
   return CheckDecompressed(**zip_file, shard, options, unknown);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

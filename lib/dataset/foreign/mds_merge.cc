@@ -16,7 +16,7 @@
 #include "dataset/job_directory.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // More than any index needs. Bounds the stack that copying unknown keys takes.
@@ -191,8 +191,8 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
       return Annotate(status, index_path);
   }
   text += "]}";
-  SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system, JoinPath(output, kMdsIndexName), text));
+  SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, JoinPath(output, kMdsIndexName), text));
   return Describe(file_system, output);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

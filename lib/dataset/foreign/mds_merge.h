@@ -8,7 +8,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Whether all parts are MDS datasets, with index.json and without a manifest of ours. InvalidArgument when
 // some are and some are not.
@@ -23,4 +23,4 @@ absl::StatusOr<bool> AreMdsParts(FileSystem& file_system, const std::vector<std:
 absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vector<std::string>& parts,
                                          const std::string& output);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

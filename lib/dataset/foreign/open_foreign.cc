@@ -10,7 +10,7 @@
 #include "io/publish_file.h"
 #include "shardkit/foreign_writer.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr uint64_t kMaxOriginBytes = uint64_t{16} << 20;
@@ -67,7 +67,7 @@ absl::StatusOr<std::string_view> ForeignContainerAt(ReadableFileSystem& file_sys
                                                     const FileInfo& info, std::optional<bool> has_manifest) {
   if (info.type != FileType::kDirectory) {
     if (format::IsTarName(path)) return "webdataset";
-    return BaseName(path) == kMdsIndexName || path.ends_with(".mds") ? "mds" : "";
+    return io::BaseName(path) == kMdsIndexName || path.ends_with(".mds") ? "mds" : "";
   }
   if (!has_manifest) {
     SHARDKIT_ASSIGN_OR_RETURN(has_manifest, IsFile(file_system, JoinPath(path, kManifestName)));
@@ -91,10 +91,11 @@ absl::StatusOr<std::string_view> ForeignContainerAt(ReadableFileSystem& file_sys
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(ReadableFileSystem& file_system, const std::string& path,
                                                             const FileInfo& info, const DatasetOptions& options,
                                                             std::optional<bool> has_manifest) {
-  const std::string_view name = BaseName(path);
+  const std::string_view name = io::BaseName(path);
   const bool table = GenerationOfTable(name).has_value();
   if (info.type != FileType::kDirectory && (name == kManifestName || table)) {
-    return InvalidArgument(path, ": is a part of a dataset: give the directory that holds it, ", ParentDirectory(path));
+    return InvalidArgument(path, ": is a part of a dataset: give the directory that holds it, ",
+                           io::ParentDirectory(path));
   }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container,
                             ForeignContainerAt(file_system, path, info, has_manifest));
@@ -127,4 +128,4 @@ absl::StatusOr<std::optional<Manifest>> ReadOrigin(ReadableFileSystem& file_syst
   return *std::move(origin);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

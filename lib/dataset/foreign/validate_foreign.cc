@@ -12,7 +12,7 @@
 #include "dataset/validate/deep_check.h"
 #include "dataset/validate/validate_shard.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // Whether the error is about the data, and not about the check.
@@ -118,4 +118,4 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

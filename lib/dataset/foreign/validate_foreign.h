@@ -9,7 +9,7 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "shardkit/validate.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Takes a problem of the file at a path.
 using ForeignProblemSink = std::function<void(const std::string& path, std::string message)>;
@@ -20,4 +20,4 @@ using ForeignProblemSink = std::function<void(const std::string& path, std::stri
 absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& path, const ValidateOptions& options,
                              ThreadPool& threads, ValidateReport* report, const ForeignProblemSink& sink);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

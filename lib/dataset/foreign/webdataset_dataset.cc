@@ -17,7 +17,7 @@
 #include "io/publish_file.h"
 #include "shardkit/tar_index.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // So many bytes of what is known of tars are kept, so that opening one again need not scan it.
@@ -42,7 +42,7 @@ class WebDataset final : public ForeignDataset {
     ReadOptions read = options;
     read.mode = ReadMode::kBuffered;
     if (tars_.size() == 1) return Take(0, OpenTar(0, read));
-    using Opened = absl::StatusOr<std::unique_ptr<TarShardReader>>;
+    using Opened = absl::StatusOr<std::unique_ptr<container::TarShardReader>>;
     ThreadPool threads(static_cast<int>(std::min(kThreads, tars_.size())));
     std::deque<Pending<Opened>> pending;
     size_t submitted = 0;
@@ -71,35 +71,37 @@ class WebDataset final : public ForeignDataset {
     const std::string& path = tars_[shard].path;
     SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path));
     std::vector<TarProblem> problems;
-    SHARDKIT_ASSIGN_OR_RETURN(TarContents contents, ScanTar(*file, options.max_decompression, &problems));
-    const std::vector<TarProblem> repeated = FindRepeatedKeys(contents.index);
+    SHARDKIT_ASSIGN_OR_RETURN(container::TarContents contents,
+                              container::ScanTar(*file, options.max_decompression, &problems));
+    const std::vector<TarProblem> repeated = container::FindRepeatedKeys(contents.index);
     problems.insert(problems.end(), repeated.begin(), repeated.end());
     for (const TarProblem& problem : problems) {
       report(StrCat(path, ": ", problem.member.empty() ? "" : StrCat("member \"", problem.member, "\" "), "at byte ",
                     problem.offset, ": ", problem.message));
     }
-    if (contents.compression == TarCompression::kNone) {
-      SHARDKIT_RETURN_IF_ERROR(CheckDaliIndex(file_system_, *file, report));
-      SHARDKIT_RETURN_IF_ERROR(CheckTarIndex(file_system_, path, std::move(contents.index), report));
+    if (contents.compression == container::TarCompression::kNone) {
+      SHARDKIT_RETURN_IF_ERROR(container::CheckDaliIndex(file_system_, *file, report));
+      SHARDKIT_RETURN_IF_ERROR(container::CheckTarIndex(file_system_, path, std::move(contents.index), report));
     }
     return CheckTarMd5(*file, tars_[shard], report);
   }
 
  private:
   // The size is compared before the tar is scanned, so that the error says that a tar was cut off.
-  absl::StatusOr<std::unique_ptr<TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
+  absl::StatusOr<std::unique_ptr<container::TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
     const ListedTar& tar = tars_[shard];
     const absl::Status size = CheckTarSize(file_system_, tar);
     if (!size.ok() && !(keep_cut_ && absl::IsDataLoss(size))) return size;
-    std::shared_ptr<const TarContents> contents = contents_[shard];
+    std::shared_ptr<const container::TarContents> contents = contents_[shard];
     if (contents == nullptr) {
-      auto loaded = LoadTarContents(file_system_, tar.path, options.max_decompression, keep_cut_, escaped_keys_);
+      auto loaded =
+          container::LoadTarContents(file_system_, tar.path, options.max_decompression, keep_cut_, escaped_keys_);
       if (!loaded.ok()) return DescribeMissing(tar, loaded.status());
       contents = *std::move(loaded);
     }
     // The hash is of the whole tar, so it cannot be compared for a cut one.
-    auto opened =
-        TarShardReader::Open(file_system_, tar.path, options, contents, contents->cut.ok() ? tar.hash : nullptr);
+    auto opened = container::TarShardReader::Open(file_system_, tar.path, options, contents,
+                                                  contents->cut.ok() ? tar.hash : nullptr);
     if (!opened.ok()) return DescribeMissing(tar, opened.status());
     if (!contents->cut.ok()) return opened;
     SHARDKIT_RETURN_IF_ERROR(size);
@@ -107,9 +109,9 @@ class WebDataset final : public ForeignDataset {
     return opened;
   }
 
-  absl::Status Take(size_t shard, absl::StatusOr<std::unique_ptr<TarShardReader>> opened) {
+  absl::Status Take(size_t shard, absl::StatusOr<std::unique_ptr<container::TarShardReader>> opened) {
     if (!opened.ok()) return opened.status();
-    const TarShardReader& reader = **opened;
+    const container::TarShardReader& reader = **opened;
     if (shard == 0) {
       manifest_.schema = reader.schema();
     } else {
@@ -119,7 +121,7 @@ class WebDataset final : public ForeignDataset {
     }
     manifest_.shards.push_back(
         {tars_[shard].name, reader.file_length(), reader.sample_count(), reader.blocks().size(), {}});
-    const TarContents& contents = *reader.contents();
+    const container::TarContents& contents = *reader.contents();
     if (!contents.cut.ok()) cut_tars_.push_back({shard, contents.cut_key, contents.cut});
     const uint64_t bytes = contents.index.memory();
     if (kept_bytes_ + bytes <= kKeptBytes) {
@@ -134,7 +136,7 @@ class WebDataset final : public ForeignDataset {
   const bool keep_cut_;
   bool escaped_keys_ = false;
   std::vector<CutTar> cut_tars_;
-  std::vector<std::shared_ptr<const TarContents>> contents_;  // null where not kept
+  std::vector<std::shared_ptr<const container::TarContents>> contents_;  // null where not kept
   uint64_t kept_bytes_ = 0;
   Manifest manifest_;
 };
@@ -151,10 +153,10 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSyste
   if (paths.empty()) return NotFound(path, ": holds no tar files");
   std::vector<ListedTar> tars;
   for (std::string& tar : paths) {
-    std::string name(BaseName(tar));
+    std::string name(io::BaseName(tar));
     tars.push_back({std::move(tar), std::move(name), "", 0, {}, nullptr});
   }
-  const std::string folder = info.type == FileType::kDirectory ? path : ParentDirectory(path);
+  const std::string folder = info.type == FileType::kDirectory ? path : io::ParentDirectory(path);
   return OpenTars(file_system, folder, std::move(tars), options);
 }
 
@@ -166,4 +168,4 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(ReadableFileSystem& fil
   return dataset;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -28,7 +28,7 @@ std::string TarName(size_t number) {
   return name;
 }
 
-class WebDatasetJobFiles final : public ForeignJobFiles {
+class WebDatasetJobFiles final : public dataset::ForeignJobFiles {
  public:
   std::string_view manifest_name() const override { return kOriginName; }
 
@@ -44,10 +44,10 @@ class WebDatasetJobFiles final : public ForeignJobFiles {
   }
 };
 
-class WebDatasetWriter final : public ForeignJob {
+class WebDatasetWriter final : public dataset::ForeignJob {
  public:
   WebDatasetWriter(FileSystem& file_system, std::string directory, const WebDatasetWriterOptions& options)
-      : ForeignJob(file_system, std::move(directory), options), options_(options) {}
+      : dataset::ForeignJob(file_system, std::move(directory), options), options_(options) {}
 
   ~WebDatasetWriter() override {
     (void)Guarded("giving up", [this] { return Abort(); });
@@ -82,7 +82,7 @@ class WebDatasetWriter final : public ForeignJob {
     return tar_->Append(sample.key, members_, options_.cancellation);
   }
 
-  absl::Status TakeUp(const JournalEntry& /*entry*/) override { return absl::OkStatus(); }
+  absl::Status TakeUp(const dataset::JournalEntry& /*entry*/) override { return absl::OkStatus(); }
 
   // A folder without tars is not a WebDataset, so a dataset without samples is one tar without members.
   absl::Status FinishShards() override {
@@ -113,14 +113,15 @@ class WebDatasetWriter final : public ForeignJob {
   }
 
   absl::Status BeginTar() {
-    SHARDKIT_ASSIGN_OR_RETURN(tar_, TarShardWriter::Create(file_system_, Path(TarName(manifest_.shards.size()))));
+    SHARDKIT_ASSIGN_OR_RETURN(tar_,
+                              container::TarShardWriter::Create(file_system_, Path(TarName(manifest_.shards.size()))));
     return absl::OkStatus();
   }
 
   absl::Status FinishTar() {
-    SHARDKIT_ASSIGN_OR_RETURN(const TarSummary summary, tar_->Finish(options_.index));
+    SHARDKIT_ASSIGN_OR_RETURN(const container::TarSummary summary, tar_->Finish(options_.index));
     tar_.reset();
-    JournalEntry entry;
+    dataset::JournalEntry entry;
     entry.shard.name = TarName(manifest_.shards.size());
     entry.shard.bytes = summary.bytes;
     entry.shard.samples = summary.samples;
@@ -132,8 +133,8 @@ class WebDatasetWriter final : public ForeignJob {
 
   const WebDatasetWriterOptions options_;
   const WebDatasetJobFiles files_;
-  std::vector<NamedTarValue> members_;
-  std::unique_ptr<TarShardWriter> tar_;
+  std::vector<container::NamedTarValue> members_;
+  std::unique_ptr<container::TarShardWriter> tar_;
 };
 
 }  // namespace
@@ -142,7 +143,7 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWebDatasetWriter(FileSystem
                                                                       const std::string& directory,
                                                                       const Schema& schema,
                                                                       const WebDatasetWriterOptions& options) {
-  return Started(std::make_unique<WebDatasetWriter>(file_system, directory, options), schema);
+  return dataset::Started(std::make_unique<WebDatasetWriter>(file_system, directory, options), schema);
 }
 
 }  // namespace shardkit

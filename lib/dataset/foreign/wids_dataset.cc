@@ -9,7 +9,7 @@
 #include "container/foreign/tar_wids.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr uint64_t kMaxWidsIndexBytes = uint64_t{1} << 30;
@@ -21,7 +21,7 @@ std::string InFolder(const std::string& folder, const std::string& path) {
 }
 
 absl::StatusOr<std::vector<ListedTar>> ListWidsTars(const std::string& index_path, format::WidsIndex index) {
-  std::string folder = ParentDirectory(index_path);
+  std::string folder = io::ParentDirectory(index_path);
   if (!index.base.empty()) {
     auto base = format::LocalPathOfUrl(index.base);
     if (!base.ok()) return Annotate(base.status(), StrCat(index_path, ": base"));
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<ListedTar>> ListWidsTars(const std::string& index_pat
     tars.push_back({InFolder(folder, *path), std::move(name), index_path, tars.size(), std::move(shard), nullptr});
     ListedTar& tar = tars.back();
     const std::pair<std::string, std::string> md5("md5", tar.listed.md5);
-    if (!tar.listed.md5.empty()) tar.hash = ListedHash::Choose({&md5, 1}, Place(tar));
+    if (!tar.listed.md5.empty()) tar.hash = container::ListedHash::Choose({&md5, 1}, Place(tar));
   }
   return tars;
 }
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(ReadableFileSystem& fil
   if (!index.ok()) return Annotate(index.status(), path);
   if (!*index) return nullptr;
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<ListedTar> tars, ListWidsTars(path, **std::move(index)));
-  return OpenTars(file_system, ParentDirectory(path), std::move(tars), options);
+  return OpenTars(file_system, io::ParentDirectory(path), std::move(tars), options);
 }
 
 absl::Status DescribeMissing(const ListedTar& tar, const absl::Status& status) {
@@ -75,7 +75,7 @@ absl::Status CheckTarSamples(ReadableFileSystem& file_system, const ListedTar& t
   std::string reason = "make the index anew with shardctl index --wids";
   // An index that wids has made counts by wids's own rule.
   if (const auto file = file_system.OpenForReading(tar.path); file.ok()) {
-    const auto view = ViewAsWids(**file);
+    const auto view = container::ViewAsWids(**file);
     if (view.ok() && view->difference && view->samples == tar.listed.samples) {
       reason = StrCat("that is how wids counts, for member '", view->difference->member, "' at byte ",
                       view->difference->offset, " ", view->difference->message);
@@ -88,7 +88,7 @@ absl::Status CheckTarSamples(ReadableFileSystem& file_system, const ListedTar& t
 absl::Status CheckTarMd5(const RandomAccessFile& file, const ListedTar& tar,
                          const std::function<void(std::string)>& report) {
   if (tar.listed.md5.empty()) return absl::OkStatus();
-  const absl::Status status = ListedHash("md5", tar.listed.md5, Place(tar)).Check(file);
+  const absl::Status status = container::ListedHash("md5", tar.listed.md5, Place(tar)).Check(file);
   if (absl::IsDataLoss(status)) {
     report(std::string(ToStd(status.message())));
   } else if (absl::IsUnimplemented(status)) {
@@ -99,4 +99,4 @@ absl::Status CheckTarMd5(const RandomAccessFile& file, const ListedTar& tar,
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -14,7 +14,7 @@
 #include "format/foreign/wids_index.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 struct ListedTar {
   std::string path;
@@ -22,7 +22,7 @@ struct ListedTar {
   std::string index_path;  // of the wids index; if empty, the fields below are unused
   size_t number = 0;       // among the index's shards
   format::WidsShard listed;
-  std::shared_ptr<ListedHash> hash;  // null when none is listed that this build can compute
+  std::shared_ptr<container::ListedHash> hash;  // null when none is listed that this build can compute
 };
 
 // Opens the dataset of these tars; there must be at least one. kOriginName is looked for in `folder`.
@@ -42,4 +42,4 @@ absl::Status CheckTarMd5(const RandomAccessFile& file, const ListedTar& tar,
 // For a missing tar, an error that names its place in the index. Any other status stays as it is.
 absl::Status DescribeMissing(const ListedTar& tar, const absl::Status& status);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -29,7 +29,7 @@ constexpr uint64_t kKeyUnit = 256;
 class ShardRepair {
  public:
   ShardRepair(FileSystem& file_system, const std::string& path, const std::string& output, const RepairOptions& options,
-              const ListedShard* listing, uint64_t* keys_left)
+              const dataset::ListedShard* listing, uint64_t* keys_left)
       : file_system_(file_system), options_(options), listing_(listing), keys_left_(*keys_left) {
     report_.path = path;
     report_.output = output;
@@ -49,8 +49,8 @@ class ShardRepair {
   absl::Status CheckPaths() const {
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo input, file_system_.Stat(report_.path));
     if (input.type != FileType::kRegular) return InvalidArgument(report_.path, ": is not a file");
-    SHARDKIT_RETURN_IF_ERROR(RefuseOtherContainers(file_system_, report_.path, input));
-    const std::string temporary = StrCat(report_.output, kTemporarySuffix);
+    SHARDKIT_RETURN_IF_ERROR(dataset::RefuseOtherContainers(file_system_, report_.path, input));
+    const std::string temporary = StrCat(report_.output, container::kTemporarySuffix);
     for (const std::string& path : {report_.output, temporary}) {
       const absl::StatusOr<FileInfo> info = file_system_.Stat(path);
       if (absl::IsNotFound(info.status())) continue;
@@ -70,10 +70,10 @@ class ShardRepair {
 
   // Finds the header, the trailer, and the sections that the trailer points to.
   absl::Status Investigate() {
-    absl::StatusOr<EndOfShard> end = ReadEndOfShard(*file_);
+    absl::StatusOr<dataset::EndOfShard> end = dataset::ReadEndOfShard(*file_);
     if (!end.ok() && !absl::IsDataLoss(end.status())) return end.status();
     SHARDKIT_ASSIGN_OR_RETURN(
-        header_, FindHeader(file_system_, *file_, end.ok() ? &*end : nullptr, options_.schema_from, listing_));
+        header_, dataset::FindHeader(file_system_, *file_, end.ok() ? &*end : nullptr, options_.schema_from, listing_));
     Append(std::move(header_.problems), &report_.problems);
     Append(std::move(header_.notes), &report_.notes);
     if (!end.ok()) {
@@ -89,13 +89,13 @@ class ShardRepair {
       report_.problems.push_back(StrCat("trailer: the shard had ", end->trailer.file_length, " bytes, the file has ",
                                         file_->size(), ": bytes were inserted or removed"));
     }
-    SHARDKIT_ASSIGN_OR_RETURN(footer_, ReadFooter(*file_, header_, *end));
+    SHARDKIT_ASSIGN_OR_RETURN(footer_, dataset::ReadFooter(*file_, header_, *end));
     end_ = *std::move(end);
     return absl::OkStatus();
   }
 
   // False when header and trailer disagree, or when the trailer is of another shard that was appended to this one.
-  absl::StatusOr<bool> IsOwnEnd(const EndOfShard& end) const {
+  absl::StatusOr<bool> IsOwnEnd(const dataset::EndOfShard& end) const {
     if (header_.certain && end.trailer.header_checksum != header_.header.checksum) return false;
     if (!header_.in_place || end.shift == 0 || end.shift >= file_->size()) return true;
     std::string bytes(std::min<uint64_t>(8, file_->size() - end.shift), '\0');
@@ -112,14 +112,14 @@ class ShardRepair {
       }
       std::ranges::sort(more_places);
     }
-    SHARDKIT_ASSIGN_OR_RETURN(scan_, ScanForBlocks(*file_, header_, more_places, options_.cancellation,
-                                                   [this](uint64_t bytes) { Progress(bytes); }));
+    SHARDKIT_ASSIGN_OR_RETURN(scan_, dataset::ScanForBlocks(*file_, header_, more_places, options_.cancellation,
+                                                            [this](uint64_t bytes) { Progress(bytes); }));
     if (scan_.gave_up) {
       report_.notes.emplace_back("so much of the file pretends to be blocks that not all of it was looked at");
     }
     // A whole trailer may point to a wrong place, when bytes were inserted before it.
     if (!footer_.directory && !footer_.metadata) SHARDKIT_RETURN_IF_ERROR(FindSections());
-    SHARDKIT_RETURN_IF_ERROR(RestoreHeaders(header_, options_.cancellation, &footer_, &scan_, &file_));
+    SHARDKIT_RETURN_IF_ERROR(dataset::RestoreHeaders(header_, options_.cancellation, &footer_, &scan_, &file_));
     if (!footer_.directory) report_.problems.emplace_back("block directory: it is damaged or gone");
     Append(std::move(footer_.problems), &report_.problems);
     Append(std::move(footer_.notes), &report_.notes);
@@ -132,7 +132,7 @@ class ShardRepair {
     for (size_t i = 0; i <= scan_.blocks.size(); ++i) {
       if (i < scan_.blocks.size() && !scan_.blocks[i].whole) continue;
       const uint64_t end = i < scan_.blocks.size() ? scan_.blocks[i].info.offset : file_->size();
-      SHARDKIT_ASSIGN_OR_RETURN(auto footer, SearchFooter(*file_, header_, begin, end, options_.cancellation));
+      SHARDKIT_ASSIGN_OR_RETURN(auto footer, dataset::SearchFooter(*file_, header_, begin, end, options_.cancellation));
       if (footer) {
         Append(std::move(footer_.problems), &report_.problems);
         if (!footer->sample_count) {
@@ -149,9 +149,9 @@ class ShardRepair {
 
   void Select() {
     if (footer_.directory) {
-      selection_ = SelectByDirectory(scan_.blocks, *footer_.directory);
+      selection_ = dataset::SelectByDirectory(scan_.blocks, *footer_.directory);
     } else {
-      ShardBounds bounds;
+      dataset::ShardBounds bounds;
       if (header_.certain) {
         bounds.header_checksum = header_.header.checksum;
         bounds.first_block_offset = header_.base + RoundUp(header_.header.length, header_.header.alignment);
@@ -165,7 +165,7 @@ class ShardRepair {
         bounds.block_count = listing_->entry->blocks;
       }
       report_.end_known = bounds.sample_count.has_value();
-      selection_ = SelectByChain(scan_.blocks, bounds);
+      selection_ = dataset::SelectByChain(scan_.blocks, bounds);
     }
     if (selection_.copies != 0) {
       report_.notes.push_back(StrCat(selection_.copies, " further copies of blocks were left out"));
@@ -182,7 +182,7 @@ class ShardRepair {
   // False when the blocks show that the shard was replaced after the manifest was written.
   bool ListingFits() const {
     if (listing_ == nullptr || !listing_->entry) return false;
-    return std::ranges::all_of(scan_.blocks, [&](const FoundBlock& block) {
+    return std::ranges::all_of(scan_.blocks, [&](const dataset::FoundBlock& block) {
       return block.nested || block.info.first_sample + block.info.sample_count <= listing_->entry->samples;
     });
   }
@@ -235,12 +235,12 @@ class ShardRepair {
 
   absl::Status Write() {
     SHARDKIT_RETURN_IF_ERROR(CheckCodecs());
-    const bool nothing = std::ranges::none_of(selection_.pieces, [&](const ShardPiece& piece) {
+    const bool nothing = std::ranges::none_of(selection_.pieces, [&](const dataset::ShardPiece& piece) {
       return piece.found && MayYield(scan_.blocks[*piece.found]);
     });
     const bool was_empty = selection_.pieces.empty() && report_.end_known;
     std::vector<BlockInfo> infos;
-    for (const ShardPiece& piece : selection_.pieces) {
+    for (const dataset::ShardPiece& piece : selection_.pieces) {
       BlockInfo info;
       info.first_sample = piece.first_sample;
       if (piece.found) info = scan_.blocks[*piece.found].info;
@@ -249,15 +249,15 @@ class ShardRepair {
     ChooseAlignment();
     ReadOptions read;
     read.max_decompression = options_.max_decompression;
-    SHARDKIT_ASSIGN_OR_RETURN(shard_,
-                              NativeShardReader::OpenBlocks(std::move(file_), header_.header, std::move(infos), read));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        shard_, container::NativeShardReader::OpenBlocks(std::move(file_), header_.header, std::move(infos), read));
     if (!nothing || was_empty) {
       DropDamagedDictionaries();
       ShardOptions shard_options;
       shard_options.metadata = ChooseMetadata();
       shard_options.sync = options_.sync;
-      SHARDKIT_ASSIGN_OR_RETURN(writer_, ShardFileWriter::CreateWithHeader(file_system_, report_.output, header_.header,
-                                                                           std::move(shard_options)));
+      SHARDKIT_ASSIGN_OR_RETURN(writer_, container::ShardFileWriter::CreateWithHeader(
+                                             file_system_, report_.output, header_.header, std::move(shard_options)));
     }
     for (size_t i = 0; i < selection_.pieces.size(); ++i) {
       if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("repairing a shard"));
@@ -277,15 +277,15 @@ class ShardRepair {
     return absl::OkStatus();
   }
 
-  bool MayYield(const FoundBlock& block) const { return block.whole || options_.keep_samples; }
+  bool MayYield(const dataset::FoundBlock& block) const { return block.whole || options_.keep_samples; }
 
   absl::Status TakePiece(size_t index) {
-    const ShardPiece& piece = selection_.pieces[index];
+    const dataset::ShardPiece& piece = selection_.pieces[index];
     if (!piece.found) {
       Lose(piece, piece.first_sample, piece.sample_count, GapReason(piece), {});
       return absl::OkStatus();
     }
-    const FoundBlock& found = scan_.blocks[*piece.found];
+    const dataset::FoundBlock& found = scan_.blocks[*piece.found];
     std::string problem;
     if (found.whole) {
       SHARDKIT_ASSIGN_OR_RETURN(problem, CopyBlock(index));
@@ -308,14 +308,14 @@ class ShardRepair {
 
   // Empty when the block was copied, else why it was not.
   absl::StatusOr<std::string> CopyBlock(size_t index) {
-    SHARDKIT_ASSIGN_OR_RETURN(BlockFindings findings,
-                              CheckBlock(*shard_, index, {.cancellation = options_.cancellation}, &buffer_));
+    SHARDKIT_ASSIGN_OR_RETURN(dataset::BlockFindings findings,
+                              dataset::CheckBlock(*shard_, index, {.cancellation = options_.cancellation}, &buffer_));
     if (!findings.problems.empty() || !findings.readable) {
       const std::string problem = findings.problems.empty() ? "it cannot be read" : findings.problems[0];
       const std::string_view prefix = shard_->path();
       return std::string(problem.starts_with(prefix) ? problem.substr(prefix.size() + 2) : problem);
     }
-    StoredBlock block;
+    container::StoredBlock block;
     block.header = buffer_.state().header;
     block.source = &shard_->file();
     block.offset = shard_->blocks()[index].offset;
@@ -327,8 +327,8 @@ class ShardRepair {
 
   // False when none of the block's samples can be kept.
   absl::StatusOr<bool> KeepSamples(size_t index, const std::string& problem) {
-    const ShardPiece& piece = selection_.pieces[index];
-    absl::StatusOr<SalvagedBlock> salvaged = SalvageBlock(*shard_, index, options_.cancellation);
+    const dataset::ShardPiece& piece = selection_.pieces[index];
+    absl::StatusOr<dataset::SalvagedBlock> salvaged = dataset::SalvageBlock(*shard_, index, options_.cancellation);
     if (absl::IsDataLoss(salvaged.status()) || absl::IsOutOfRange(salvaged.status())) return false;
     if (!salvaged.ok()) return salvaged.status();
     if (!salvaged->block) return false;
@@ -338,7 +338,7 @@ class ShardRepair {
     report_.samples_recovered += kept;
     for (const auto& [begin, end] : salvaged->lost) {
       SHARDKIT_ASSIGN_OR_RETURN(std::vector<std::string> keys, ReadKeys(index, begin, end));
-      ShardPiece lost = piece;
+      dataset::ShardPiece lost = piece;
       lost.block_count = 0;  // the block is not lost
       Lose(lost, piece.first_sample + begin, end - begin, problem, std::move(keys), salvaged->damaged_columns);
     }
@@ -363,8 +363,8 @@ class ShardRepair {
     return keys;
   }
 
-  void Lose(const ShardPiece& piece, uint64_t first, uint64_t count, std::string reason, std::vector<std::string> keys,
-            const std::vector<size_t>& columns = {}) {
+  void Lose(const dataset::ShardPiece& piece, uint64_t first, uint64_t count, std::string reason,
+            std::vector<std::string> keys, const std::vector<size_t>& columns = {}) {
     report_.samples_lost += count;
     report_.blocks_lost += piece.block_count;
     if (!report_.losses.empty() && keys.empty() && columns.empty()) {
@@ -382,7 +382,7 @@ class ShardRepair {
     report_.losses.push_back(std::move(loss));
   }
 
-  std::string GapReason(const ShardPiece& piece) const {
+  std::string GapReason(const dataset::ShardPiece& piece) const {
     if (footer_.directory && piece.first_block) {
       const uint64_t offset = (*footer_.directory)[*piece.first_block].offset + header_.base;
       if (footer_.shift == header_.base && offset >= file_size()) return "the file ends before it";
@@ -390,7 +390,7 @@ class ShardRepair {
     return "its header is damaged or gone";
   }
 
-  std::string DescribeColumns(const FoundBlock& found) const {
+  std::string DescribeColumns(const dataset::FoundBlock& found) const {
     if (found.damaged_columns.empty()) return "it was not looked at";
     std::string text = found.damaged_columns.size() == 1 ? "damaged column " : "damaged columns ";
     for (size_t i = 0; i < found.damaged_columns.size() && i < 8; ++i) {
@@ -411,16 +411,16 @@ class ShardRepair {
 
   FileSystem& file_system_;
   const RepairOptions& options_;
-  const ListedShard* const listing_;
+  const dataset::ListedShard* const listing_;
   uint64_t& keys_left_;
   std::unique_ptr<RandomAccessFile> file_;  // until `shard_` has it
-  std::optional<EndOfShard> end_;
-  HeaderFinding header_;
-  FooterFinding footer_;
-  ScanResult scan_;
-  Selection selection_;
-  std::unique_ptr<NativeShardReader> shard_;
-  std::unique_ptr<ShardFileWriter> writer_;
+  std::optional<dataset::EndOfShard> end_;
+  dataset::HeaderFinding header_;
+  dataset::FooterFinding footer_;
+  dataset::ScanResult scan_;
+  dataset::Selection selection_;
+  std::unique_ptr<container::NativeShardReader> shard_;
+  std::unique_ptr<container::ShardFileWriter> writer_;
   BlockBuffer buffer_;
   uint64_t taken_bytes_ = 0;  // of blocks that were copied or given up
   RepairReport report_;
@@ -428,8 +428,8 @@ class ShardRepair {
 
 }  // namespace
 
-absl::Status RefuseOtherContainers(FileSystem& file_system, const std::string& path, const FileInfo& info) {
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container, ForeignContainerAt(file_system, path, info));
+absl::Status dataset::RefuseOtherContainers(FileSystem& file_system, const std::string& path, const FileInfo& info) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container, dataset::ForeignContainerAt(file_system, path, info));
   if (container.empty()) return absl::OkStatus();
   const bool directory = info.type == FileType::kDirectory;
   return InvalidArgument(path, ": is ", directory ? "a dataset" : "a shard", " of ", container,
@@ -438,18 +438,18 @@ absl::Status RefuseOtherContainers(FileSystem& file_system, const std::string& p
                          path, " -o OUT --to ", container, " --on-error skip");
 }
 
-absl::StatusOr<RepairReport> RepairListedShard(FileSystem& file_system, const std::string& path,
-                                               const std::string& output, const RepairOptions& options,
-                                               const ListedShard* listing, uint64_t* keys_left) {
+absl::StatusOr<RepairReport> dataset::RepairListedShard(FileSystem& file_system, const std::string& path,
+                                                        const std::string& output, const RepairOptions& options,
+                                                        const dataset::ListedShard* listing, uint64_t* keys_left) {
   return ShardRepair(file_system, path, output, options, listing, keys_left).Run();
 }
 
 absl::StatusOr<RepairReport> RepairShard(FileSystem& file_system, const std::string& path, const std::string& output,
                                          const RepairOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto listing, FindListing(file_system, path));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto listing, dataset::FindListing(file_system, path));
   uint64_t keys_left = options.max_keys;
   return Guarded("repairing", [&] {
-    return RepairListedShard(file_system, path, output, options, listing ? &*listing : nullptr, &keys_left);
+    return dataset::RepairListedShard(file_system, path, output, options, listing ? &*listing : nullptr, &keys_left);
   });
 }
 

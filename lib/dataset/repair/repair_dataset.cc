@@ -37,7 +37,7 @@ class DatasetRepair {
 
   absl::StatusOr<DatasetRepairReport> Run() {
     SHARDKIT_RETURN_IF_ERROR(ListShards());
-    SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system_, output_, "repair", false));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto job, dataset::JobDirectory::Open(file_system_, output_, "repair", false));
     SHARDKIT_RETURN_IF_ERROR(collector_.Start());
     for (const std::string& name : names_) SHARDKIT_RETURN_IF_ERROR(Take(name));
     if (number_ == 0 && !(listing_ && names_.empty())) {
@@ -53,7 +53,7 @@ class DatasetRepair {
 
  private:
   absl::Status ListShards() {
-    absl::StatusOr<ManifestText> text = ReadManifestText(file_system_, directory_);
+    absl::StatusOr<dataset::ManifestText> text = dataset::ReadManifestText(file_system_, directory_);
     if (text.ok() && (text->summary.view || text->summary.removed)) {
       return FailedPrecondition(directory_,
                                 ": has layers or removed samples, which belong to samples by their number: ",
@@ -61,7 +61,7 @@ class DatasetRepair {
     }
     const bool described = text.ok();
     absl::StatusOr<Manifest> manifest =
-        text.ok() ? CompleteManifest(file_system_, directory_, *std::move(text)) : text.status();
+        text.ok() ? dataset::CompleteManifest(file_system_, directory_, *std::move(text)) : text.status();
     if (manifest.ok()) {
       for (const ManifestShard& shard : manifest->shards) names_.push_back(shard.name);
       const auto hashed = [](const ManifestShard& shard) { return shard.sha256.has_value(); };
@@ -70,10 +70,10 @@ class DatasetRepair {
             "dataset.json lists sha256 of shards; that of the output lists none: compare whole shards with the listed "
             "ones");
       }
-      listing_ = ListedShard{directory_, *std::move(manifest), {}};
+      listing_ = dataset::ListedShard{directory_, *std::move(manifest), {}};
     } else if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
-      if (!described && HadView(entries)) {
+      if (!described && dataset::HadView(entries)) {
         return FailedPrecondition(directory_, ": had layers or removed samples, and only ", kManifestName,
                                   " says which; copy it again, or take the newest of dataset-*.json");
       }
@@ -87,7 +87,7 @@ class DatasetRepair {
     }
     if (names_.empty() && !listing_) {
       SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(directory_));
-      SHARDKIT_RETURN_IF_ERROR(RefuseOtherContainers(file_system_, directory_, info));
+      SHARDKIT_RETURN_IF_ERROR(dataset::RefuseOtherContainers(file_system_, directory_, info));
       return NotFound(directory_, ": there is neither a dataset.json nor a shard (*.shard) in it");
     }
     for (const std::string& name : names_) {
@@ -124,10 +124,11 @@ class DatasetRepair {
       return absl::OkStatus();
     }
     if (!info.ok()) return info.status();
-    const std::string new_name = ShardName(number_);
+    const std::string new_name = dataset::ShardName(number_);
     SHARDKIT_ASSIGN_OR_RETURN(const std::string problem, FindProblem(path, listed));
     if (problem.empty()) {
-      SHARDKIT_RETURN_IF_ERROR(LinkOrCopy(file_system_, path, JoinPath(output_, new_name), options_.cancellation));
+      SHARDKIT_RETURN_IF_ERROR(
+          dataset::LinkOrCopy(file_system_, path, JoinPath(output_, new_name), options_.cancellation));
       SHARDKIT_RETURN_IF_ERROR(collector_.Add(new_name));
       const ManifestShard& added = collector_.manifest().shards.back();
       RepairReport& report = report_.shards.emplace_back();
@@ -165,8 +166,8 @@ class DatasetRepair {
                       const std::string& problem) {
     RepairOptions options = options_;
     options.progress = [this](uint64_t bytes, uint64_t) { Progress(bytes); };
-    absl::StatusOr<RepairReport> repaired = RepairListedShard(file_system_, path, JoinPath(output_, new_name), options,
-                                                              listing_ ? &*listing_ : nullptr, &keys_left_);
+    absl::StatusOr<RepairReport> repaired = dataset::RepairListedShard(
+        file_system_, path, JoinPath(output_, new_name), options, listing_ ? &*listing_ : nullptr, &keys_left_);
     // The header is lost, or the file is not a shard.
     if (absl::IsDataLoss(repaired.status())) {
       LoseShard(path, listed, WithoutPath(std::string(ToStd(repaired.status().message())), path));
@@ -203,9 +204,9 @@ class DatasetRepair {
   const std::string directory_;
   const std::string output_;
   const RepairOptions& options_;
-  std::optional<ListedShard> listing_;
+  std::optional<dataset::ListedShard> listing_;
   std::vector<std::string> names_;
-  ShardCollector collector_;
+  dataset::ShardCollector collector_;
   size_t number_ = 0;  // shards of the output so far
   uint64_t keys_left_;
   uint64_t bytes_done_ = 0;

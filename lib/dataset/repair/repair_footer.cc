@@ -12,7 +12,7 @@
 #include "format/block_header.h"
 #include "format/file_header.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // The table of a later version may have more kinds than this one knows.
@@ -213,4 +213,4 @@ absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile
   return std::optional<FooterFinding>();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

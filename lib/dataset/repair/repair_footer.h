@@ -14,7 +14,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/shard_info.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 struct FooterFinding {
   std::optional<std::vector<BlockInfo>> directory;  // with offsets as stored, without base and shift
@@ -41,4 +41,4 @@ absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile
                                                           uint64_t begin, uint64_t end,
                                                           const Cancellation* cancellation);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -13,7 +13,7 @@
 #include "format/chunk.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // A header that might be the shard's.
@@ -234,7 +234,7 @@ absl::Status AddSource(ReadableFileSystem& file_system, const std::string& schem
   const bool is_manifest = info.type != FileType::kDirectory && BaseName(schema_from) == kManifestName;
   absl::Status status;
   if (info.type == FileType::kDirectory || is_manifest) {
-    const std::string directory = is_manifest ? ParentDirectory(schema_from) : schema_from;
+    const std::string directory = is_manifest ? io::ParentDirectory(schema_from) : schema_from;
     const absl::StatusOr<Manifest> manifest = ReadManifest(file_system, directory);
     status = manifest.ok() ? search->AddDataset(directory, *manifest) : manifest.status();
   } else {
@@ -250,7 +250,7 @@ absl::Status AddSource(ReadableFileSystem& file_system, const std::string& schem
 
 absl::StatusOr<std::optional<ListedShard>> FindListing(ReadableFileSystem& file_system, const std::string& path) {
   ListedShard listing;
-  listing.directory = ParentDirectory(path);
+  listing.directory = io::ParentDirectory(path);
   absl::StatusOr<Manifest> manifest = ReadManifest(file_system, listing.directory);
   if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status()) ||
       absl::IsUnimplemented(manifest.status())) {
@@ -364,4 +364,4 @@ absl::StatusOr<HeaderFinding> FindHeader(ReadableFileSystem& file_system, const 
   return finding;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -13,7 +13,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // What a dataset.json says about a shard.
 struct ListedShard {
@@ -52,4 +52,4 @@ absl::StatusOr<HeaderFinding> FindHeader(ReadableFileSystem& file_system, const 
                                          const EndOfShard* end, const std::string& schema_from,
                                          const ListedShard* listing);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -14,7 +14,7 @@
 #include "format/block_header.h"
 #include "format/chunk_checker.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // A file with other bytes at some places.
@@ -121,4 +121,4 @@ absl::Status RestoreHeaders(const HeaderFinding& header, const Cancellation* can
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

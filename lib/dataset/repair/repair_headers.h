@@ -10,7 +10,7 @@
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Removes from *scan the copies themselves, which look like blocks whose chunks are damaged. Then adds to *scan the
 // blocks of the directory that were not found whole, where all their chunks are whole behind the place of the header.
@@ -19,4 +19,4 @@ namespace shardkit {
 absl::Status RestoreHeaders(const HeaderFinding& header, const Cancellation* cancellation, FooterFinding* footer,
                             ScanResult* scan, std::unique_ptr<RandomAccessFile>* file);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -9,16 +9,16 @@
 #include "container/encoding_plan.h"
 #include "container/record_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // Larger blocks are not taken apart: by the rule that closes blocks, a single value makes such a block so large.
 constexpr uint64_t kLargestBlock = uint64_t{256} << 20;
 
-absl::StatusOr<EncodingPlan> PlanOf(const NativeShardReader& shard) {
-  SHARDKIT_ASSIGN_OR_RETURN(EncodingPlan plan, MakeEncodingPlan(shard.schema(), {}));
+absl::StatusOr<container::EncodingPlan> PlanOf(const container::NativeShardReader& shard) {
+  SHARDKIT_ASSIGN_OR_RETURN(container::EncodingPlan plan, container::MakeEncodingPlan(shard.schema(), {}));
   for (const format::Dictionary& dictionary : shard.header().dictionaries) {
-    auto loaded = ZstdDictionary::Create(dictionary.bytes, plan.zstd_levels[dictionary.column]);
+    auto loaded = codec::ZstdDictionary::Create(dictionary.bytes, plan.zstd_levels[dictionary.column]);
     // Without a dictionary that cannot be loaded, the samples are only larger.
     if (loaded.ok()) plan.dictionaries[dictionary.column] = *std::move(loaded);
   }
@@ -27,7 +27,7 @@ absl::StatusOr<EncodingPlan> PlanOf(const NativeShardReader& shard) {
 
 }  // namespace
 
-absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_t index,
+absl::StatusOr<SalvagedBlock> SalvageBlock(const container::NativeShardReader& shard, size_t index,
                                            const Cancellation* cancellation) {
   const BlockInfo& info = shard.blocks()[index];
   if (info.length > kLargestBlock) return DataLoss("the block is too large to be taken apart");
@@ -39,8 +39,8 @@ absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_
   BlockView view;
   SHARDKIT_RETURN_IF_ERROR(shard.ReadHeads(index, &heads, &view));
   const format::BlockHeader header = heads.state().header;
-  SHARDKIT_ASSIGN_OR_RETURN(const EncodingPlan plan, PlanOf(shard));
-  BlockBuilder builder(plan.schema, UINT64_MAX, info.sample_count);
+  SHARDKIT_ASSIGN_OR_RETURN(const container::EncodingPlan plan, PlanOf(shard));
+  container::BlockBuilder builder(plan.schema, UINT64_MAX, info.sample_count);
   SalvagedBlock salvaged;
   std::vector<std::optional<Value>> values(plan.schema.size());
   std::vector<std::string> single_values(plan.schema.size());
@@ -58,7 +58,8 @@ absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_
         if (plan.schema[column].is_paged()) return shard.ReadValue(info.first_sample + i, column, &pages[column]);
         const uint64_t base = info.offset + header.columns[column].values_offset;
         const uint64_t begin = i == 0 ? 0 : view.column(column).end(i - 1);
-        return ReadRecordAt(shard.file(), shard.options(), base + begin, base + view.column(column).end(i), &records);
+        return container::ReadRecordAt(shard.file(), shard.options(), base + begin, base + view.column(column).end(i),
+                                       &records);
       };
       const absl::StatusOr<std::optional<std::string_view>> value = read();
       if (!value.ok() && !absl::IsDataLoss(value.status())) return value.status();
@@ -82,8 +83,8 @@ absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_
   }
   std::ranges::sort(salvaged.damaged_columns);
   if (builder.empty()) return salvaged;
-  SHARDKIT_ASSIGN_OR_RETURN(salvaged.block, BlockEncoder().Encode(plan, builder.Take()));
+  SHARDKIT_ASSIGN_OR_RETURN(salvaged.block, container::BlockEncoder().Encode(plan, builder.Take()));
   return salvaged;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -12,10 +12,10 @@
 #include "container/native_shard_reader.h"
 #include "shardkit/cancellation.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 struct SalvagedBlock {
-  std::optional<EncodedBlock> block;  // empty when no sample is whole
+  std::optional<container::EncodedBlock> block;  // empty when no sample is whole
   // Ranges [begin, end) of samples within the block, ascending.
   std::vector<std::pair<uint32_t, uint32_t>> lost;
   std::vector<size_t> damaged_columns;
@@ -23,7 +23,7 @@ struct SalvagedBlock {
 
 // Reads block `index` value by value, and encodes again the samples whose values all have the right checksum. DataLoss
 // or OutOfRange when the head chunks are not whole or the block is too large.
-absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_t index,
+absl::StatusOr<SalvagedBlock> SalvageBlock(const container::NativeShardReader& shard, size_t index,
                                            const Cancellation* cancellation);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -11,7 +11,7 @@
 #include "format/block_header.h"
 #include "format/chunk_checker.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr uint64_t kWindow = uint64_t{1} << 20;
@@ -178,4 +178,4 @@ absl::StatusOr<ScanResult> ScanForBlocks(const RandomAccessFile& file, const Hea
   return Scan(file, header, more_places, cancellation, progress).Run();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

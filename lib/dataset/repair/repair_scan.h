@@ -13,7 +13,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/shard_info.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // A block with a right header.
 struct FoundBlock {
@@ -38,4 +38,4 @@ absl::StatusOr<ScanResult> ScanForBlocks(const RandomAccessFile& file, const Hea
                                          const std::vector<uint64_t>& more_places, const Cancellation* cancellation,
                                          const std::function<void(uint64_t)>& progress);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

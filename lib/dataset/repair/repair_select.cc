@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 uint64_t EndOf(const FoundBlock& block) { return block.info.first_sample + block.info.sample_count; }
@@ -179,4 +179,4 @@ Selection SelectByChain(const std::vector<FoundBlock>& found, const ShardBounds&
   return ChainSelection(found, bounds).Run();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -8,7 +8,7 @@
 #include "dataset/repair/repair_scan.h"
 #include "shardkit/shard_info.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // A stretch of the shard's samples: a block that was found, or a gap.
 struct ShardPiece {
@@ -42,4 +42,4 @@ struct ShardBounds {
 // where the shard's first block begins comes first, then longer ones.
 Selection SelectByChain(const std::vector<FoundBlock>& found, const ShardBounds& bounds);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -8,7 +8,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/repair.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Like RepairShard. `listing` is what the manifest of the shard's dataset says about the shard; null when there is
 // none. `keys_left` is how many keys the report may still name, and is lowered by the keys that it names.
@@ -19,4 +19,4 @@ absl::StatusOr<RepairReport> RepairListedShard(FileSystem& file_system, const st
 // InvalidArgument, saying what to do instead, when names show that the path belongs to another container.
 absl::Status RefuseOtherContainers(FileSystem& file_system, const std::string& path, const FileInfo& info);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

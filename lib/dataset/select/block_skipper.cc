@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 absl::StatusOr<BlockSkipper> BlockSkipper::Create(std::shared_ptr<const ShardReader> shard, Predicate predicate,
                                                   const std::optional<DatasetView>& view) {
@@ -39,4 +39,4 @@ bool BlockSkipper::MayMatch(size_t block) const {
   return predicate_.MayMatch(found, shard_->blocks()[block].sample_count);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -11,7 +11,7 @@
 #include "shardkit/predicate.h"
 #include "shardkit/shard_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 class BlockSkipper {
  public:
@@ -32,4 +32,4 @@ class BlockSkipper {
   std::vector<bool> elsewhere_;                   // for each: values come from layers or another column
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -56,8 +56,8 @@ class Elements {
   Number operator[](uint64_t i) const {
     RangeKind kind = RangeKind::kNone;
     uint64_t bits = 0;
-    (void)Widen(array_.dtype, array_.data.data() + i * size_, &kind,
-                &bits);  // false only for NaN, which is a number here
+    (void)format::Widen(array_.dtype, array_.data.data() + i * size_, &kind,
+                        &bits);  // false only for NaN, which is a number here
     return Number::Of(kind, bits);
   }
 
@@ -137,7 +137,7 @@ class Evaluator {
     if (value->size() != ScalarSize(column.type)) return Fail(DataLoss("has a value of ", value->size(), " bytes"));
     RangeKind kind = RangeKind::kNone;
     uint64_t bits = 0;
-    (void)Widen(column.type, value->data(), &kind, &bits);  // false only for NaN
+    (void)format::Widen(column.type, value->data(), &kind, &bits);  // false only for NaN
     if (node.kind == Kind::kCondition) return bits != 0;
     return Number::Of(kind, bits);
   }

@@ -362,7 +362,7 @@ class Parser {
     if (known == tree_.names.end()) {
       const auto found = std::ranges::find(schema_, at.value, &Column::name);
       if (found == schema_.end()) {
-        return lexer_.Fail(at, ToStd(NoSuchColumn(at.value, {schema_.begin(), schema_.end()}).message()));
+        return lexer_.Fail(at, ToStd(dataset::NoSuchColumn(at.value, {schema_.begin(), schema_.end()}).message()));
       }
       tree_.columns.push_back(*found);
       tree_.names.push_back(found->name);

@@ -47,14 +47,14 @@ class Selector {
 
   // `predicate` is null when there is none, `key` is the position of the keys in the dataset's columns when they are
   // needed.
-  absl::StatusOr<Selected> Run(const Predicate* predicate, std::optional<size_t> key) {
+  absl::StatusOr<dataset::Selected> Run(const Predicate* predicate, std::optional<size_t> key) {
     predicate_ = predicate;
     key_ = key;
     if (selection_.keys) {
       for (size_t i = 0; i < selection_.keys->size(); ++i) wanted_.emplace((*selection_.keys)[i], i);
     }
     found_.resize(selection_.keys ? selection_.keys->size() : 0);
-    result_.parts.assign(ends_.size(), SampleSet(dataset_.sample_count()));
+    result_.parts.assign(ends_.size(), dataset::SampleSet(dataset_.sample_count()));
     result_.report.samples = dataset_.sample_count();
     auto task = std::make_shared<ShardTask>();
     uint32_t shard = 0;
@@ -74,7 +74,7 @@ class Selector {
     SHARDKIT_RETURN_IF_ERROR(listed);
     SHARDKIT_RETURN_IF_ERROR(Start(task));
     while (!pending_.empty()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
-    for (const SampleSet& part : result_.parts) result_.report.selected += part.Count();
+    for (const dataset::SampleSet& part : result_.parts) result_.report.selected += part.Count();
     // A key that is given twice is found once.
     for (const auto& [text, i] : wanted_) result_.report.keys_missing += found_[i] ? 0 : 1;
     return std::move(result_);
@@ -136,10 +136,11 @@ class Selector {
 
   absl::Status Decide(ShardTask& task) const {
     task.parts.resize(ends_.size());
-    std::optional<BlockSkipper> skipper;
+    std::optional<dataset::BlockSkipper> skipper;
     if (predicate_ != nullptr) {
       SHARDKIT_ASSIGN_OR_RETURN(auto shard, dataset_.OpenShard(task.blocks[0].shard));
-      SHARDKIT_ASSIGN_OR_RETURN(skipper, BlockSkipper::Create(std::move(shard), *predicate_, dataset_.summary().view));
+      SHARDKIT_ASSIGN_OR_RETURN(skipper,
+                                dataset::BlockSkipper::Create(std::move(shard), *predicate_, dataset_.summary().view));
     }
     BlockBuffer buffer;
     std::vector<uint32_t> matches;
@@ -190,9 +191,9 @@ class Selector {
 
   // The part that a key belongs to, if any.
   std::optional<size_t> PartOf(std::string_view key) const {
-    if (ends_.size() == 1 && ends_[0] == kWholeShare) return 0;
+    if (ends_.size() == 1 && ends_[0] == dataset::kWholeShare) return 0;
     __extension__ typedef unsigned __int128 Uint128;
-    const Uint128 place = Uint128{SeededHash64(key, selection_.seed)} * kWholeShare;
+    const Uint128 place = Uint128{SeededHash64(key, selection_.seed)} * dataset::kWholeShare;
     for (size_t i = 0; i < ends_.size(); ++i) {
       if (place < (Uint128{ends_[i]} << 64)) return i;
     }
@@ -208,7 +209,7 @@ class Selector {
   std::optional<size_t> key_;
   absl::flat_hash_map<std::string_view, size_t> wanted_;
   std::vector<bool> found_;  // of the wanted keys
-  Selected result_;
+  dataset::Selected result_;
   uint64_t done_ = 0;
   Cancellation stopped_;
   std::deque<Waiting> pending_;
@@ -217,7 +218,7 @@ class Selector {
 
 }  // namespace
 
-uint64_t SampleSet::CountIn(uint64_t begin, uint64_t end) const {
+uint64_t dataset::SampleSet::CountIn(uint64_t begin, uint64_t end) const {
   uint64_t count = 0;
   while (begin < end) {
     const uint64_t in_word = std::min(end - begin, 64 - begin % 64);
@@ -228,18 +229,18 @@ uint64_t SampleSet::CountIn(uint64_t begin, uint64_t end) const {
   return count;
 }
 
-absl::StatusOr<uint64_t> ShareSteps(double share, std::string_view name) {
+absl::StatusOr<uint64_t> dataset::ShareSteps(double share, std::string_view name) {
   // NaN fails, too.
   if (share > 0 && share <= 1) {
-    const auto steps = static_cast<uint64_t>(std::llround(share * static_cast<double>(kWholeShare)));
+    const auto steps = static_cast<uint64_t>(std::llround(share * static_cast<double>(dataset::kWholeShare)));
     if (steps > 0) return steps;
   }
   return InvalidArgument(name, ": a share lies between 0.0000001% and 100%");
 }
 
-absl::StatusOr<Selected> SelectParts(ReadableFileSystem& file_system, const std::string& path,
-                                     const SampleSelection& selection, std::span<const uint64_t> ends,
-                                     const SelectionOptions& options) {
+absl::StatusOr<dataset::Selected> dataset::SelectParts(ReadableFileSystem& file_system, const std::string& path,
+                                                       const SampleSelection& selection, std::span<const uint64_t> ends,
+                                                       const SelectionOptions& options) {
   DatasetOptions dataset_options;
   dataset_options.max_decompression = options.max_decompression;
   dataset_options.verify_listed_hashes = options.verify_listed_hashes;
@@ -252,7 +253,7 @@ absl::StatusOr<Selected> SelectParts(ReadableFileSystem& file_system, const std:
     predicate = *std::move(parsed);
     dataset_options.columns = predicate->columns();
   }
-  const bool all_keys = ends.size() == 1 && ends[0] == kWholeShare;
+  const bool all_keys = ends.size() == 1 && ends[0] == dataset::kWholeShare;
   const bool needs_key = selection.keys.has_value() || !all_keys;
   std::optional<size_t> key;
   if (needs_key) {
@@ -275,16 +276,18 @@ absl::StatusOr<Selected> SelectParts(ReadableFileSystem& file_system, const std:
   return Selector(*dataset, selection, ends, options).Run(predicate ? &*predicate : nullptr, key);
 }
 
-absl::StatusOr<Selected> SelectSamples(ReadableFileSystem& file_system, const std::string& path,
-                                       const SampleSelection& selection, const SelectionOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, ShareSteps(selection.share, "sample"));
-  return SelectParts(file_system, path, selection, std::span(&end, 1), options);
+absl::StatusOr<dataset::Selected> dataset::SelectSamples(ReadableFileSystem& file_system, const std::string& path,
+                                                         const SampleSelection& selection,
+                                                         const SelectionOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, dataset::ShareSteps(selection.share, "sample"));
+  return dataset::SelectParts(file_system, path, selection, std::span(&end, 1), options);
 }
 
 absl::StatusOr<SelectionReport> CountSamples(ReadableFileSystem& file_system, const std::string& path,
                                              const SampleSelection& selection, const SelectionOptions& options) {
   return Guarded("selecting samples", [&]() -> absl::StatusOr<SelectionReport> {
-    SHARDKIT_ASSIGN_OR_RETURN(const Selected selected, SelectSamples(file_system, path, selection, options));
+    SHARDKIT_ASSIGN_OR_RETURN(const dataset::Selected selected,
+                              dataset::SelectSamples(file_system, path, selection, options));
     return selected.report;
   });
 }

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/selection.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Some of the samples of a dataset, by ordinal: one bit for each.
 class SampleSet {
@@ -53,4 +53,4 @@ absl::StatusOr<Selected> SelectParts(ReadableFileSystem& file_system, const std:
 absl::StatusOr<Selected> SelectSamples(ReadableFileSystem& file_system, const std::string& path,
                                        const SampleSelection& selection, const SelectionOptions& options);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

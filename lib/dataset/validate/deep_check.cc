@@ -10,7 +10,7 @@
 #include "shardkit/image.h"
 #include "shardkit/ndarray.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 absl::Status DeepChecker::CheckJpeg(std::string_view value) {
   const absl::Status decoded = jpeg_.Check(value);
@@ -22,7 +22,7 @@ absl::Status DeepChecker::CheckImage(std::string_view value) {
     case ImageFormat::kJpeg:
       return CheckJpeg(value);
     case ImageFormat::kPng:
-      return CheckPng(value);
+      return codec::CheckPng(value);
     case ImageFormat::kUnknown:
       return DataLoss("image: begins like no known format");
     default:
@@ -37,12 +37,13 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
     case Type::kUtf8:
       return ValidUtf8(value) ? absl::OkStatus() : DataLoss("utf8: is not valid UTF-8");
     case Type::kJson:
-      return IsValidJson(value) ? absl::OkStatus()
-                                : DataLoss("json: is not one JSON text of at most ", kMaxJsonDepth, " levels");
+      return codec::IsValidJson(value)
+                 ? absl::OkStatus()
+                 : DataLoss("json: is not one JSON text of at most ", codec::kMaxJsonDepth, " levels");
     case Type::kJpeg:
       return CheckJpeg(value);
     case Type::kPng:
-      return CheckPng(value);
+      return codec::CheckPng(value);
     case Type::kImage:
       return CheckImage(value);
     case Type::kBool:
@@ -62,4 +63,4 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
   }
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -8,7 +8,7 @@
 #include "shardkit/rle.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // One thread at a time; keeps its memory between values.
 class DeepChecker {
@@ -32,4 +32,4 @@ class DeepChecker {
   RleList masks_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

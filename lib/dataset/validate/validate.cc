@@ -48,16 +48,16 @@ class Validator {
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(path));
     DatasetOptions dataset_options;
     dataset_options.mode = options_.mode;
-    const auto foreign = OpenForeign(file_system_, path, info, dataset_options);
+    const auto foreign = dataset::OpenForeign(file_system_, path, info, dataset_options);
     if (!foreign.ok()) {
       if (absl::IsNotFound(foreign.status())) return foreign.status();  // not a dataset, rather than a damaged one
       SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, foreign.status()));
       return std::move(report_);
     }
     if (*foreign != nullptr) {
-      SHARDKIT_RETURN_IF_ERROR(
-          ValidateForeign(**foreign, path, options_, threads_, &report_,
-                          [&](const std::string& file, std::string message) { Report(file, std::move(message)); }));
+      SHARDKIT_RETURN_IF_ERROR(dataset::ValidateForeign(
+          **foreign, path, options_, threads_, &report_,
+          [&](const std::string& file, std::string message) { Report(file, std::move(message)); }));
       return std::move(report_);
     }
     if (info.type == FileType::kDirectory) {
@@ -87,21 +87,21 @@ class Validator {
 
   absl::Status CheckDataset(const std::string& directory) {
     const std::string manifest_path = JoinPath(directory, kManifestName);
-    absl::StatusOr<ManifestText> text = ReadManifestText(file_system_, directory);
+    absl::StatusOr<dataset::ManifestText> text = dataset::ReadManifestText(file_system_, directory);
     if (absl::IsNotFound(text.status())) {
-      return DescribeNoDataset(file_system_, directory);  // rather than a damaged one
+      return dataset::DescribeNoDataset(file_system_, directory);  // rather than a damaged one
     }
     if (!text.ok()) return ReportDamage(manifest_path, text.status());
     const std::vector<Segment> segments = text->summary.segments;
-    const absl::StatusOr<Manifest> manifest = CompleteManifest(file_system_, directory, *std::move(text));
+    const absl::StatusOr<Manifest> manifest = dataset::CompleteManifest(file_system_, directory, *std::move(text));
     if (!manifest.ok()) return ReportDamage(PathOfTable(directory, segments, manifest.status()), manifest.status());
-    const auto [begin, end] = ShardsOfTask(options_, manifest->shards.size());
+    const auto [begin, end] = dataset::ShardsOfTask(options_, manifest->shards.size());
     const bool first_task = options_.task == 0;
     if (first_task) SHARDKIT_RETURN_IF_ERROR(WarnOfStrayLists(directory, *manifest));
     for (size_t i = begin; i < end; ++i) bytes_total_ += manifest->shards[i].bytes;
 
-    std::unique_ptr<IndexReader> index;
-    auto opened = IndexReader::Open(file_system_, directory, manifest->schema, manifest->segments);
+    std::unique_ptr<dataset::IndexReader> index;
+    auto opened = dataset::IndexReader::Open(file_system_, directory, manifest->schema, manifest->segments);
     absl::Status sound = opened.status();
     if (sound.ok() && first_task) sound = (*opened)->CheckAll(manifest->shards);
     if (!sound.ok() && first_task) {
@@ -115,16 +115,17 @@ class Validator {
       index = *std::move(opened);
     }
 
-    std::vector<SegmentKeys> keys;
+    std::vector<dataset::SegmentKeys> keys;
     if (first_task) {
       SHARDKIT_ASSIGN_OR_RETURN(keys, OpenKeyTables(directory, *manifest));
     }
 
     // The dataset reader compares each shard with the manifest.
-    absl::StatusOr<std::unique_ptr<StoredDataset>> dataset = StoredDataset::Open(file_system_, directory, {});
+    absl::StatusOr<std::unique_ptr<dataset::StoredDataset>> dataset =
+        dataset::StoredDataset::Open(file_system_, directory, {});
     if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
     uint64_t first_sample = 0;
-    std::vector<KeyIndexPlace> key_indexes;
+    std::vector<dataset::KeyIndexPlace> key_indexes;
     const uint64_t problems_before_shards = report_.problem_count;
     hashes_begun_ = begin;
     for (size_t i = 0; i < end; first_sample += manifest->shards[i++].samples) {
@@ -137,8 +138,8 @@ class Validator {
       if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
       if (matches.ok()) SHARDKIT_RETURN_IF_ERROR(CompareMetadata(*manifest, i, **matches, manifest_path));
       if (!absl::IsNotFound(matches.status())) {
-        std::optional<ShardIndexCheck> index_check;
-        KeyIndexPlace key_index{.path = path, .first_sample = first_sample};
+        std::optional<dataset::ShardIndexCheck> index_check;
+        dataset::KeyIndexPlace key_index{.path = path, .first_sample = first_sample};
         if (matches.ok() && index) index_check.emplace(*index, i, first_sample);
         SHARDKIT_RETURN_IF_ERROR(CheckShard(path, matches.ok() ? nullptr : &matches.status(),
                                             index_check ? &*index_check : nullptr, &key_index));
@@ -162,7 +163,7 @@ class Validator {
 
   // What readers see: opens it as they do, checks each layer like a dataset, and that its blocks fit those of the
   // shards.
-  absl::Status CheckView(const std::string& directory, const Manifest& manifest, const StoredDataset& stored) {
+  absl::Status CheckView(const std::string& directory, const Manifest& manifest, const dataset::StoredDataset& stored) {
     if (stored.plain()) return absl::OkStatus();
     const absl::StatusOr<std::unique_ptr<DatasetReader>> seen = DatasetReader::Open(file_system_, directory);
     if (!seen.ok()) {
@@ -229,7 +230,7 @@ class Validator {
     }
     SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory));
     for (const DirectoryEntry& entry : entries) {
-      const uint64_t generation = GenerationOfTable(entry.name).value_or(0);
+      const uint64_t generation = dataset::GenerationOfTable(entry.name).value_or(0);
       if (!entry.name.ends_with(".shards") || generation < manifest.generation || named.contains(entry.name)) continue;
       report_.warnings.push_back({JoinPath(directory, entry.name),
                                   StrCat("is a list of shards that ", kManifestName,
@@ -239,15 +240,16 @@ class Validator {
   }
 
   // Those that are whole by themselves.
-  absl::StatusOr<std::vector<SegmentKeys>> OpenKeyTables(const std::string& directory, const Manifest& manifest) {
-    std::vector<SegmentKeys> tables;
+  absl::StatusOr<std::vector<dataset::SegmentKeys>> OpenKeyTables(const std::string& directory,
+                                                                  const Manifest& manifest) {
+    std::vector<dataset::SegmentKeys> tables;
     uint64_t first_sample = 0;
     for (const Segment& segment : manifest.segments) {
-      SegmentKeys& keys = tables.emplace_back();
+      dataset::SegmentKeys& keys = tables.emplace_back();
       keys.first_sample = first_sample;
       first_sample += segment.samples;
       if (!segment.keys) continue;
-      auto table = OpenKeyTable(file_system_, directory, segment);
+      auto table = dataset::OpenKeyTable(file_system_, directory, segment);
       const absl::Status status = table.ok() ? (*table)->CheckAll() : table.status();
       if (status.ok()) {
         keys.table = *std::move(table);
@@ -274,7 +276,7 @@ class Validator {
       hashes_.push_back(Pending<absl::StatusOr<Sha256>>::Run(
           threads_, "hashing a shard", [this, path = JoinPath(directory, shard.name)]() -> absl::StatusOr<Sha256> {
             SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path, options_.mode));
-            return FileSha256(*file, [this] {
+            return container::FileSha256(*file, [this] {
               SHARDKIT_RETURN_IF_ERROR(stopped_.Check("hashing a shard"));
               return options_.cancellation ? options_.cancellation->Check("hashing a shard") : absl::OkStatus();
             });
@@ -305,9 +307,10 @@ class Validator {
   }
 
   absl::Status CompareKeys(const std::string& directory, const DatasetReader& dataset,
-                           const std::vector<KeyIndexPlace>& key_indexes, std::vector<SegmentKeys>& tables) {
-    SHARDKIT_ASSIGN_OR_RETURN(DuplicateKeyReport repeated,
-                              CheckKeys(file_system_, dataset, key_indexes, tables, options_.cancellation));
+                           const std::vector<dataset::KeyIndexPlace>& key_indexes,
+                           std::vector<dataset::SegmentKeys>& tables) {
+    SHARDKIT_ASSIGN_OR_RETURN(dataset::DuplicateKeyReport repeated,
+                              dataset::CheckKeys(file_system_, dataset, key_indexes, tables, options_.cancellation));
     for (size_t i = 0; i < tables.size(); ++i) {
       if (tables[i].difference.ok()) continue;
       SHARDKIT_RETURN_IF_ERROR(ReportKeys(directory, dataset.summary().segments[i], tables[i].difference));
@@ -347,7 +350,7 @@ class Validator {
   }
 
   // What can be said of a shard's columns without their values.
-  void CheckColumnTexts(const NativeShardReader& shard, const std::string& path) {
+  void CheckColumnTexts(const container::NativeShardReader& shard, const std::string& path) {
     for (size_t i = 0; i < shard.schema().size(); ++i) {
       const Column& column = shard.schema()[i];
       const auto classes = column.metadata.find(kClassNames);
@@ -372,12 +375,12 @@ class Validator {
 
   // `known` is an error that has been reported already. Sets `offset` and `samples` of *key_index. `known`, `index` and
   // `key_index` may be null.
-  absl::Status CheckShard(const std::string& path, const absl::Status* known, ShardIndexCheck* index,
-                          KeyIndexPlace* key_index) {
+  absl::Status CheckShard(const std::string& path, const absl::Status* known, dataset::ShardIndexCheck* index,
+                          dataset::KeyIndexPlace* key_index) {
     ReadOptions read_options;
     read_options.mode = options_.mode;
     read_options.max_decompression = options_.max_decompression;
-    auto opened = NativeShardReader::Open(file_system_, path, read_options);
+    auto opened = container::NativeShardReader::Open(file_system_, path, read_options);
     if (!opened.ok()) {
       if (absl::IsNotFound(opened.status())) return opened.status();
       if (known == nullptr || known->message() != opened.status().message()) {
@@ -385,29 +388,29 @@ class Validator {
       }
       return absl::OkStatus();
     }
-    const std::unique_ptr<NativeShardReader> shard = *std::move(opened);
+    const std::unique_ptr<container::NativeShardReader> shard = *std::move(opened);
     CheckColumnTexts(*shard, path);
     if (index) index->Begin(*shard);
     ++report_.shards;
-    const ProblemSink sink = [&](std::string message) { Report(path, std::move(message)); };
-    ShardAccount account(*shard);
-    std::deque<Pending<absl::StatusOr<BlockFindings>>> pending;
+    const dataset::ProblemSink sink = [&](std::string message) { Report(path, std::move(message)); };
+    dataset::ShardAccount account(*shard);
+    std::deque<Pending<absl::StatusOr<dataset::BlockFindings>>> pending;
     size_t submitted = 0;
     // Tasks use the shard: all must end before it is destroyed.
     struct Drain {
-      std::deque<Pending<absl::StatusOr<BlockFindings>>>& pending;
+      std::deque<Pending<absl::StatusOr<dataset::BlockFindings>>>& pending;
       ~Drain() {
         for (auto& task : pending) (void)task.Take();
       }
     } drain{pending};
     for (size_t block = 0; block < shard->blocks().size(); ++block) {
       while (submitted < shard->blocks().size() && pending.size() < 2 * static_cast<size_t>(threads_.thread_count())) {
-        pending.push_back(Pending<absl::StatusOr<BlockFindings>>::Run(
+        pending.push_back(Pending<absl::StatusOr<dataset::BlockFindings>>::Run(
             threads_, "checking a block",
             [this, &shard = *shard, index = submitted] { return CheckOne(shard, index); }));
         ++submitted;
       }
-      absl::StatusOr<BlockFindings> findings = pending.front().Take();
+      absl::StatusOr<dataset::BlockFindings> findings = pending.front().Take();
       pending.pop_front();
       if (!findings.ok()) {
         stopped_.Cancel();
@@ -426,7 +429,7 @@ class Validator {
     return absl::OkStatus();
   }
 
-  static void FindKeyIndex(const NativeShardReader& shard, KeyIndexPlace* key_index) {
+  static void FindKeyIndex(const container::NativeShardReader& shard, dataset::KeyIndexPlace* key_index) {
     for (const format::Section& section : shard.sections()) {
       if (section.kind != static_cast<uint32_t>(format::SectionKind::kKeyIndex)) continue;
       if (!IsKnownCodec(shard.schema()[*shard.schema().key_column()].codec)) continue;  // the keys cannot be compared
@@ -437,22 +440,22 @@ class Validator {
 
   // Of a shard that another task checks. False when the shard is damaged, which that task reports.
   absl::StatusOr<bool> FindKeyIndex(const std::string& path, uint64_t first_sample,
-                                    std::vector<KeyIndexPlace>* key_indexes) {
+                                    std::vector<dataset::KeyIndexPlace>* key_indexes) {
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("finding keys"));
-    const auto shard = NativeShardReader::Open(file_system_, path, {});
+    const auto shard = container::NativeShardReader::Open(file_system_, path, {});
     if (absl::IsDataLoss(shard.status()) || absl::IsNotFound(shard.status())) return false;
     SHARDKIT_RETURN_IF_ERROR(shard.status());
-    KeyIndexPlace place{.path = path, .first_sample = first_sample};
+    dataset::KeyIndexPlace place{.path = path, .first_sample = first_sample};
     FindKeyIndex(**shard, &place);
     if (place.samples > 0) key_indexes->push_back(std::move(place));
     return true;
   }
 
-  absl::StatusOr<BlockFindings> CheckOne(const NativeShardReader& shard, size_t index) {
+  absl::StatusOr<dataset::BlockFindings> CheckOne(const container::NativeShardReader& shard, size_t index) {
     SHARDKIT_RETURN_IF_ERROR(stopped_.Check("checking blocks"));
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("checking blocks"));
     BlockBuffer buffer = AcquireBuffer();
-    auto findings = CheckBlock(shard, index, options_, &buffer);
+    auto findings = dataset::CheckBlock(shard, index, options_, &buffer);
     std::lock_guard lock(mutex_);
     buffers_.push_back(std::move(buffer));
     return findings;

@@ -5,9 +5,9 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
-void ShardIndexCheck::Begin(const NativeShardReader& shard) {
+void ShardIndexCheck::Begin(const container::NativeShardReader& shard) {
   shard_ = &shard;
   for (const size_t column : shard.schema().blob_columns()) columns_.push_back(shard.schema()[column].name);
 }
@@ -34,4 +34,4 @@ absl::Status ShardIndexCheck::Add(size_t block, std::span<const uint64_t> ends) 
   return std::ranges::equal(indexed_ends, ends) ? absl::OkStatus() : problem("ends");
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

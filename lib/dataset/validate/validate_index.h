@@ -11,7 +11,7 @@
 #include "container/native_shard_reader.h"
 #include "dataset/index_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Not thread-safe. A status other than OK means that the comparison could not be made.
 class ShardIndexCheck {
@@ -22,7 +22,7 @@ class ShardIndexCheck {
       : index_(index), number_(number), first_sample_(first_sample) {}
 
   // Call first. `shard` must outlive the calls of Add.
-  void Begin(const NativeShardReader& shard);
+  void Begin(const container::NativeShardReader& shard);
 
   // Compares the index with block `block` and its `ends`, which are as in ShardIndexPart. Blocks may be left out.
   absl::Status Add(size_t block, std::span<const uint64_t> ends);
@@ -36,10 +36,10 @@ class ShardIndexCheck {
   const IndexReader& index_;
   const size_t number_;
   const uint64_t first_sample_;
-  const NativeShardReader* shard_ = nullptr;
+  const container::NativeShardReader* shard_ = nullptr;
   std::vector<std::string> columns_;  // blob columns of the shard
   std::string path_;
   std::string problem_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

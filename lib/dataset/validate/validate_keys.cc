@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "dataset/key_merge.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 using format::KeyEntry;
@@ -146,10 +146,10 @@ class KeyCheck {
   const Cancellation* const cancellation_;
   const uint64_t piece_;
   std::vector<Cursor> cursors_;
-  std::vector<std::optional<KeyTableComparison>> comparisons_;  // of segments that have not differed
-  uint64_t hash_ = 0;                                           // of the entries taken last
-  uint64_t count_ = 0;                                          // of these entries
-  std::vector<uint64_t> equal_;                                 // the first of their samples
+  std::vector<std::optional<container::KeyTableComparison>> comparisons_;  // of segments that have not differed
+  uint64_t hash_ = 0;                                                      // of the entries taken last
+  uint64_t count_ = 0;                                                     // of these entries
+  std::vector<uint64_t> equal_;                                            // the first of their samples
   BlockBuffer buffer_;
   uint64_t compared_ = 0;
   std::vector<std::pair<uint64_t, std::string>> examples_;  // by their first sample
@@ -164,4 +164,4 @@ absl::StatusOr<DuplicateKeyReport> CheckKeys(ReadableFileSystem& file_system, co
   return KeyCheck(file_system, dataset, places, segments, cancellation).Run();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

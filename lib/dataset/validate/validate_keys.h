@@ -14,7 +14,7 @@
 #include "shardkit/cancellation.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // The key table of a shard. It has been checked.
 struct KeyIndexPlace {
@@ -26,9 +26,9 @@ struct KeyIndexPlace {
 
 // What a segment's key table was found to be.
 struct SegmentKeys {
-  uint64_t first_sample = 0;              // of the segment in the dataset
-  std::shared_ptr<const KeyTable> table;  // null where there is none to compare
-  absl::Status difference;                // DataLoss: the first entry that is not what the shards have
+  uint64_t first_sample = 0;                         // of the segment in the dataset
+  std::shared_ptr<const container::KeyTable> table;  // null where there is none to compare
+  absl::Status difference;                           // DataLoss: the first entry that is not what the shards have
 };
 
 struct DuplicateKeyReport {
@@ -43,4 +43,4 @@ absl::StatusOr<DuplicateKeyReport> CheckKeys(ReadableFileSystem& file_system, co
                                              std::span<const KeyIndexPlace> places, std::span<SegmentKeys> segments,
                                              const Cancellation* cancellation);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

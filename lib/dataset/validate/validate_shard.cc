@@ -13,7 +13,7 @@
 #include "format/chunk.h"
 #include "io/read_again.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // Larger blocks are checked piece by piece, and values larger than this are then checksummed but not decoded.
@@ -53,7 +53,8 @@ void TakeUnknown(const Column& column, const ColumnStatistics& stored, ColumnSta
 
 class BlockCheck {
  public:
-  BlockCheck(const NativeShardReader& shard, size_t index, const ValidateOptions& options, BlockBuffer* buffer)
+  BlockCheck(const container::NativeShardReader& shard, size_t index, const ValidateOptions& options,
+             BlockBuffer* buffer)
       : shard_(shard),
         index_(index),
         deep_(options.deep),
@@ -104,7 +105,7 @@ class BlockCheck {
   }
 
  private:
-  void TakeEnds() { AppendBlockEnds(shard_, index_, buffer_, &findings_.ends.emplace()); }
+  void TakeEnds() { container::AppendBlockEnds(shard_, index_, buffer_, &findings_.ends.emplace()); }
 
   void Report(const absl::Status& status) {
     findings_.problems.push_back(StrCat(shard_.DescribeBlock(index_), ": ", ToStd(status.message())));
@@ -124,7 +125,7 @@ class BlockCheck {
     if (column.is_blob()) {
       if (absl::Status status = format::CheckRecords(view); !status.ok()) ReportColumn(i, status);
     } else if (column.is_paged()) {
-      const PagedColumn& paged = buffer_.state().paged[i];
+      const container::PagedColumn& paged = buffer_.state().paged[i];
       for (size_t k = 0; k < paged.table.size(); ++k) {
         const std::string_view page = paged.values.substr(paged.table.begin(k), paged.table.length(k));
         const absl::Status status = format::CheckPageChecksum(page);
@@ -251,7 +252,7 @@ class BlockCheck {
     return piece_.view();
   }
 
-  const NativeShardReader& shard_;
+  const container::NativeShardReader& shard_;
   const size_t index_;
   const bool deep_;
   BlockBuffer& buffer_;
@@ -270,15 +271,15 @@ ShardRun ShardsOfTask(const ValidateOptions& options, size_t shards) {
   return {first(options.task), first(options.task + 1)};
 }
 
-absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, const ValidateOptions& options,
-                                         BlockBuffer* buffer) {
+absl::StatusOr<BlockFindings> CheckBlock(const container::NativeShardReader& shard, size_t index,
+                                         const ValidateOptions& options, BlockBuffer* buffer) {
   auto findings = BlockCheck(shard, index, options, buffer).Run();
   // What only arrived damaged is right the next time.
   const bool again = findings.ok() && !findings->problems.empty() && shard.file().hints().worth_reading_again;
   return again ? BlockCheck(shard, index, options, buffer).Run() : std::move(findings);
 }
 
-ShardAccount::ShardAccount(const NativeShardReader& shard)
+ShardAccount::ShardAccount(const container::NativeShardReader& shard)
     : shard_(shard), previous_(shard.header().checksum), statistics_(shard.schema().size()) {
   // A decoded header has only one encoded form, so encoding it gives the bytes of the file.
   format::FileHeader header = shard.header();
@@ -309,7 +310,7 @@ void ShardAccount::Add(size_t index, BlockFindings findings, const ProblemSink& 
 absl::Status ShardAccount::CheckKeyIndex() {
   SHARDKIT_ASSIGN_OR_RETURN(const auto table, shard_.OpenKeyTable());
   SHARDKIT_RETURN_IF_ERROR(table->CheckAll());
-  KeyTableComparison comparison(*table);
+  container::KeyTableComparison comparison(*table);
   if (complete_) {
     std::vector<format::KeyEntry> entries(key_hashes_.size());
     for (size_t i = 0; i < entries.size(); ++i) entries[i] = {key_hashes_[i], i};
@@ -318,7 +319,7 @@ absl::Status ShardAccount::CheckKeyIndex() {
   } else {
     // What the keys of the blocks that cannot be read are is not known: each sample stands there once, in order.
     std::vector<bool> seen(table->count());
-    KeyCursor cursor(*table);
+    container::KeyCursor cursor(*table);
     for (format::KeyEntry entry;;) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, cursor.Next(&entry));
       if (!more) break;
@@ -382,7 +383,7 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
   const format::FileHeader& header = shard_.header();
   std::string front(RoundUp(header.length, header.alignment), '\0');
   bool read = false;
-  const absl::Status padding = ReadAgainIfDamaged(shard_.file(), [&]() -> absl::Status {
+  const absl::Status padding = io::ReadAgainIfDamaged(shard_.file(), [&]() -> absl::Status {
     SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(0, {front.data(), front.size()}));
     read = true;
     if (format::AllZero(std::string_view(front).substr(header.length))) return absl::OkStatus();
@@ -400,7 +401,7 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
     const bool keys = section.kind == static_cast<uint32_t>(format::SectionKind::kKeyIndex);
     if (!keys && format::IsKnownSection(section.kind)) continue;
     absl::Status status = shard_.CheckSection(section);
-    if (status.ok() && keys) status = ReadAgainIfDamaged(shard_.file(), [this] { return CheckKeyIndex(); });
+    if (status.ok() && keys) status = io::ReadAgainIfDamaged(shard_.file(), [this] { return CheckKeyIndex(); });
     if (!status.ok() && !IsDamage(status)) return status;
     if (!status.ok()) report(std::string(ToStd(status.message())));
   }
@@ -428,4 +429,4 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -15,7 +15,7 @@
 #include "shardkit/shard_info.h"
 #include "shardkit/validate.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // The run of `shards` shards that options.task checks.
 struct ShardRun {
@@ -43,13 +43,13 @@ struct BlockFindings {
 // and options.max_image_memory, and no other option. Thread-safe; each thread brings its own buffer. Needs tens of MiB
 // of memory plus the block's inline columns, however large its blobs are. A status other than OK means that the check
 // could not be done.
-absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, const ValidateOptions& options,
-                                         BlockBuffer* buffer);
+absl::StatusOr<BlockFindings> CheckBlock(const container::NativeShardReader& shard, size_t index,
+                                         const ValidateOptions& options, BlockBuffer* buffer);
 
 // Compares what header, footer and trailer of the shard say with its blocks.
 class ShardAccount {
  public:
-  explicit ShardAccount(const NativeShardReader& shard);
+  explicit ShardAccount(const container::NativeShardReader& shard);
 
   // Blocks must be added in order.
   void Add(size_t index, BlockFindings findings, const ProblemSink& report);
@@ -66,7 +66,7 @@ class ShardAccount {
   // `statistics` are those stored, or null when they are damaged.
   absl::Status CheckBlockRanges(const std::vector<ColumnStatistics>* statistics, const ProblemSink& report);
 
-  const NativeShardReader& shard_;
+  const container::NativeShardReader& shard_;
   StreamingHash128 content_hash_;
   uint64_t previous_;
   bool complete_ = true;
@@ -78,4 +78,4 @@ class ShardAccount {
   std::vector<bool> readable_;  // per block
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

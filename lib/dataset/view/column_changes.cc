@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // Where a run of values ends, and the layer and the column that it comes from; the layer is empty for the shards, and
@@ -77,4 +77,4 @@ ColumnChanges CompareColumns(const ManifestSummary& before, const ManifestSummar
   return changes;
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -4,9 +4,9 @@
 #include "shardkit/history.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Of two generations whose shards have the same samples.
 ColumnChanges CompareColumns(const ManifestSummary& before, const ManifestSummary& after);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

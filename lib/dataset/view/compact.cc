@@ -33,13 +33,13 @@ class Compaction {
     if (!(options_.least_lost > 0 && options_.least_lost <= 1)) {
       return InvalidArgument(directory_, ": a share of ", options_.least_lost, " is not above 0 and at most 1");
     }
-    SHARDKIT_ASSIGN_OR_RETURN(update_, BeginChange(file_system_, directory_));
+    SHARDKIT_ASSIGN_OR_RETURN(update_, dataset::BeginChange(file_system_, directory_));
     const Manifest& before = update_->before();
     report_.manifest = before;
     report_.bytes_before = before.bytes();
     if (before.removed) {
-      SHARDKIT_ASSIGN_OR_RETURN(removed_,
-                                RemovedList::Read(file_system_, directory_, *before.removed, before.samples()));
+      SHARDKIT_ASSIGN_OR_RETURN(
+          removed_, dataset::RemovedList::Read(file_system_, directory_, *before.removed, before.samples()));
     }
     SHARDKIT_RETURN_IF_ERROR(ChooseShards());
     const bool rewrites = std::ranges::find(rewritten_, true) != rewritten_.end();
@@ -52,11 +52,12 @@ class Compaction {
     if (rewrites || folds()) {
       SHARDKIT_RETURN_IF_ERROR(RewriteShards());
       SHARDKIT_RETURN_IF_ERROR(Renumber());
-      SHARDKIT_RETURN_IF_ERROR(MakeOneSegment(file_system_, directory_, before, options_.cancellation, &manifest));
-    } else {
       SHARDKIT_RETURN_IF_ERROR(
-          JoinSegments(file_system_, directory_, 0, manifest.segments.size(), options_.cancellation, &manifest));
-      SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system_, directory_, &manifest));
+          dataset::MakeOneSegment(file_system_, directory_, before, options_.cancellation, &manifest));
+    } else {
+      SHARDKIT_RETURN_IF_ERROR(dataset::JoinSegments(file_system_, directory_, 0, manifest.segments.size(),
+                                                     options_.cancellation, &manifest));
+      SHARDKIT_RETURN_IF_ERROR(dataset::UpdateShardLists(file_system_, directory_, &manifest));
     }
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("compacting"));
     SHARDKIT_RETURN_IF_ERROR(update_->Publish(manifest));
@@ -67,7 +68,7 @@ class Compaction {
   bool folds() const { return options_.fold && update_->before().view.has_value(); }
 
   absl::Status ChooseShards() {
-    SHARDKIT_ASSIGN_OR_RETURN(stored_, StoredDataset::Open(file_system_, directory_, {}));
+    SHARDKIT_ASSIGN_OR_RETURN(stored_, dataset::StoredDataset::Open(file_system_, directory_, {}));
     rewritten_.assign(update_->before().shards.size(), folds());
     if (folds() || removed_.size() == 0) return absl::OkStatus();
     std::vector<double> lost(rewritten_.size()), all(rewritten_.size());
@@ -96,12 +97,12 @@ class Compaction {
     uint64_t total = 0, done = 0;
     for (size_t i = 0; i < before.size(); ++i) total += rewritten_[i] ? before[i].samples : 0;
     std::mutex mutex;
-    const ShardRewriter rewriter(file_system_, *stored_, removed_, seen.get(), options_.cancellation,
-                                 [&](uint64_t samples) {
-                                   std::lock_guard lock(mutex);
-                                   done += samples;
-                                   if (options_.progress) options_.progress(done, total);
-                                 });
+    const dataset::ShardRewriter rewriter(file_system_, *stored_, removed_, seen.get(), options_.cancellation,
+                                          [&](uint64_t samples) {
+                                            std::lock_guard lock(mutex);
+                                            done += samples;
+                                            if (options_.progress) options_.progress(done, total);
+                                          });
     using Result = absl::StatusOr<ManifestShard>;
     std::deque<std::pair<size_t, Pending<Result>>> pending;
     std::vector<ManifestShard>& shards = report_.manifest.shards;
@@ -110,7 +111,8 @@ class Compaction {
       Result written = pending.front().second.Take();
       pending.pop_front();
       SHARDKIT_RETURN_IF_ERROR(At(written.status(), {.path = directory_, .shard = number}));
-      if (!ParseShardName(shards[number].name)) report_.manifest.replaced.push_back(std::move(shards[number].name));
+      if (!dataset::ParseShardName(shards[number].name))
+        report_.manifest.replaced.push_back(std::move(shards[number].name));
       shards[number] = *std::move(written);
       ++report_.shards_rewritten;
       return absl::OkStatus();
@@ -121,16 +123,17 @@ class Compaction {
     for (size_t i = 0; i < before.size() && status.ok(); ++i) {
       if (!rewritten_[i]) continue;
       if (pending.size() >= 2 * static_cast<size_t>(pool.thread_count())) status = take();
-      pending.emplace_back(i, Pending<Result>::Run(pool, "rewriting a shard", [&rewriter, i, name = ShardName(next++)] {
-                             return rewriter.Rewrite(i, name);
-                           }));
+      pending.emplace_back(
+          i, Pending<Result>::Run(pool, "rewriting a shard", [&rewriter, i, name = dataset::ShardName(next++)] {
+            return rewriter.Rewrite(i, name);
+          }));
     }
     while (!pending.empty()) status.Update(take());
     SHARDKIT_RETURN_IF_ERROR(status);
     std::erase_if(shards, [](const ManifestShard& shard) { return shard.name.empty(); });
     uint64_t greatest = shards.size();
     for (const ManifestShard& shard : shards) {
-      if (const auto number = ParseShardName(shard.name)) greatest = std::max(greatest, number->unit + 1);
+      if (const auto number = dataset::ParseShardName(shard.name)) greatest = std::max(greatest, number->unit + 1);
     }
     if (greatest < next) report_.manifest.next_shard = next;
     return absl::OkStatus();
@@ -160,8 +163,9 @@ class Compaction {
     manifest.removed.reset();
     if (!left.empty()) {
       SHARDKIT_ASSIGN_OR_RETURN(
-          manifest.removed, WriteRemoved(file_system_, directory_, NameInGeneration(kRemovedName, manifest.generation),
-                                         RemovedList(std::move(left))));
+          manifest.removed,
+          dataset::WriteRemoved(file_system_, directory_, NameInGeneration(kRemovedName, manifest.generation),
+                                dataset::RemovedList(std::move(left))));
     }
     // Without samples there are no layers either.
     const bool empty = manifest.samples() == 0 && manifest.view.has_value();
@@ -176,7 +180,7 @@ class Compaction {
       for (ColumnSource& source : sources) source.end -= DroppedBefore(source.end);
       std::erase_if(sources, [&](const ColumnSource& source) { return std::exchange(end, source.end) == source.end; });
     }
-    LeaveOutLayers(&view);
+    dataset::LeaveOutLayers(&view);
     for (size_t i = 0; i < view.layers.size(); ++i) {
       if (DroppedBefore(view.layers[i].samples) == 0) continue;
       SHARDKIT_RETURN_IF_ERROR(RewriteLayer(i));
@@ -187,12 +191,12 @@ class Compaction {
   // A layer without the samples that were dropped. Its blocks end where those of the new shards do.
   absl::Status RewriteLayer(size_t number) {
     Layer& layer = report_.manifest.view->layers[number];
-    const std::string name = StrCat(LayerName(report_.manifest.generation), "-", number + 1);
+    const std::string name = StrCat(dataset::LayerName(report_.manifest.generation), "-", number + 1);
     SHARDKIT_ASSIGN_OR_RETURN(const auto from, DatasetReader::Open(file_system_, JoinPath(directory_, layer.name)));
     const Schema& schema = from->summary().schema;
-    SHARDKIT_ASSIGN_OR_RETURN(const auto writer,
-                              LayerWriter::Create(file_system_, directory_, name, schema, from->summary().metadata,
-                                                  options_.threads, options_.cancellation));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto writer, dataset::LayerWriter::Create(file_system_, directory_, name, schema,
+                                                                              from->summary().metadata,
+                                                                              options_.threads, options_.cancellation));
     SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, from->Scan({.threads = options_.threads}));
     std::unique_ptr<ScannedBlock> block;
     std::vector<std::optional<Value>> row(schema.size());
@@ -226,9 +230,9 @@ class Compaction {
   const std::string directory_;
   const CompactOptions& options_;
   CompactReport report_;
-  std::unique_ptr<DatasetUpdate> update_;
-  std::unique_ptr<StoredDataset> stored_;
-  RemovedList removed_;
+  std::unique_ptr<dataset::DatasetUpdate> update_;
+  std::unique_ptr<dataset::StoredDataset> stored_;
+  dataset::RemovedList removed_;
   std::vector<bool> rewritten_;    // of the shards before
   std::vector<uint64_t> dropped_;  // stored samples of before that are stored no longer
 };
@@ -251,7 +255,7 @@ absl::StatusOr<CompactReport> CompactDataset(FileSystem& file_system, const std:
     SHARDKIT_ASSIGN_OR_RETURN(CompactReport report, Compaction(file_system, directory, options).Run());
     if (!options.purge) return report;
     SHARDKIT_RETURN_IF_ERROR(Wait(options.grace, options.cancellation));
-    SHARDKIT_ASSIGN_OR_RETURN(const auto update, DatasetUpdate::Begin(file_system, directory));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto update, dataset::DatasetUpdate::Begin(file_system, directory));
     if (update->before().generation != report.manifest.generation) {
       // Nobody waited for the readers of the generations that came between.
       return absl::AbortedError(StrCat(directory, ": another run has published the dataset since it was compacted; ",

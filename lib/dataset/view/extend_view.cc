@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "dataset/schema_mapper.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 namespace {
 
@@ -95,4 +95,4 @@ void LeaveOutLayers(DatasetView* view) {
   view->layers = std::move(layers);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // The stored columns that appended shards have: those that readers see by their own names.
 Schema SharedColumns(const Manifest& before);
@@ -18,4 +18,4 @@ absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest
 // columns name them.
 void LeaveOutLayers(DatasetView* view);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

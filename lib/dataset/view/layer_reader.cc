@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "dataset/view/selected_rows.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 absl::StatusOr<std::shared_ptr<const LayerBlock>> LayerCache::Get(
     const Key& key, const std::function<absl::StatusOr<std::shared_ptr<const LayerBlock>>()>& read) {
@@ -96,4 +96,4 @@ absl::StatusOr<std::shared_ptr<const LayerBlock>> LayerReader::Read(uint64_t fir
   });
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -18,7 +18,7 @@
 #include "dataset/view/stored_dataset.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // A block of a layer in memory.
 struct LayerBlock {
@@ -81,4 +81,4 @@ class LayerReader {
   const std::unique_ptr<BufferReserve> buffers_ = std::make_unique<BufferReserve>();
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -7,7 +7,7 @@
 #include "dataset/manifest_text.h"
 #include "format/constants.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 // A reader has the block of a layer in memory as a whole, and reads it for any of its samples. So it is large enough to
@@ -55,4 +55,4 @@ absl::StatusOr<Manifest> LayerWriter::Finish(Layer* layer) {
   return std::move(written.manifest);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -16,7 +16,7 @@
 #include "shardkit/sample.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // One thread at a time. Destroying the writer without Finish removes what it has written.
 class LayerWriter {
@@ -49,4 +49,4 @@ class LayerWriter {
   uint64_t samples_ = 0;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

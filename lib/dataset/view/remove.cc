@@ -18,15 +18,16 @@ absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::s
     if (selection.where.empty() && !selection.keys && selection.ranges.empty()) {
       return InvalidArgument(directory, ": nothing says which samples are to be removed: where, keys or ranges");
     }
-    SHARDKIT_ASSIGN_OR_RETURN(const auto update, BeginChange(file_system, directory));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto update, dataset::BeginChange(file_system, directory));
     Manifest manifest = update->before();
-    RemovedList before;
+    dataset::RemovedList before;
     if (manifest.removed) {
-      SHARDKIT_ASSIGN_OR_RETURN(before,
-                                RemovedList::Read(file_system, directory, *manifest.removed, manifest.samples()));
+      SHARDKIT_ASSIGN_OR_RETURN(
+          before, dataset::RemovedList::Read(file_system, directory, *manifest.removed, manifest.samples()));
     }
-    SHARDKIT_ASSIGN_OR_RETURN(const Selected selected, SelectSamples(file_system, directory, selection, options));
-    const SampleSet& chosen = selected.parts[0];
+    SHARDKIT_ASSIGN_OR_RETURN(const dataset::Selected selected,
+                              dataset::SelectSamples(file_system, directory, selection, options));
+    const dataset::SampleSet& chosen = selected.parts[0];
     RemoveReport report{.selection = selected.report,
                         .removed = before.size() + selected.report.selected,
                         .samples = chosen.samples() - selected.report.selected,
@@ -45,9 +46,10 @@ absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::s
     }
     ++manifest.generation;
     report.generation = manifest.generation;
-    SHARDKIT_ASSIGN_OR_RETURN(manifest.removed,
-                              WriteRemoved(file_system, directory, NameInGeneration(kRemovedName, manifest.generation),
-                                           RemovedList(std::move(removed))));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        manifest.removed,
+        dataset::WriteRemoved(file_system, directory, NameInGeneration(kRemovedName, manifest.generation),
+                              dataset::RemovedList(std::move(removed))));
     SHARDKIT_RETURN_IF_ERROR(update->Publish(manifest));
     return report;
   });

@@ -12,7 +12,7 @@
 #include "io/prefetched_file.h"
 #include "io/publish_file.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr uint64_t kOrdinalsOfPage = format::kTablePageBytes / 8;
@@ -27,14 +27,15 @@ absl::StatusOr<RemovedList> RemovedList::Read(ReadableFileSystem& file_system, c
     return Unimplemented(path, ": ", named.samples, " removed samples are more than ", kMostRemoved,
                          "; shardctl compact leaves them out");
   }
-  auto opened = OpenFromEnd(file_system, path, named.table.bytes, named.table.root);
+  auto opened = io::OpenFromEnd(file_system, path, named.table.bytes, named.table.root);
   if (absl::IsNotFound(opened.status())) {
     return NotFound(path, ": the list of removed samples is missing; copy it again: without it nobody can tell which ",
                     "samples of ", directory, " may be read");
   }
   SHARDKIT_RETURN_IF_ERROR(opened.status());
-  const TablePlace place{.length = (*opened)->size(), .root = named.table.root};
-  SHARDKIT_ASSIGN_OR_RETURN(const auto table, PagedTable::Open(*std::move(opened), place, format::TableKind::kRemoved));
+  const container::TablePlace place{.length = (*opened)->size(), .root = named.table.root};
+  SHARDKIT_ASSIGN_OR_RETURN(const auto table,
+                            container::PagedTable::Open(*std::move(opened), place, format::TableKind::kRemoved));
   const format::TableTail& tail = table->tail();
   if (tail.checksum != named.table.checksum || tail.table_length != named.table.bytes ||
       tail.root_length() + format::kTableTailBytes != named.table.root || table->payload().size() != 8 ||
@@ -42,7 +43,7 @@ absl::StatusOr<RemovedList> RemovedList::Read(ReadableFileSystem& file_system, c
     return table->Damage(StrCat("is another list than the one that ", kManifestName, " names"));
   }
   std::vector<uint64_t> removed;
-  SHARDKIT_RETURN_IF_ERROR(table->ForEachPage([&](const TablePage& page) -> absl::Status {
+  SHARDKIT_RETURN_IF_ERROR(table->ForEachPage([&](const container::TablePage& page) -> absl::Status {
     const uint64_t count = page.bytes.size() / 8;
     if (removed.size() % kOrdinalsOfPage != 0 || count > kOrdinalsOfPage || count > named.samples - removed.size() ||
         LoadLittle<uint64_t>(page.bytes.data()) != page.first) {
@@ -84,8 +85,8 @@ absl::StatusOr<RemovedSamples> WriteRemoved(FileSystem& file_system, const std::
   std::string count;
   AppendLittle(count, removed.size());
   SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, table.Finish(count));
-  SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system, JoinPath(directory, name), bytes));
+  SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, JoinPath(directory, name), bytes));
   return RemovedSamples{removed.size(), ReferenceTo(name, tail)};
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

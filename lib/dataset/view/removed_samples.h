@@ -13,7 +13,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Ordinals count the samples that are seen; stored samples are all. Immutable. Holds 8 bytes for each removed sample.
 class RemovedList {
@@ -66,4 +66,4 @@ class RemovedList {
 absl::StatusOr<RemovedSamples> WriteRemoved(FileSystem& file_system, const std::string& directory,
                                             const std::string& name, const RemovedList& removed);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -32,13 +32,13 @@ struct Run {
 
 class SeenDataset final : public DatasetReader {
  public:
-  absl::Status Open(ReadableFileSystem& file_system, std::unique_ptr<StoredDataset> stored,
+  absl::Status Open(ReadableFileSystem& file_system, std::unique_ptr<dataset::StoredDataset> stored,
                     const DatasetOptions& options) {
     stored_ = std::move(stored);
     summary_ = stored_->summary();
     if (summary_.removed) {
-      SHARDKIT_ASSIGN_OR_RETURN(removed_,
-                                RemovedList::Read(file_system, path(), *summary_.removed, stored_->sample_count()));
+      SHARDKIT_ASSIGN_OR_RETURN(
+          removed_, dataset::RemovedList::Read(file_system, path(), *summary_.removed, stored_->sample_count()));
       summary_.sample_count -= removed_.size();
     }
     if (!summary_.view) {
@@ -47,7 +47,7 @@ class SeenDataset final : public DatasetReader {
       return absl::OkStatus();
     }
     summary_.schema = summary_.view->schema;
-    SHARDKIT_ASSIGN_OR_RETURN(columns_, ChosenColumns(summary_.schema, options, path()));
+    SHARDKIT_ASSIGN_OR_RETURN(columns_, dataset::ChosenColumns(summary_.schema, options, path()));
     return OpenLayers(file_system, options);
   }
 
@@ -80,7 +80,7 @@ class SeenDataset final : public DatasetReader {
   absl::StatusOr<ManifestShard> Shard(size_t shard) const override {
     SHARDKIT_ASSIGN_OR_RETURN(ManifestShard listed, stored_->Shard(shard));
     if (removed_.size() == 0) return listed;
-    SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard place, stored_->Place(shard));
+    SHARDKIT_ASSIGN_OR_RETURN(const dataset::PlacedShard place, stored_->Place(shard));
     listed.samples -= removed_.Within(place.first_sample, place.first_sample + listed.samples).size();
     return listed;
   }
@@ -132,7 +132,7 @@ class SeenDataset final : public DatasetReader {
     for (const SampleRange& range : shards) {
       if (range.count == 0) continue;
       SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(range.first));
-      SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard place, stored_->Place(location.shard));
+      SHARDKIT_ASSIGN_OR_RETURN(const dataset::PlacedShard place, stored_->Place(location.shard));
       whole.push_back({place.first_sample, place.shard.samples});
     }
     return stored_->ForEachBlockOf(whole, [&](const DatasetBlock& block) { return TakeSeen(block, take); });
@@ -140,7 +140,7 @@ class SeenDataset final : public DatasetReader {
 
   absl::Status ReadBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view) const override {
     SHARDKIT_RETURN_IF_ERROR(stored_->ReadBlock(shard, block, buffer, view));
-    SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard place, stored_->Place(shard));
+    SHARDKIT_ASSIGN_OR_RETURN(const dataset::PlacedShard place, stored_->Place(shard));
     uint64_t first_sample = place.first_sample + view->first_sample();
     return At(Complete(&first_sample, buffer, view, nullptr), {.path = path(), .shard = shard, .block = block});
   }
@@ -148,7 +148,7 @@ class SeenDataset final : public DatasetReader {
   absl::Status SalvageBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view,
                             BlockDamage* damage) const override {
     SHARDKIT_RETURN_IF_ERROR(stored_->SalvageBlock(shard, block, buffer, view, damage));
-    SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard place, stored_->Place(shard));
+    SHARDKIT_ASSIGN_OR_RETURN(const dataset::PlacedShard place, stored_->Place(shard));
     uint64_t first_sample = place.first_sample + view->first_sample();
     return At(Complete(&first_sample, buffer, view, damage), {.path = path(), .shard = shard, .block = block});
   }
@@ -220,13 +220,13 @@ class SeenDataset final : public DatasetReader {
   // seen, a layer that cannot be read is damage, too.
   absl::Status Complete(uint64_t* first_sample, BlockBuffer* buffer, BlockView* view, BlockDamage* damage) const;
 
-  std::unique_ptr<StoredDataset> stored_;
+  std::unique_ptr<dataset::StoredDataset> stored_;
   ManifestSummary summary_;
-  RemovedList removed_;
+  dataset::RemovedList removed_;
   std::vector<Column> columns_;
-  std::vector<std::vector<Run>> runs_;                // of each column; the last one ends at UINT64_MAX
-  std::vector<std::unique_ptr<LayerReader>> layers_;  // null: no column is read from it
-  const std::unique_ptr<LayerCache> cache_ = std::make_unique<LayerCache>();
+  std::vector<std::vector<Run>> runs_;                         // of each column; the last one ends at UINT64_MAX
+  std::vector<std::unique_ptr<dataset::LayerReader>> layers_;  // null: no column is read from it
+  const std::unique_ptr<dataset::LayerCache> cache_ = std::make_unique<dataset::LayerCache>();
 };
 
 absl::Status SeenDataset::OpenLayers(ReadableFileSystem& file_system, const DatasetOptions& options) {
@@ -244,7 +244,7 @@ absl::Status SeenDataset::OpenLayers(ReadableFileSystem& file_system, const Data
     }
   }
   layers_.resize(view.layers.size());
-  using Opened = absl::StatusOr<std::unique_ptr<LayerReader>>;
+  using Opened = absl::StatusOr<std::unique_ptr<dataset::LayerReader>>;
   std::vector<Pending<Opened>> opening(view.layers.size());
   const auto count = static_cast<int>(std::ranges::count_if(wanted, [](const auto& names) { return !names.empty(); }));
   {
@@ -252,7 +252,7 @@ absl::Status SeenDataset::OpenLayers(ReadableFileSystem& file_system, const Data
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i].empty()) continue;
       opening[i] = Pending<Opened>::Run(pool, "opening a layer", [&, i] {
-        return LayerReader::Open(file_system, path(), view.layers[i], options, wanted[i]);
+        return dataset::LayerReader::Open(file_system, path(), view.layers[i], options, wanted[i]);
       });
     }
   }
@@ -268,7 +268,7 @@ absl::Status SeenDataset::OpenLayers(ReadableFileSystem& file_system, const Data
         const DatasetReader& layer = layers_[*source.layer]->dataset();
         run.layer = *source.layer;
         run.column = position(layer.columns(), source.column);
-        const std::string_view difference = ColumnDifference(layer.columns()[run.column], column);
+        const std::string_view difference = dataset::ColumnDifference(layer.columns()[run.column], column);
         if (!difference.empty()) {
           return DataLoss(layer.path(), ": column \"", source.column, "\" of a layer does not fit column \"",
                           column.name, "\" of ", path(), ": its ", difference, " differs");
@@ -305,16 +305,16 @@ absl::Status SeenDataset::Complete(uint64_t* first_sample, BlockBuffer* buffer, 
     }
   }
   const auto count = static_cast<uint32_t>(end - first - removed.size());
-  const SelectedRows rows{count, 0, kept};
+  const dataset::SelectedRows rows{count, 0, kept};
   BlockBuffer::State& state = buffer->state();
   state.layers.clear();
   struct Part {
     ColumnView column;
-    SelectedRows rows;
+    dataset::SelectedRows rows;
     bool as_it_is = false;
   };
   std::vector<Part> parts(columns_.size());
-  std::map<size_t, std::shared_ptr<const LayerBlock>> blocks;
+  std::map<size_t, std::shared_ptr<const dataset::LayerBlock>> blocks;
   BlockDamage found;  // of what is seen
   uint64_t words = 0;
   for (size_t i = 0; i < columns_.size() && count > 0; ++i) {
@@ -330,7 +330,7 @@ absl::Status SeenDataset::Complete(uint64_t* first_sample, BlockBuffer* buffer, 
       part.column = view->column(run.column);
       part.as_it_is = removed.empty();
     } else {
-      std::shared_ptr<const LayerBlock>& block = blocks[run.layer];
+      std::shared_ptr<const dataset::LayerBlock>& block = blocks[run.layer];
       if (!block) {
         auto read = layers_[run.layer]->Read(first, end, *cache_);
         if (!read.ok() && damage != nullptr && absl::IsDataLoss(read.status())) {
@@ -345,7 +345,7 @@ absl::Status SeenDataset::Complete(uint64_t* first_sample, BlockBuffer* buffer, 
       part.rows.first = static_cast<uint32_t>(first - block->first_sample);
       part.as_it_is = false;
     }
-    if (!part.as_it_is) words += WordsToSelect(part.column, part.rows);
+    if (!part.as_it_is) words += dataset::WordsToSelect(part.column, part.rows);
   }
   if (damage != nullptr) {
     for (size_t i = 0; i < columns_.size() && count > 0; ++i) {
@@ -364,10 +364,11 @@ absl::Status SeenDataset::Complete(uint64_t* first_sample, BlockBuffer* buffer, 
   }
   if (state.selected.size() < words) state.selected.resize(words);
   uint64_t* memory = state.selected.data();
-  BlockAssembler::Reset(view, view->first_sample(), count, columns_.size());
+  container::BlockAssembler::Reset(view, view->first_sample(), count, columns_.size());
   for (size_t i = 0; i < columns_.size(); ++i) {
     const Part& part = parts[i];
-    BlockAssembler::Set(view, i, part.as_it_is ? part.column : SelectRows(part.column, part.rows, &memory));
+    container::BlockAssembler::Set(view, i,
+                                   part.as_it_is ? part.column : dataset::SelectRows(part.column, part.rows, &memory));
   }
   return absl::OkStatus();
 }
@@ -414,13 +415,13 @@ absl::Status SeenDataset::ReadValues(std::span<const uint64_t> samples, size_t c
 
 }  // namespace
 
-absl::StatusOr<std::vector<Column>> ChosenColumns(const Schema& schema, const DatasetOptions& options,
-                                                  const std::string& path) {
+absl::StatusOr<std::vector<Column>> dataset::ChosenColumns(const Schema& schema, const DatasetOptions& options,
+                                                           const std::string& path) {
   if (options.columns.empty()) return schema.columns();
   std::vector<Column> chosen;
   for (const std::string& name : options.columns) {
     const std::optional<size_t> position = schema.Find(name);
-    if (!position) return Annotate(NoSuchColumn(name, schema.columns()), path);
+    if (!position) return Annotate(dataset::NoSuchColumn(name, schema.columns()), path);
     chosen.push_back(schema[*position]);
   }
   if (const auto key = schema.key_column(); key && options.key_column) {
@@ -429,7 +430,7 @@ absl::StatusOr<std::vector<Column>> ChosenColumns(const Schema& schema, const Da
   return chosen;
 }
 
-std::vector<Column> StoredColumns(const ManifestSummary& summary, const std::vector<Column>& seen) {
+std::vector<Column> dataset::StoredColumns(const ManifestSummary& summary, const std::vector<Column>& seen) {
   std::vector<Column> stored;
   const auto add = [&](std::string_view name) {
     const std::optional<size_t> position = summary.schema.Find(name);
@@ -449,7 +450,8 @@ std::vector<Column> StoredColumns(const ManifestSummary& summary, const std::vec
 absl::StatusOr<std::unique_ptr<DatasetReader>> DatasetReader::Open(ReadableFileSystem& file_system,
                                                                    const std::string& path,
                                                                    const DatasetOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataset> stored, StoredDataset::Open(file_system, path, options));
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<dataset::StoredDataset> stored,
+                            dataset::StoredDataset::Open(file_system, path, options));
   if (stored->plain()) return stored;
   auto seen = std::make_unique<SeenDataset>();
   SHARDKIT_RETURN_IF_ERROR(At(seen->Open(file_system, std::move(stored), options), {.path = path}));

@@ -9,7 +9,7 @@
 #include "dataset/view/stored_dataset.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // The columns of `schema` that the options ask for. OutOfRange for a name that it has not.
 absl::StatusOr<std::vector<Column>> ChosenColumns(const Schema& schema, const DatasetOptions& options,
@@ -18,4 +18,4 @@ absl::StatusOr<std::vector<Column>> ChosenColumns(const Schema& schema, const Da
 // The stored columns from which some samples of `seen`, columns of the summary's view, take their values.
 std::vector<Column> StoredColumns(const ManifestSummary& summary, const std::vector<Column>& seen);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 uint64_t Words(uint64_t bytes) { return RoundUp(bytes, 8) / 8; }
@@ -82,4 +82,4 @@ ColumnView CopyColumn(const ColumnView& column, std::vector<uint64_t>* memory) {
                                reinterpret_cast<const char*>(ends), values);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

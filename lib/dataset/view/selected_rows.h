@@ -7,7 +7,7 @@
 
 #include "shardkit/block.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Positions in a block, ascending: either all from `first` on, or those listed.
 struct SelectedRows {
@@ -28,4 +28,4 @@ ColumnView SelectRows(const ColumnView& column, const SelectedRows& rows, uint64
 // A copy of the column in memory of its own, in which its values lie close together.
 ColumnView CopyColumn(const ColumnView& column, std::vector<uint64_t>* memory);
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -16,7 +16,7 @@
 #include "container/whole_block.h"
 #include "format/constants.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr uint32_t kDictionaryBytes = 64 << 10;
@@ -46,26 +46,28 @@ absl::StatusOr<ManifestShard> ShardRewriter::Rewrite(size_t number, const std::s
   SHARDKIT_ASSIGN_OR_RETURN(const auto shard, stored_.OpenShard(number));
   const Schema& schema = seen_ != nullptr ? seen_->summary().schema : shard->schema();
   SHARDKIT_ASSIGN_OR_RETURN(const ShardOptions options, OptionsOf(*shard, schema));
-  SHARDKIT_ASSIGN_OR_RETURN(EncodingPlan plan, MakeEncodingPlan(schema, options));
+  SHARDKIT_ASSIGN_OR_RETURN(container::EncodingPlan plan, container::MakeEncodingPlan(schema, options));
   const std::string path = JoinPath(stored_.path(), name);
-  std::unique_ptr<ShardFileWriter> writer;
-  BlockEncoder encoder;
-  std::vector<RawBlock> held;  // until the dictionaries are trained
-  BlockBuilder builder(schema, format::kMaxLength, UINT32_MAX);
+  std::unique_ptr<container::ShardFileWriter> writer;
+  container::BlockEncoder encoder;
+  std::vector<container::RawBlock> held;  // until the dictionaries are trained
+  container::BlockBuilder builder(schema, format::kMaxLength, UINT32_MAX);
   const auto begin_shard = [&]() -> absl::Status {
-    SHARDKIT_ASSIGN_OR_RETURN(plan.schema, ChooseStorages(options, plan.schema, held.empty() ? nullptr : &held[0]));
-    SHARDKIT_RETURN_IF_ERROR(TrainDictionaries(options, held, &plan));
+    SHARDKIT_ASSIGN_OR_RETURN(plan.schema,
+                              container::ChooseStorages(options, plan.schema, held.empty() ? nullptr : &held[0]));
+    SHARDKIT_RETURN_IF_ERROR(container::TrainDictionaries(options, held, &plan));
     std::unique_ptr<NamedHash> sha256;
     if (place.shard.sha256) {
       SHARDKIT_ASSIGN_OR_RETURN(sha256, NamedHash::Create("sha256"));
     }
-    SHARDKIT_ASSIGN_OR_RETURN(writer, ShardFileWriter::Create(file_system_, path, plan, options, std::move(sha256)));
+    SHARDKIT_ASSIGN_OR_RETURN(writer,
+                              container::ShardFileWriter::Create(file_system_, path, plan, options, std::move(sha256)));
     return absl::OkStatus();
   };
   const auto write_held = [&]() -> absl::Status {
     if (!writer) SHARDKIT_RETURN_IF_ERROR(begin_shard());
-    for (RawBlock& block : held) {
-      SHARDKIT_ASSIGN_OR_RETURN(EncodedBlock encoded, encoder.Encode(plan, std::move(block)));
+    for (container::RawBlock& block : held) {
+      SHARDKIT_ASSIGN_OR_RETURN(container::EncodedBlock encoded, encoder.Encode(plan, std::move(block)));
       SHARDKIT_RETURN_IF_ERROR(writer->Write(encoded, cancellation_));
       builder.Recycle(std::move(encoded.raw));
     }
@@ -74,9 +76,9 @@ absl::StatusOr<ManifestShard> ShardRewriter::Rewrite(size_t number, const std::s
   };
   // Blocks of which nothing was removed are copied as they are stored. The storages of the shard are those of the
   // options, so the new one has them, too.
-  const auto native = std::dynamic_pointer_cast<const NativeShardReader>(shard);
-  const bool copies = seen_ == nullptr && native && BlocksCanBeCopied(*native, schema);
-  WholeBlocks whole_blocks;
+  const auto native = std::dynamic_pointer_cast<const container::NativeShardReader>(shard);
+  const bool copies = seen_ == nullptr && native && container::BlocksCanBeCopied(*native, schema);
+  container::WholeBlocks whole_blocks;
   BlockBuffer buffer;
   BlockView view;
   std::vector<std::optional<Value>> row(schema.size());
@@ -87,7 +89,7 @@ absl::StatusOr<ManifestShard> ShardRewriter::Rewrite(size_t number, const std::s
     const auto removed = removed_.Within(first, first + info.sample_count);
     if (copies && removed.empty()) {
       if (!writer) SHARDKIT_RETURN_IF_ERROR(begin_shard());
-      SHARDKIT_ASSIGN_OR_RETURN(StoredBlock stored, whole_blocks.Read(native, block));
+      SHARDKIT_ASSIGN_OR_RETURN(container::StoredBlock stored, whole_blocks.Read(native, block));
       SHARDKIT_RETURN_IF_ERROR(writer->Copy(std::move(stored), cancellation_));
     } else if (removed.size() < info.sample_count) {
       // Of what is seen, removed samples are no part.
@@ -108,7 +110,7 @@ absl::StatusOr<ManifestShard> ShardRewriter::Rewrite(size_t number, const std::s
       }
       SHARDKIT_RETURN_IF_ERROR(buffer.CheckMapped());
       held.push_back(builder.Take());
-      if (writer || options.dictionaries.empty() || held.size() == kTrainingBlocks) {
+      if (writer || options.dictionaries.empty() || held.size() == container::kTrainingBlocks) {
         SHARDKIT_RETURN_IF_ERROR(write_held());
       }
     }
@@ -121,4 +123,4 @@ absl::StatusOr<ManifestShard> ShardRewriter::Rewrite(size_t number, const std::s
       name, summary.file_length, summary.sample_count, summary.block_count, summary.content_hash, writer->sha256()};
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -12,7 +12,7 @@
 #include "shardkit/dataset_reader.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // Thread-safe.
 class ShardRewriter {
@@ -42,4 +42,4 @@ class ShardRewriter {
   const std::function<void(uint64_t)> progress_;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

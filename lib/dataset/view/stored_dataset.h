@@ -12,7 +12,7 @@
 #include "dataset/shard_list_reader.h"
 #include "shardkit/dataset_reader.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 
 // summary() has the stored columns and samples, and columns() are stored columns.
 class StoredDataset : public DatasetReader {
@@ -39,4 +39,4 @@ class StoredDataset : public DatasetReader {
                                                                  CompleteBlock complete) const = 0;
 };
 
-}  // namespace shardkit
+}  // namespace shardkit::dataset

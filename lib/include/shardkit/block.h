@@ -12,6 +12,10 @@
 
 namespace shardkit {
 
+namespace container {
+class BlockAssembler;
+}
+
 // The values of one column of a block. Borrows the block's memory. The reader that makes it has checked that every
 // offset lies within the chunk. Thread-safe.
 class ColumnView {
@@ -133,7 +137,7 @@ class BlockView {
   size_t column_count() const { return columns_.size(); }
 
  private:
-  friend class BlockAssembler;
+  friend class container::BlockAssembler;
   uint64_t first_sample_ = 0;
   uint32_t sample_count_ = 0;
   std::vector<ColumnView> columns_;

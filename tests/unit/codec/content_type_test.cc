@@ -10,7 +10,7 @@
 #include "base/utf8.h"
 #include "shardkit/image.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 namespace {
 
 const std::string kJpegBytes = "\xff\xd8\xff\xe0 rest";
@@ -211,4 +211,4 @@ TEST(ContentType, Fits) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::codec

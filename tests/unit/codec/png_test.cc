@@ -13,7 +13,7 @@
 #include "base/strings.h"
 #include "noise.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 namespace {
 
 using testing::Image;
@@ -190,4 +190,4 @@ TEST(Png, Probe) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::codec

@@ -17,7 +17,7 @@
 namespace shardkit {
 namespace {
 
-using internal::BilinearResizer;
+using codec::BilinearResizer;
 using nlohmann::json;
 using testing::Image;
 using testing::Noise;
@@ -31,8 +31,8 @@ std::string Fnv1a(const std::vector<uint8_t>& bytes) {
 }
 
 std::vector<BilinearResizer::Kernels> AllKernels() {
-  std::vector<BilinearResizer::Kernels> kernels{{internal::ResizeRowsPortable, internal::BlendRowsPortable}};
-  if (internal::HasAvx2Kernels()) kernels.push_back({internal::ResizeRowsAvx2, internal::BlendRowsAvx2});
+  std::vector<BilinearResizer::Kernels> kernels{{codec::ResizeRowsPortable, codec::BlendRowsPortable}};
+  if (codec::HasAvx2Kernels()) kernels.push_back({codec::ResizeRowsAvx2, codec::BlendRowsAvx2});
   return kernels;
 }
 

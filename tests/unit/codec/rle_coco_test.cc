@@ -22,15 +22,15 @@ std::string TextOf(const Runs& runs) {
 }
 
 std::string PortableTextOf(const Runs& runs) {
-  std::string text(runs.size() * internal::kMaxCocoCharacters + internal::kKernelSlack, '\0');
-  text.resize(static_cast<size_t>(internal::WriteCocoPortable(runs, 0, runs.size(), text.data()) - text.data()));
+  std::string text(runs.size() * codec::kMaxCocoCharacters + codec::kKernelSlack, '\0');
+  text.resize(static_cast<size_t>(codec::WriteCocoPortable(runs, 0, runs.size(), text.data()) - text.data()));
   return text;
 }
 
 // Both implementations must agree on the runs, and on whether the text is valid.
 absl::Status Parse(std::string_view text, Runs* runs) {
   Runs portable;
-  const absl::Status portable_status = internal::RunsFromCocoTextPortable(text, &portable);
+  const absl::Status portable_status = codec::RunsFromCocoTextPortable(text, &portable);
   runs->clear();
   const std::unique_ptr<char[]> exact(new char[text.size()]);
   std::copy(text.begin(), text.end(), exact.get());

@@ -21,22 +21,22 @@ struct Exact {
   std::span<uint8_t> span;
 };
 
-std::vector<internal::ExpandRowFunction> Expanders() {
-  std::vector<internal::ExpandRowFunction> all{internal::ExpandRowPortable};
-  if (internal::HasAvx2Kernels()) all.push_back(internal::ExpandRowAvx2);
+std::vector<codec::ExpandRowFunction> Expanders() {
+  std::vector<codec::ExpandRowFunction> all{codec::ExpandRowPortable};
+  if (codec::HasAvx2Kernels()) all.push_back(codec::ExpandRowAvx2);
   return all;
 }
 
-std::vector<internal::PackStripsFunction> Packers() {
-  std::vector<internal::PackStripsFunction> all{internal::PackStripsPortable};
-  if (internal::HasAvx2Kernels()) all.push_back(internal::PackStripsAvx2);
+std::vector<codec::PackStripsFunction> Packers() {
+  std::vector<codec::PackStripsFunction> all{codec::PackStripsPortable};
+  if (codec::HasAvx2Kernels()) all.push_back(codec::PackStripsAvx2);
   return all;
 }
 
 void ExpectDecodes(const RleView& rle, const Model& model) {
   for (const auto expand : Expanders()) {
     Exact dense(model.pixels.size());
-    ASSERT_TRUE(internal::DecodeDense(rle, expand, dense.span).ok());
+    ASSERT_TRUE(codec::DecodeDense(rle, expand, dense.span).ok());
     ASSERT_TRUE(std::equal(model.pixels.begin(), model.pixels.end(), dense.span.begin()))
         << model.height << " x " << model.width;
   }
@@ -60,7 +60,7 @@ TEST(RleDense, RandomMasksOfManySizes) {
         for (const auto pack : Packers()) {
           Exact exact(model.pixels.size());
           std::copy(model.pixels.begin(), model.pixels.end(), exact.span.begin());
-          const auto rle = internal::EncodeDense(exact.span, height, width, pack);
+          const auto rle = codec::EncodeDense(exact.span, height, width, pack);
           ASSERT_TRUE(rle.ok());
           ASSERT_EQ(*rle, expected) << height << " x " << width;
         }
@@ -73,7 +73,7 @@ TEST(RleDense, RandomMasksOfManySizes) {
 TEST(RleDense, AnyNonZeroByteIsForeground) {
   const uint8_t pixels[] = {0, 2, 255, 0, 1, 128};  // 2 x 3
   for (const auto pack : Packers()) {
-    const auto rle = internal::EncodeDense(pixels, 2, 3, pack);
+    const auto rle = codec::EncodeDense(pixels, 2, 3, pack);
     ASSERT_TRUE(rle.ok());
     EXPECT_EQ(rle->runs, (std::vector<uint32_t>{2, 4}));
   }

@@ -91,7 +91,7 @@ Rle CheckOne(const json& object) {
     AppendCocoText(rle.runs, &text);
     EXPECT_EQ(text, counts);
     std::vector<uint32_t> portable;
-    EXPECT_TRUE(internal::RunsFromCocoTextPortable(counts, &portable).ok());
+    EXPECT_TRUE(codec::RunsFromCocoTextPortable(counts, &portable).ok());
     EXPECT_EQ(portable, rle.runs);
   }
   EXPECT_TRUE(ValidateRle(rle).ok());
@@ -152,7 +152,7 @@ TEST(RleReal, Sa1bFiles) {
     std::string value;
     ASSERT_TRUE(AppendRleValue(masks, &value).ok());
     RleList parsed;
-    ASSERT_TRUE(internal::ParseRleValue(value, false, &parsed).ok());
+    ASSERT_TRUE(codec::ParseRleValue(value, false, &parsed).ok());
     EXPECT_EQ(parsed, masks) << path;
     ASSERT_TRUE(ParseRleValue(value, &parsed).ok());
     EXPECT_EQ(parsed, masks) << path;

@@ -27,7 +27,7 @@ absl::Status Parse(std::string_view value, RleList* masks) {
   std::copy(value.begin(), value.end(), exact.get());
   const std::string_view bytes(exact.get(), value.size());
   RleList portable;
-  const absl::Status portable_status = internal::ParseRleValue(bytes, false, &portable);
+  const absl::Status portable_status = codec::ParseRleValue(bytes, false, &portable);
   const absl::Status status = ParseRleValue(bytes, masks);
   EXPECT_EQ(status, portable_status);
   EXPECT_EQ(*masks, portable);
@@ -139,12 +139,12 @@ TEST(RleValue, RunsOfEveryMagnitudeAndBothWriters) {
     ASSERT_TRUE(Parse(ValueOf(masks), &parsed).ok());
     ASSERT_EQ(parsed, masks);
 
-    if (!internal::HasAvx2Kernels() || rle.height > internal::kMaxLebAvx2Height) continue;
-    if (std::ranges::max(masks.runs) > internal::kMaxLebAvx2Run) continue;
+    if (!codec::HasAvx2Kernels() || rle.height > codec::kMaxLebAvx2Height) continue;
+    if (std::ranges::max(masks.runs) > codec::kMaxLebAvx2Run) continue;
     for (const bool edge : {false, true}) {
-      std::vector<uint8_t> a(rle.runs.size() * internal::kMaxLebBytes + internal::kKernelSlack), b(a);
-      a.resize(static_cast<size_t>(internal::WriteLebPortable(rle, 0, rle.runs.size(), edge, a.data()) - a.data()));
-      b.resize(static_cast<size_t>(internal::WriteLebAvx2(rle, 0, rle.runs.size(), edge, b.data()) - b.data()));
+      std::vector<uint8_t> a(rle.runs.size() * codec::kMaxLebBytes + codec::kKernelSlack), b(a);
+      a.resize(static_cast<size_t>(codec::WriteLebPortable(rle, 0, rle.runs.size(), edge, a.data()) - a.data()));
+      b.resize(static_cast<size_t>(codec::WriteLebAvx2(rle, 0, rle.runs.size(), edge, b.data()) - b.data()));
       ASSERT_EQ(a, b);
     }
   }
@@ -161,8 +161,8 @@ TEST(RleValue, EitherTransformParses) {
       for (size_t i = 0; i < masks.size(); ++i) {
         const auto runs = masks[i].runs;
         heads.push_back({masks.heights[i], masks.widths[i], static_cast<uint32_t>(runs.size())});
-        std::vector<uint8_t> bytes(runs.size() * internal::kMaxLebBytes + internal::kKernelSlack);
-        const uint8_t* end = internal::WriteLebPortable(masks[i], 0, runs.size(), edge, bytes.data());
+        std::vector<uint8_t> bytes(runs.size() * codec::kMaxLebBytes + codec::kKernelSlack);
+        const uint8_t* end = codec::WriteLebPortable(masks[i], 0, runs.size(), edge, bytes.data());
         payload.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(end - bytes.data()));
       }
       RleList parsed;

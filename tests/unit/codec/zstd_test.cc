@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace shardkit {
+namespace shardkit::codec {
 namespace {
 
 std::string Sentences(size_t count, uint64_t seed) {
@@ -161,4 +161,4 @@ TEST(Zstd, DictionariesRefused) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::codec

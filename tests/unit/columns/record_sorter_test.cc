@@ -21,7 +21,7 @@ Records MakeRecords(size_t count, uint64_t numbers) {
 }
 
 absl::StatusOr<Records> Sorted(FileSystem& files, const Records& records, uint64_t memory) {
-  RecordSorter sorter(files, "/sort.tmp", memory);
+  convert::RecordSorter sorter(files, "/sort.tmp", memory);
   for (const auto& [number, record] : records) {
     if (absl::Status status = sorter.Add(number, record); !status.ok()) return status;
   }
@@ -73,7 +73,7 @@ TEST(RecordSorterTest, AChangedFileIsNoticed) {
   const auto files = NewMemoryFileSystem();
   const Records records = MakeRecords(200, 10);
   for (const size_t at : {0, 9, 12, 500, 2000}) {
-    RecordSorter sorter(*files, "/sort.tmp", 2000);
+    convert::RecordSorter sorter(*files, "/sort.tmp", 2000);
     for (const auto& [number, record] : records) ASSERT_TRUE(sorter.Add(number, record).ok());
     // The last run is written by Sort, and the file read afterwards.
     std::string bytes = ReadAll(*files, "/sort.tmp");

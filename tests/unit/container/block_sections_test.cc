@@ -13,7 +13,7 @@
 #include "support/effort.h"
 #include "unit/container/shard_maker.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 using format::SectionKind;
@@ -296,4 +296,4 @@ TEST(BlockBuilder, KeepsTheMemoryOfOrdinaryBlocks) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::container

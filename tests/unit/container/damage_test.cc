@@ -10,7 +10,7 @@
 #include "support/effort.h"
 #include "unit/container/shard_maker.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 const std::string kDamagedPath = "/s.shard";
@@ -322,4 +322,4 @@ TEST(Misuse, IsRefused) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::container

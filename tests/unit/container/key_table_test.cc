@@ -13,7 +13,7 @@
 #include "support/effort.h"
 #include "unit/container/shard_maker.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 using format::KeyEntry;
@@ -279,4 +279,4 @@ TEST_F(KeyTables, OfManyPagesTakeThreeReads) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::container

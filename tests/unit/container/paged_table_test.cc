@@ -11,7 +11,7 @@
 #include "support/counting_filesystem.h"
 #include "unit/container/shard_maker.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 using format::PagedTableWriter;
@@ -238,4 +238,4 @@ TEST_F(PagedTables, WritersRefuseWhatNoTableHas) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -11,7 +11,7 @@
 #include "support/effort.h"
 #include "unit/container/shard_maker.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 constexpr std::string_view kPath = "/s.shard";
@@ -393,4 +393,4 @@ TEST(RoundTrip, RecordsByTheirPlace) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -6,7 +6,7 @@
 
 #include "unit/convert/convert_support.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 std::string Format(double value) {
@@ -62,4 +62,4 @@ TEST(PythonJsonStringTest, RefusesWhatIsNotUtf8) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -2,7 +2,7 @@
 
 #include "unit/convert/convert_support.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 struct Rule {
@@ -65,4 +65,4 @@ TEST(SourceNamesTest, RefusesColumnNamesTheFormatCannotHold) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -8,7 +8,7 @@
 
 #include "unit/convert/convert_support.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 // Every path of the walk, and its keys.
@@ -145,4 +145,4 @@ TEST(TreeWalkTest, FollowsLinksButNotInCircles) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -1,7 +1,7 @@
 #include "convert/sources/tar_samples.h"
 #include "unit/convert/convert_support.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 using test::LoadAll;
@@ -225,4 +225,4 @@ TEST(TarSourceRealTest, ReadsTheTarsOfOthers) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -78,7 +78,7 @@ class DatasetGenerator {
   std::string MakeRandomValue(const Column& column, Target target);
   std::string RandomBytes(uint64_t count);
 
-  SynthRandom random_;
+  convert::SynthRandom random_;
   std::vector<Column> columns_;
   Samples samples_;
 };

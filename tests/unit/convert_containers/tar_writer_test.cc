@@ -42,9 +42,10 @@ Header ParseHeader(std::string_view block) {
   return header;
 }
 
-std::string WriteTar(FileSystem& files, const std::vector<std::pair<std::string, std::vector<NamedTarValue>>>& samples,
+std::string WriteTar(FileSystem& files,
+                     const std::vector<std::pair<std::string, std::vector<container::NamedTarValue>>>& samples,
                      bool index = true) {
-  auto writer = TarShardWriter::Create(files, "/x.tar");
+  auto writer = container::TarShardWriter::Create(files, "/x.tar");
   EXPECT_TRUE(writer.ok()) << writer.status();
   uint64_t length = 0;
   for (const auto& [key, members] : samples) {
@@ -119,9 +120,9 @@ TEST(TarWriterTest, ItsIndexIsTheOneThatLookingMakes) {
   for (int i = 0; i < 60; ++i) texts.push_back(std::string(generator.Below(1500), static_cast<char>(i)));
   const std::vector<std::string> extensions = {
       "jpg", "json", "", "key", "a.b", "\xc3\xa9", "txt" + std::string(120, 'x')};
-  std::vector<std::pair<std::string, std::vector<NamedTarValue>>> samples;
+  std::vector<std::pair<std::string, std::vector<container::NamedTarValue>>> samples;
   for (int i = 0; i < 20; ++i) {
-    samples.emplace_back("k" + std::to_string(i), std::vector<NamedTarValue>());
+    samples.emplace_back("k" + std::to_string(i), std::vector<container::NamedTarValue>());
     for (size_t k = 0; k < extensions.size(); ++k) {
       if (k == 0 || generator.Chance(40))
         samples.back().second.push_back({extensions[k], Value(texts[generator.Below(texts.size())])});
@@ -156,11 +157,11 @@ TEST(TarWriterTest, ValuesThatAreFiles) {
   EXPECT_TRUE(WriteTar(*other, {{"a", {{"bin", Value(large)}, {"txt", Value("")}}}}) == streamed);
   EXPECT_TRUE(ReadAll(*other, "/x.tar.shardidx") == index);
 
-  auto writer = TarShardWriter::Create(*files, "/y.tar");
+  auto writer = container::TarShardWriter::Create(*files, "/y.tar");
   ASSERT_TRUE(writer.ok());
   Cancellation cancellation;
   cancellation.Cancel();
-  const std::vector<NamedTarValue> members = {{"bin", value("/large")}};
+  const std::vector<container::NamedTarValue> members = {{"bin", value("/large")}};
   EXPECT_TRUE(absl::IsCancelled((*writer)->Append("a", members, &cancellation)));
   ASSERT_TRUE((*writer)->Abort().ok());
   EXPECT_FALSE(Exists(*files, "/y.tar.tmp") || Exists(*files, "/y.tar"));
@@ -168,10 +169,10 @@ TEST(TarWriterTest, ValuesThatAreFiles) {
 
 TEST(TarWriterTest, SamplesThatWouldNotComeBack) {
   const auto files = NewMemoryFileSystem();
-  auto writer = TarShardWriter::Create(*files, "/x.tar");
+  auto writer = container::TarShardWriter::Create(*files, "/x.tar");
   ASSERT_TRUE(writer.ok());
   const auto append = [&](const std::string& key, const std::vector<std::string>& extensions) {
-    std::vector<NamedTarValue> members;
+    std::vector<container::NamedTarValue> members;
     for (const std::string& extension : extensions) members.push_back({extension, Value("1")});
     return (*writer)->Append(key, members, nullptr);
   };
@@ -204,13 +205,13 @@ TEST(TarWriterTest, SamplesThatWouldNotComeBack) {
 
 TEST(TarWriterTest, AtMost4095Extensions) {
   const auto files = NewMemoryFileSystem();
-  auto writer = TarShardWriter::Create(*files, "/x.tar");
+  auto writer = container::TarShardWriter::Create(*files, "/x.tar");
   ASSERT_TRUE(writer.ok());
   absl::Status status;
   int count = 0;
   for (; status.ok() && count < 5000; ++count) {
     const std::string extension = "e" + std::to_string(count);
-    const std::vector<NamedTarValue> members = {{extension, Value("1")}};
+    const std::vector<container::NamedTarValue> members = {{extension, Value("1")}};
     status = (*writer)->Append("k" + std::to_string(count), members, nullptr);
   }
   EXPECT_EQ(count, 4096);

@@ -238,7 +238,7 @@ void ListShardsApart(FileSystem& file_system, const std::string& directory) {
   for (Segment& segment : manifest->segments) {
     const auto shards = std::span<const ManifestShard>(manifest->shards).subspan(begin, segment.shards);
     const std::string name = begin == 0 ? std::string(kShardListName) : StrCat("dataset-1-", begin, ".shards");
-    const auto list = WriteShardList(file_system, directory, shards, name);
+    const auto list = dataset::WriteShardList(file_system, directory, shards, name);
     ASSERT_TRUE(list.ok()) << list.status();
     segment.list = *list;
     begin += shards.size();

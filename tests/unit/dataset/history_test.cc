@@ -142,12 +142,12 @@ TEST_F(HistoryTest, WhatAnInterruptedChangeHasKeptIsRemoved) {
 }
 
 TEST(KeptManifestTest, Names) {
-  EXPECT_EQ(KeptManifestName(7), "dataset-7.json");
-  EXPECT_EQ(GenerationOfKeptManifest("dataset-7.json"), std::optional<uint64_t>(7));
-  EXPECT_EQ(GenerationOfKeptManifest("dataset-7.json.tmp"), std::optional<uint64_t>(7));
+  EXPECT_EQ(dataset::KeptManifestName(7), "dataset-7.json");
+  EXPECT_EQ(dataset::GenerationOfKeptManifest("dataset-7.json"), std::optional<uint64_t>(7));
+  EXPECT_EQ(dataset::GenerationOfKeptManifest("dataset-7.json.tmp"), std::optional<uint64_t>(7));
   for (const std::string_view other : {"dataset.json", "dataset-.json", "dataset-07.json", "dataset-7.idx",
                                        "dataset-7-1.json", "dataset-x.json", "dataset-99999999999999999999999.json"}) {
-    EXPECT_EQ(GenerationOfKeptManifest(other), std::nullopt) << other;
+    EXPECT_EQ(dataset::GenerationOfKeptManifest(other), std::nullopt) << other;
   }
 }
 

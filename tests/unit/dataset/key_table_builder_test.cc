@@ -32,7 +32,7 @@ class KeyTableBuilder : public testing::Test {
   }
 
   absl::StatusOr<format::TableTail> Build(const Cancellation* cancellation = nullptr) {
-    return BuildKeyTable(*files_, "/out/dataset.keys", inputs_, cancellation);
+    return dataset::BuildKeyTable(*files_, "/out/dataset.keys", inputs_, cancellation);
   }
 
   void ExpectWhole() {
@@ -46,7 +46,7 @@ class KeyTableBuilder : public testing::Test {
 
   const std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
   Random random_{3};
-  std::vector<KeyTableInput> inputs_;
+  std::vector<dataset::KeyTableInput> inputs_;
   std::vector<uint64_t> hashes_;
 };
 
@@ -71,12 +71,12 @@ TEST_F(KeyTableBuilder, MergesInSeveralPassesWhatIsTooMuchForOne) {
 TEST_F(KeyTableBuilder, MergesItsOwnTables) {
   AddInput(1000);
   AddInput(20);
-  ASSERT_TRUE(BuildKeyTable(*files_, "/in/a", inputs_, nullptr).ok());
+  ASSERT_TRUE(dataset::BuildKeyTable(*files_, "/in/a", inputs_, nullptr).ok());
   const std::vector<uint64_t> first = hashes_;
   inputs_.clear();
   AddInput(3000);
-  for (KeyTableInput& input : inputs_) input.first_sample -= first.size();
-  const auto second = BuildKeyTable(*files_, "/in/b", inputs_, nullptr);
+  for (dataset::KeyTableInput& input : inputs_) input.first_sample -= first.size();
+  const auto second = dataset::BuildKeyTable(*files_, "/in/b", inputs_, nullptr);
   ASSERT_TRUE(second.ok()) << second.status();
   const uint64_t length = ReadAll(*files_, "/in/a").size();
   inputs_ = {{"/in/a", {.length = length}, first.size(), 0},

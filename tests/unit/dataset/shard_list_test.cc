@@ -24,10 +24,10 @@ Manifest MakeDescribed(FileSystem& files, size_t count) {
   EXPECT_TRUE(real.ok()) << real.status();
   Manifest manifest{.schema = real->manifest.schema};
   WriteFile(files, "/d/real.shard", ReadAll(files, "/real/00000000.shard"));
-  auto index = IndexWriter::Create(files, "/d");
+  auto index = dataset::IndexWriter::Create(files, "/d");
   EXPECT_TRUE(index.ok()) << index.status();
   Schema schema;
-  const auto part = ReadShardIndexPart(files, "/d/real.shard", &schema);
+  const auto part = container::ReadShardIndexPart(files, "/d/real.shard", &schema);
   EXPECT_TRUE(part.ok()) << part.status();
   for (size_t i = 0; i < count; ++i) {
     ManifestShard& shard = manifest.shards.emplace_back(real->manifest.shards[0]);
@@ -47,7 +47,7 @@ Manifest MakeDescribed(FileSystem& files, size_t count) {
     (*index)->EndShard();
   }
   manifest.segments.push_back((*index)->Finish("dataset.idx", manifest.shards).value());
-  EXPECT_TRUE(UpdateShardLists(files, "/d", &manifest).ok());
+  EXPECT_TRUE(dataset::UpdateShardLists(files, "/d", &manifest).ok());
   WriteFile(files, "/d/dataset.json", FormatManifest(manifest));
   return manifest;
 }
@@ -124,7 +124,7 @@ TEST(ShardLists, ASampleBehindShardsWithoutSamplesIsFound) {
   }
   manifest.segments.push_back({.shards = 2000, .samples = 3, .blocks = 3, .index = {"dataset.idx", 72, 64, 0}});
   ASSERT_TRUE(files->CreateDirectory("/d").ok());
-  ASSERT_TRUE(UpdateShardLists(*files, "/d", &manifest).ok());
+  ASSERT_TRUE(dataset::UpdateShardLists(*files, "/d", &manifest).ok());
   WriteFile(*files, "/d/dataset.json", FormatManifest(manifest));
   const auto dataset = DatasetReader::Open(*files, "/d");
   ASSERT_TRUE(dataset.ok()) << dataset.status();
@@ -139,10 +139,10 @@ TEST(ShardLists, ANameThatNoListCanHoldIsRefused) {
   const auto files = NewMemoryFileSystem();
   ASSERT_TRUE(files->CreateDirectory("/d").ok());
   Manifest manifest{.schema = MakeSchema({KeyColumn()})};
-  for (size_t i = 0; i < kMostShardsInManifest + 1; ++i) manifest.shards.push_back({StrCat(i)});
+  for (size_t i = 0; i < dataset::kMostShardsInManifest + 1; ++i) manifest.shards.push_back({StrCat(i)});
   manifest.shards.back().name = std::string(4097, 'x');
   manifest.segments.push_back({.shards = manifest.shards.size()});
-  const absl::Status status = UpdateShardLists(*files, "/d", &manifest);
+  const absl::Status status = dataset::UpdateShardLists(*files, "/d", &manifest);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_TRUE(ReadTree(*files, "/d").empty());
 }
@@ -150,7 +150,7 @@ TEST(ShardLists, ANameThatNoListCanHoldIsRefused) {
 // Real datasets of tiny shards around the number from which on there are lists.
 class ManyShardsTest : public testing::Test {
  protected:
-  static constexpr size_t kMost = kMostShardsInManifest;
+  static constexpr size_t kMost = dataset::kMostShardsInManifest;
 
   static DatasetWriterOptions OneSampleEach() {
     DatasetWriterOptions options = SmallShards(1, 1);
@@ -341,7 +341,7 @@ TEST_F(ManyShardsTest, ValidationComparesTheListWithTheShards) {
   Manifest manifest = *ReadManifest(*files_, "/d");
   manifest.shards[300].content_hash[3] ^= 1;
   manifest.segments[0].list.reset();
-  ASSERT_TRUE(UpdateShardLists(*files_, "/d", &manifest).ok());
+  ASSERT_TRUE(dataset::UpdateShardLists(*files_, "/d", &manifest).ok());
   EXPECT_EQ(manifest.segments[0].list->name, "dataset.shards");
   WriteFile(*files_, "/d/dataset.json", FormatManifest(manifest));
   const auto report = Validate(*files_, "/d", {});

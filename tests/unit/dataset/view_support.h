@@ -67,7 +67,7 @@ class ViewTest : public testing::Test {
       ASSERT_TRUE((*writer)->Append({&cell, 1}).ok());
     }
     ASSERT_TRUE((*writer)->Finish().ok());
-    const auto text = ReadManifestText(*files_, "/data/" + name);
+    const auto text = dataset::ReadManifestText(*files_, "/data/" + name);
     ASSERT_TRUE(text.ok()) << text.status();
     if (!manifest.view) {
       manifest.view.emplace();

@@ -235,7 +235,7 @@ TEST_F(ViewTest, LayersWhoseBlocksDoNotFitAreRefused) {
   manifest.view.emplace();
   manifest.view->schema = MakeSchema(columns);
   manifest.view->sources.resize(columns.size());
-  manifest.view->layers = {{"layer-2", ReadManifestText(*files_, "/data/layer-2")->checksum, 40}};
+  manifest.view->layers = {{"layer-2", dataset::ReadManifestText(*files_, "/data/layer-2")->checksum, 40}};
   manifest.view->sources.back() = {{40, 0, "score"}};
   WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
   EXPECT_NE(ValidateText(*files_, "/data").find("within a block"), std::string::npos);

@@ -262,7 +262,7 @@ TEST(CrashTest, OfAnAppendThatNeedsListsAndOfJoining) {
     return (*writer)->Finish().status();
   };
   const auto memory = NewMemoryFileSystem();
-  ASSERT_TRUE(append(*memory, kMostShardsInManifest).ok());
+  ASSERT_TRUE(append(*memory, dataset::kMostShardsInManifest).ok());
   const Tree few = ReadTree(*memory, "/");
   ASSERT_TRUE(append(*memory, 1).ok());
   const Tree many = ReadTree(*memory, "/");
@@ -272,9 +272,10 @@ TEST(CrashTest, OfAnAppendThatNeedsListsAndOfJoining) {
     std::function<absl::Status(FileSystem&)> operate;
     size_t shards;
   };
-  for (const Change& change : {Change{&few, [&](FileSystem& files) { return append(files, 1); }, kMostShardsInManifest},
-                               Change{&many, [](FileSystem& files) { return CompactDataset(files, "/data").status(); },
-                                      kMostShardsInManifest + 1}}) {
+  for (const Change& change :
+       {Change{&few, [&](FileSystem& files) { return append(files, 1); }, dataset::kMostShardsInManifest},
+        Change{&many, [](FileSystem& files) { return CompactDataset(files, "/data").status(); },
+               dataset::kMostShardsInManifest + 1}}) {
     const auto prepare = [&](UnsyncedFileSystem& files) { WriteTree(files, "/", *change.before); };
     std::set<uint64_t> numbers;
     {
@@ -305,7 +306,7 @@ TEST(CrashTest, OfAnAppendThatNeedsListsAndOfJoining) {
           EXPECT_EQ(manifest->shards.size(), change.shards);
           ASSERT_TRUE(change.operate(*left).ok());
         }
-        EXPECT_EQ(ReadManifest(*left, "/data")->shards.size(), kMostShardsInManifest + 1);
+        EXPECT_EQ(ReadManifest(*left, "/data")->shards.size(), dataset::kMostShardsInManifest + 1);
         EXPECT_TRUE(ReadManifest(*left, "/data")->segments[0].list.has_value());
       }
     }

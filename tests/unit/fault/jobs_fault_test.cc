@@ -10,7 +10,7 @@ namespace {
 std::vector<Fault> JobFaults() {
   std::vector<Fault> faults;
   for (const int error : {EIO, ENOSPC, EAGAIN}) {
-    const absl::Status status = PosixError("device", "work", error);
+    const absl::Status status = io::PosixError("device", "work", error);
     faults.push_back({.status = status, .short_write = error == ENOSPC});
   }
   return faults;

@@ -9,7 +9,7 @@
 #include "unit/container/shard_maker.h"
 #include "unit/golden/twin.h"
 
-namespace shardkit {
+namespace shardkit::container {
 namespace {
 
 using nlohmann::json;
@@ -220,4 +220,4 @@ TEST(GoldenDataset, RecordsBehindAColumnOfUnknownCodec) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::container

@@ -12,7 +12,7 @@
 #include "shardkit/validate.h"
 #include "unit/golden/twin.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 using nlohmann::json;
@@ -160,4 +160,4 @@ TEST(InvalidGolden, EachGivesItsError) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::dataset

@@ -165,7 +165,7 @@ json StatisticsTwin(const ColumnStatistics& statistics) {
 }
 
 // Null when the shard has no ranges.
-absl::StatusOr<json> RangesTwin(const NativeShardReader& shard) {
+absl::StatusOr<json> RangesTwin(const container::NativeShardReader& shard) {
   const auto ranges = shard.ReadBlockRanges();
   if (absl::IsNotFound(ranges.status())) return json();
   if (!ranges.ok()) return ranges.status();
@@ -271,7 +271,7 @@ json ValueTwin(const Column& column, std::optional<std::string_view> value) {
   }
 }
 
-absl::StatusOr<json> ShardTwin(const NativeShardReader& shard) {
+absl::StatusOr<json> ShardTwin(const container::NativeShardReader& shard) {
   const std::vector<Column>& columns = shard.schema().columns();
   json twin;
   twin["format"] = {{"major", 1},

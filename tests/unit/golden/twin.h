@@ -30,7 +30,7 @@ nlohmann::json ParseTwin(const std::string& name);
 nlohmann::json ValueTwin(const Column& column, std::optional<std::string_view> value);
 
 // The whole twin, read block by block.
-absl::StatusOr<nlohmann::json> ShardTwin(const NativeShardReader& shard);
+absl::StatusOr<nlohmann::json> ShardTwin(const container::NativeShardReader& shard);
 absl::StatusOr<nlohmann::json> DatasetTwin(const DatasetReader& dataset);
 
 }  // namespace shardkit

@@ -16,7 +16,7 @@
 #include "io/direct_file.h"
 #include "unit/io/backend.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 // From now on `system_call` fails with `error_number` if its argument number `argument` has one of the bits of `mask`.
@@ -178,4 +178,4 @@ TEST_F(DirectFallbackTest, ParentAndChildReadTheSameOpenFile) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -8,7 +8,7 @@
 
 #include "base/strings.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 constexpr size_t kDirectLength = size_t{1} << 20;
@@ -88,4 +88,4 @@ TEST(PieceSourceTest, SkipsEmptyRequests) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::io

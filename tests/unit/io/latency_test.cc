@@ -11,7 +11,7 @@
 #include "io/started_read.h"
 #include "shardkit/latency_filesystem.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 using namespace std::chrono_literals;
@@ -183,4 +183,4 @@ TEST(RequestCounter, RoundTripsAreTheLongestChain) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -17,7 +17,7 @@
 #include "base/errors.h"
 #include "unit/io/backend.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 TEST(PosixErrorTest, MapsEachClass) {
@@ -208,4 +208,4 @@ TEST(ErrorPlace, IsKeptAndNeverReplaced) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -9,7 +9,7 @@
 #include "io/started_read.h"
 #include "unit/io/backend.h"
 
-namespace shardkit {
+namespace shardkit::io {
 namespace {
 
 using ReadTest = BackendTest;
@@ -249,4 +249,4 @@ TEST_P(ReadTest, TellsItsAlignment) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::io

@@ -186,7 +186,7 @@ TEST_F(LimitsTest, CompressedMdsShards) {
   const MdsFields fields = {{"value", "bytes", {}}};
   const std::string raw = MdsShardBytes(fields, {{payload}});
   std::string zip;
-  ASSERT_TRUE(ZstdCompressor().Compress(raw, kDefaultZstdLevel, nullptr, &zip).ok());
+  ASSERT_TRUE(codec::ZstdCompressor().Compress(raw, codec::kDefaultZstdLevel, nullptr, &zip).ok());
   const MdsListed listed = {.name = "shard.00000.mds",
                             .bytes = raw.size(),
                             .samples = 1,
@@ -204,7 +204,7 @@ TEST_F(LimitsTest, HashesOfCompressedMdsShards) {
   const MdsFields fields = {{"value", "bytes", {}}};
   const std::string raw = MdsShardBytes(fields, {{std::string(kLong, 'x')}});
   std::string zip;
-  ASSERT_TRUE(ZstdCompressor().Compress(raw, kDefaultZstdLevel, nullptr, &zip).ok());
+  ASSERT_TRUE(codec::ZstdCompressor().Compress(raw, codec::kDefaultZstdLevel, nullptr, &zip).ok());
   const MdsListed listed = {.name = "shard.00000.mds",
                             .bytes = raw.size(),
                             .samples = 1,

@@ -57,24 +57,24 @@ class MdsCompressionTest : public testing::TestWithParam<NamedText> {
 };
 
 TEST_P(MdsCompressionTest, Bytes) {
-  const Compression compression = *CompressionFromName(name_);
+  const codec::Compression compression = *codec::CompressionFromName(name_);
   std::string out(Shard().size(), '\0');
-  absl::Status status = Decompress(compression, bytes_, out);
+  absl::Status status = codec::Decompress(compression, bytes_, out);
   if (Missing(status)) GTEST_SKIP() << status;
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(out, Shard());
   for (const size_t size : {size_t{0}, size_t{1}, out.size() - 1, out.size() + 1, 2 * out.size()}) {
     std::string other(size, '\0');
-    EXPECT_TRUE(absl::IsDataLoss(Decompress(compression, bytes_, other))) << size;
+    EXPECT_TRUE(absl::IsDataLoss(codec::Decompress(compression, bytes_, other))) << size;
   }
   for (size_t length = 0; length < bytes_.size(); ++length) {
-    EXPECT_TRUE(absl::IsDataLoss(Decompress(compression, bytes_.substr(0, length), out))) << length;
+    EXPECT_TRUE(absl::IsDataLoss(codec::Decompress(compression, bytes_.substr(0, length), out))) << length;
   }
-  EXPECT_TRUE(absl::IsDataLoss(Decompress(compression, bytes_ + "x", out)));
+  EXPECT_TRUE(absl::IsDataLoss(codec::Decompress(compression, bytes_ + "x", out)));
   for (size_t bit = 0; bit < 8 * bytes_.size(); ++bit) {
     std::string flipped = bytes_;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
-    status = Decompress(compression, flipped, out);
+    status = codec::Decompress(compression, flipped, out);
     EXPECT_TRUE(status.ok() || absl::IsDataLoss(status)) << status;
   }
 }

@@ -209,11 +209,11 @@ void ExpectRows(const DatasetReader& dataset, const MdsFields& fields, const std
 }
 
 absl::Status CheckMdsHashes(FileSystem& files, const std::string& path) {
-  const auto directory = ReadMdsIndex(files, path.ends_with(".json") ? path : JoinPath(path, "index.json"));
+  const auto directory = dataset::ReadMdsIndex(files, path.ends_with(".json") ? path : JoinPath(path, "index.json"));
   if (!directory.ok()) return directory.status();
   absl::Status unknown;
   for (const format::MdsShard& shard : directory->index.shards) {
-    const absl::Status status = CheckMdsShardHashes(files, directory->path, shard, ReadOptions(), &unknown);
+    const absl::Status status = dataset::CheckMdsShardHashes(files, directory->path, shard, ReadOptions(), &unknown);
     if (!status.ok()) return status;
   }
   return unknown;

@@ -94,7 +94,7 @@ class Generator {
     (*tree)[name] = std::move(bytes);
   }
 
-  SynthRandom random_;
+  convert::SynthRandom random_;
 };
 
 class PackPropertyTest : public testing::TestWithParam<uint64_t> {};

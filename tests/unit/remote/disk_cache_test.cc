@@ -136,7 +136,7 @@ class DiskCacheTest : public testing::Test {
 
   // While nobody takes or gives back any: the lock is the cache's own.
   uint64_t OnDisk() const {
-    const FileDescriptor usage(open((directory_ + "/usage").c_str(), O_RDWR | O_CLOEXEC));
+    const io::FileDescriptor usage(open((directory_ + "/usage").c_str(), O_RDWR | O_CLOEXEC));
     while (usage.valid() && !TryLockBytes(usage.get(), 0, 1)) std::this_thread::yield();
     uint64_t bytes = 0;
     for (const fs::path& line : Lines()) {
@@ -275,7 +275,7 @@ TEST_F(DiskCacheTest, ReadsAgainFromTheSource) {
   const auto file = Object(cache, right);  // of the same version: the first time it came damaged
   EXPECT_EQ(Read(*file, 0, kMiB), damaged);
   {
-    const ReadingAgain again;
+    const io::ReadingAgain again;
     EXPECT_EQ(Read(*file, 1000, 20000), right.substr(1000, 20000));
   }
   EXPECT_EQ(Read(*file, 1000, 20000), right.substr(1000, 20000));

@@ -124,7 +124,7 @@ TEST_F(UrlFileSystemTest, ReadsAreCancelled) {
   ASSERT_TRUE(file.ok()) << file.status();
   std::string all(20 << 20, '?');
   const ReadRequest request{0, all};
-  const StartedRead read(**file, std::span(&request, 1));
+  const io::StartedRead read(**file, std::span(&request, 1));
   (*file)->CancelReads();
   EXPECT_TRUE(absl::IsCancelled(read.Wait())) << read.Wait();
   EXPECT_TRUE(absl::IsCancelled((*file)->ReadAt(0, all)));

@@ -10,7 +10,7 @@ TEST(RepairCopy, BytesThatChangedSinceTheyWereCheckedAreNotPassedOn) {
   const Original& original = Kinds()[0];
   const auto files = NewMemoryFileSystem();
   WriteWhole(*files, "/s.shard", original.bytes);
-  const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
+  const auto shard = container::NativeShardReader::Open(*files, "/s.shard", {});
   ASSERT_TRUE(shard.ok()) << shard.status();
   BlockBuffer buffer;
   BlockView view;
@@ -23,9 +23,9 @@ TEST(RepairCopy, BytesThatChangedSinceTheyWereCheckedAreNotPassedOn) {
     WriteWhole(*files, "/changed.shard", changed);
     const auto source = files->OpenForReading("/changed.shard");
     ASSERT_TRUE(source.ok());
-    auto writer = ShardFileWriter::CreateWithHeader(*files, "/out.shard", (*shard)->header(), {});
+    auto writer = container::ShardFileWriter::CreateWithHeader(*files, "/out.shard", (*shard)->header(), {});
     ASSERT_TRUE(writer.ok()) << writer.status();
-    StoredBlock stored;
+    container::StoredBlock stored;
     stored.header = buffer.state().header;
     stored.source = source->get();
     stored.offset = block.offset;
@@ -43,11 +43,12 @@ TEST(RepairCopy, BlocksAreReadWhereTheyAre) {
   WriteWhole(*files, "/s.shard", original.bytes);
   // Without padding after the last one.
   WriteWhole(*files, "/moved", front + original.bytes.substr(0, original.blocks[3].offset + original.blocks[3].length));
-  const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
+  const auto shard = container::NativeShardReader::Open(*files, "/s.shard", {});
   ASSERT_TRUE(shard.ok()) << shard.status();
   std::vector<BlockInfo> blocks = original.blocks;
   for (BlockInfo& block : blocks) block.offset += front.size();
-  const auto moved = NativeShardReader::OpenBlocks(*files->OpenForReading("/moved"), (*shard)->header(), blocks, {});
+  const auto moved =
+      container::NativeShardReader::OpenBlocks(*files->OpenForReading("/moved"), (*shard)->header(), blocks, {});
   ASSERT_TRUE(moved.ok()) << moved.status();
   BlockBuffer buffer;
   BlockView view;

@@ -61,7 +61,7 @@ void WriteOriginal(Original* original) {
   const auto files = NewMemoryFileSystem();
   EXPECT_TRUE(WriteShard(*files, "/s.shard", original->schema, original->rows, original->options).ok());
   original->bytes = ReadWhole(*files, "/s.shard");
-  const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
+  const auto shard = container::NativeShardReader::Open(*files, "/s.shard", {});
   EXPECT_TRUE(shard.ok()) << shard.status();
   original->schema = (*shard)->schema();  // with the storages that the values have led to
   original->blocks.assign((*shard)->blocks().begin(), (*shard)->blocks().end());

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace shardkit {
+namespace shardkit::dataset {
 namespace {
 
 constexpr uint64_t kHeader = 1000;  // the checksum of the shard's header
@@ -153,4 +153,4 @@ TEST(RepairSelect, TheDirectoryDecides) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::dataset

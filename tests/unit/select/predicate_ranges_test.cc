@@ -69,7 +69,7 @@ class Generator {
   std::string Comparison() { return Pick({" = ", " != ", " < ", " <= ", " > ", " >= "}); }
   std::string Constant() { return (Chance(30) ? "-" : "") + std::to_string(Below(40)) + (Chance(30) ? ".5" : ""); }
 
-  SynthRandom random_;
+  convert::SynthRandom random_;
 };
 
 TEST(PredicateRangesTest, NeverLeavesOutAMatch) {

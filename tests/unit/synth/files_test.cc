@@ -10,7 +10,7 @@
 #include "convert/synth/synth_run.h"
 #include "shardkit/synth.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 using Tree = std::vector<std::pair<std::string, std::string>>;
@@ -220,4 +220,4 @@ TEST(SynthRun, TheTemporaryFileOfAKilledRunIsReplaced) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -15,7 +15,7 @@
 #include "shardkit/synth.h"
 #include "support/fault_filesystem.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 using Files = std::map<std::string, std::string>;
@@ -236,4 +236,4 @@ TEST(SynthSa1b, ImpossibleOptionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::convert

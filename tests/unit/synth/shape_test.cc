@@ -6,7 +6,7 @@
 
 #include "shardkit/rle.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 // Whether a pixel's centre is inside, by definition: counts the crossings of an upward ray from it, compared as exact
@@ -86,4 +86,4 @@ TEST(SynthShape, AShapeOutsideThePictureIsEmpty) {
 }
 
 }  // namespace
-}  // namespace shardkit
+}  // namespace shardkit::convert

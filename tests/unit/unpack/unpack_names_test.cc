@@ -85,18 +85,18 @@ TEST(UnpackNames, TooLongAreRefusedBeforeTheSystemDoes) {
 }
 
 TEST(UnpackNames, OfOtherContainersNeedNotBeText) {
-  EXPECT_TRUE(CheckOutputName("/out", "d/\xc3\xa4.txt").ok());
+  EXPECT_TRUE(convert::CheckOutputName("/out", "d/\xc3\xa4.txt").ok());
   for (const std::string name : {"\xff", "a/\xc3", "\xed\xa0\x80", "\xc0\xaf"}) {
-    const absl::Status status = CheckOutputName("/out", name);
+    const absl::Status status = convert::CheckOutputName("/out", name);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_NE(Message(status).find("UTF-8"), std::string::npos) << status;
   }
   // A message never cuts a character.
-  const absl::Status status = CheckOutputName("/", "x" + std::string(40, '\xc3') + std::string(300, '\xa4'));
+  const absl::Status status = convert::CheckOutputName("/", "x" + std::string(40, '\xc3') + std::string(300, '\xa4'));
   EXPECT_FALSE(status.ok());
   std::string umlauts = "x";
   while (umlauts.size() < 300) umlauts += "\xc3\xa4";
-  EXPECT_NE(Message(CheckOutputName("/", umlauts)).find("\xc3\xa4…'"), std::string::npos);
+  EXPECT_NE(Message(convert::CheckOutputName("/", umlauts)).find("\xc3\xa4…'"), std::string::npos);
 }
 
 // They are file names, and users want them back.

@@ -227,7 +227,7 @@ TEST_F(DaliIndexTest, AnIndexOfAnotherTarGivesNoBytes) {
   ASSERT_TRUE(BuildDaliIndex(*files_, "/x.tar").ok());
   members[1] = {"e.x", "22"};
   WriteFile(*files_, "/x.tar", MakeTar(members));
-  const auto reader = TarShardReader::Open(*files_, "/x.tar", {});
+  const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {});
   ASSERT_TRUE(reader.ok()) << reader.status();
   BlockBuffer buffer;
   BlockView view;
@@ -318,7 +318,7 @@ TEST_F(DaliIndexTest, SurvivesEveryFailure) {
   for (uint64_t n = 1;; ++n) {
     FaultFileSystem faults(files_.get());
     faults.FailCall(n, {.status = absl::UnavailableError("gone")});
-    const auto reader = TarShardReader::Open(faults, "/x.tar", {});
+    const auto reader = container::TarShardReader::Open(faults, "/x.tar", {});
     BlockBuffer buffer;
     BlockView view;
     const absl::Status status = reader.ok() ? (*reader)->ReadBlock(0, {}, &buffer, &view) : reader.status();

@@ -136,10 +136,10 @@ TEST_F(ForwardScanTest, EndingEarly) {
 }
 
 TEST(ReadTurnsTest, OneAfterTheOtherWithinAShard) {
-  ReadTurns turns;
-  ReadTurns::Turn first(turns, 1, 4);
-  ReadTurns::Turn second(turns, 1, 5);
-  ReadTurns::Turn other(turns, 2, 0);
+  dataset::ReadTurns turns;
+  dataset::ReadTurns::Turn first(turns, 1, 4);
+  dataset::ReadTurns::Turn second(turns, 1, 5);
+  dataset::ReadTurns::Turn other(turns, 2, 0);
   other.Await();
   first.Await();
   std::atomic<bool> went = false;

@@ -18,7 +18,7 @@ class TarDamageTest : public testing::Test {
  protected:
   // Opens and reads everything. Returns the first error.
   absl::Status ReadEverything(const std::string& path, const ReadOptions& options = {}) {
-    const auto reader = TarShardReader::Open(*files_, path, options);
+    const auto reader = container::TarShardReader::Open(*files_, path, options);
     if (!reader.ok()) return reader.status();
     BlockBuffer buffer;
     BlockView view;
@@ -123,7 +123,7 @@ TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
     }
   }
   // One way of reading after another.
-  const auto reader = TarShardReader::Open(*files_, "/x.tar", {});
+  const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {});
   ASSERT_TRUE(reader.ok());
   BlockBuffer buffer;
   BlockView view;
@@ -155,10 +155,10 @@ TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
 TEST_F(TarDamageTest, ATarThatChangedSinceItWasOpened) {
   const std::string tar = MakeTar(kMembers);
   WriteFile(*files_, "/x.tar", tar);
-  const auto contents = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+  const auto contents = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(contents.ok());
   WriteFile(*files_, "/x.tar", tar.substr(512));
-  const auto reader = TarShardReader::Open(*files_, "/x.tar", {}, *contents);
+  const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {}, *contents);
   EXPECT_TRUE(absl::IsDataLoss(reader.status())) << reader.status();
 }
 

@@ -18,11 +18,11 @@ namespace {
 
 class TarIndexTest : public testing::Test {
  protected:
-  absl::StatusOr<TarContents> Scan(const std::string& tar, std::vector<TarProblem>* problems = nullptr) {
+  absl::StatusOr<container::TarContents> Scan(const std::string& tar, std::vector<TarProblem>* problems = nullptr) {
     WriteFile(*files_, "/x.tar", tar);
     auto file = files_->OpenForReading("/x.tar");
     EXPECT_TRUE(file.ok());
-    return ScanTar(**file, kDefaultMaxDecompression, problems);
+    return container::ScanTar(**file, kDefaultMaxDecompression, problems);
   }
 
   // "key: column=bytes column=bytes; …"
@@ -52,11 +52,11 @@ TEST_F(TarIndexTest, KeepsWhatStandsBeforeACut) {
   for (size_t length = 0; length < tar.size() - 1024; length += 31) {
     SCOPED_TRACE(length);
     WriteFile(*files_, "/x.tar", tar.substr(0, length));
-    const auto whole = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+    const auto whole = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
     EXPECT_TRUE(absl::IsDataLoss(whole.status())) << whole.status();
-    const auto kept = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*keep_cut=*/true);
+    const auto kept = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*keep_cut=*/true);
     ASSERT_TRUE(kept.ok()) << kept.status();
-    const TarContents& contents = **kept;
+    const container::TarContents& contents = **kept;
     const uint64_t expected = length >= next[1] + 512 ? 2 : length >= next[0] + 512 ? 1 : 0;
     EXPECT_EQ(contents.index.sample_count(), expected);
     EXPECT_EQ(contents.index.columns.size(), expected == 0 ? 0 : expected + 1);
@@ -65,7 +65,7 @@ TEST_F(TarIndexTest, KeepsWhatStandsBeforeACut) {
     EXPECT_TRUE(Message(contents.cut).starts_with("/x.tar: ")) << contents.cut;
   }
   WriteFile(*files_, "/x.tar", tar);
-  const auto kept = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*keep_cut=*/true);
+  const auto kept = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*keep_cut=*/true);
   ASSERT_TRUE(kept.ok()) << kept.status();
   EXPECT_TRUE((*kept)->cut.ok());
   EXPECT_EQ((*kept)->index.sample_count(), 3u);
@@ -137,7 +137,7 @@ TEST_F(TarIndexTest, TellsProblems) {
   const auto contents = Scan(tar, &problems);
   ASSERT_TRUE(contents.ok());
   EXPECT_TRUE(problems.empty());
-  const auto repeated = FindRepeatedKeys(contents->index);
+  const auto repeated = container::FindRepeatedKeys(contents->index);
   ASSERT_EQ(repeated.size(), 1u);
   EXPECT_EQ(repeated[0].member, "a.y");
   EXPECT_EQ(repeated[0].offset, 2560u);
@@ -178,11 +178,11 @@ TEST_F(TarIndexTest, SidecarIsUsedAndChecked) {
   EXPECT_EQ(report->values, 3u);
   EXPECT_EQ(report->bytes, tar.size());
   EXPECT_EQ(report->index_path, "/x.tar.shardidx");
-  const auto loaded = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+  const auto loaded = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((*loaded)->index_length, ReadAll(*files_, "/x.tar.shardidx").size());
   EXPECT_EQ((*loaded)->index.sample_count(), 0u);  // they are in the pages
-  const auto pages = TarPages::Open(*files_, "/x.tar", *loaded);
+  const auto pages = container::TarPages::Open(*files_, "/x.tar", *loaded);
   ASSERT_TRUE(pages.ok()) << pages.status();
   const auto page = (*pages)->Page(0);
   ASSERT_TRUE(page.ok()) << page.status();
@@ -194,19 +194,19 @@ TEST_F(TarIndexTest, SidecarIsUsedAndChecked) {
 
   // A tar with another length, another content, and an empty one.
   WriteFile(*files_, "/x.tar", tar + std::string(512, '\0'));
-  EXPECT_EQ(Message(LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
+  EXPECT_EQ(Message(container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
             StrCat("/x.tar.shardidx: is of a tar of ", tar.size(), " bytes, but /x.tar has ", tar.size() + 512,
                    "; run shardctl index /x.tar"));
   std::string other = tar;
   other[512] = '2';
   WriteFile(*files_, "/x.tar", other);
-  EXPECT_EQ(Message(LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
+  EXPECT_EQ(Message(container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
             "/x.tar.shardidx: is of another tar than /x.tar, or the tar was changed; run shardctl index /x.tar");
   WriteFile(*files_, "/x.tar.shardidx", "");
-  const auto empty = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+  const auto empty = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   EXPECT_TRUE(absl::IsDataLoss(empty.status())) << empty.status();
   ASSERT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
-  EXPECT_TRUE(LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).ok());
+  EXPECT_TRUE(container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).ok());
 }
 
 TEST_F(TarIndexTest, CompressedTarsHaveNone) {
@@ -267,7 +267,7 @@ TEST(TarIndexLarge, MembersOfManyGibibytes) {
   }
   ReadOptions options;
   options.max_block_memory = 1 << 20;
-  const auto reader = TarShardReader::Open(files, path, options);
+  const auto reader = container::TarShardReader::Open(files, path, options);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ((*reader)->sample_count(), 3u);
   EXPECT_EQ((*reader)->blocks().size(), 3u);

@@ -38,7 +38,7 @@ class TarSidecarTest : public testing::Test {
   }
 
   format::TarIndex Front() {
-    const auto contents = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+    const auto contents = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
     EXPECT_TRUE(contents.ok()) << contents.status();
     return contents.ok() ? (*contents)->index : format::TarIndex();
   }
@@ -57,8 +57,8 @@ class TarSidecarTest : public testing::Test {
 TEST_F(TarSidecarTest, ReadsNoMoreThanIsAskedFor) {
   WriteIndexed(Members(6));
   CountingFileSystem counted(files_.get());
-  const auto open = [&]() -> std::unique_ptr<TarShardReader> {
-    auto reader = TarShardReader::Open(counted, "/x.tar", {});
+  const auto open = [&]() -> std::unique_ptr<container::TarShardReader> {
+    auto reader = container::TarShardReader::Open(counted, "/x.tar", {});
     EXPECT_TRUE(reader.ok()) << reader.status();
     // Of the tar the first bytes, which would tell how it is compressed, and the two parts of the identity.
     EXPECT_EQ(counted.reads().size(), 4u);
@@ -97,7 +97,7 @@ TEST_F(TarSidecarTest, ALongFrontTakesTwoReads) {
     WriteFile(*files_, "/x.tar", tar);
     ASSERT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
     CountingFileSystem counted(files_.get());
-    const auto reader = TarShardReader::Open(counted, "/x.tar", {});
+    const auto reader = container::TarShardReader::Open(counted, "/x.tar", {});
     ASSERT_TRUE(reader.ok()) << reader.status();
     EXPECT_EQ(counted.reads().size(), reads);
     BlockBuffer buffer;
@@ -140,7 +140,7 @@ TEST_F(TarSidecarTest, ExactLoss) {
     if (bit % 8 == 3) {
       EXPECT_FALSE(Problems("/x.tar").empty());
     }
-    const auto reader = TarShardReader::Open(*files_, "/x.tar", {});
+    const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {});
     if (bit / 8 < blocks[0].page_offset) {
       EXPECT_TRUE(absl::IsDataLoss(reader.status())) << reader.status();
       continue;
@@ -175,7 +175,7 @@ TEST_F(TarSidecarTest, ExactLoss) {
   }
   for (size_t length = 0; length < index.size(); ++length) {
     WriteFile(*files_, "/x.tar.shardidx", index.substr(0, length));
-    EXPECT_TRUE(absl::IsDataLoss(TarShardReader::Open(*files_, "/x.tar", {}).status())) << length;
+    EXPECT_TRUE(absl::IsDataLoss(container::TarShardReader::Open(*files_, "/x.tar", {}).status())) << length;
   }
 }
 
@@ -204,10 +204,10 @@ TEST_F(TarSidecarTest, ValidatingComparesItWithTheTar) {
 
 TEST_F(TarSidecarTest, AnIndexThatChangedSinceItWasOpened) {
   WriteIndexed(Members(2));
-  const auto contents = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+  const auto contents = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(contents.ok());
   WriteFile(*files_, "/x.tar.shardidx", ReadAll(*files_, "/x.tar.shardidx") + "x");
-  const auto reader = TarShardReader::Open(*files_, "/x.tar", {}, *contents);
+  const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {}, *contents);
   EXPECT_TRUE(absl::IsDataLoss(reader.status()));
   EXPECT_TRUE(Message(reader.status()).starts_with("/x.tar.shardidx: has ")) << reader.status();
 }
