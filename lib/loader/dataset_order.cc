@@ -194,9 +194,16 @@ PlannedSample DatasetOrder::At(uint64_t lane, uint64_t row) const {
     }
     place = begin + Permutation(end - begin, Derive(options_.key, purpose))(place - begin);
   }
-  const Segment& segment = segments_[SegmentAt(place)];
+  const size_t at = SegmentAt(place);
+  const Segment& segment = segments_[at];
   sample.block = segment.block;
-  sample.in_block = static_cast<uint32_t>(place - segment.place);
+  const uint64_t stored = blocks_[segment.block].sample_count;
+  uint64_t in_block = place - segment.place;
+  // Of a block of which the epoch has a part, any samples, not the first ones.
+  if (options_.order == SampleOrder::kShuffled && SegmentEnd(at) - segment.place < stored) {
+    in_block = Permutation(stored, Derive(options_.key, (uint64_t{7} << 61) + segment.block))(in_block);
+  }
+  sample.in_block = static_cast<uint32_t>(in_block);
   sample.ordinal = blocks_[segment.block].first_sample + sample.in_block;
   return sample;
 }

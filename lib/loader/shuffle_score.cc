@@ -86,8 +86,7 @@ std::vector<uint64_t> ReservoirOrder(std::span<const uint64_t> shard_sizes, uint
   out.reserve(limit);
   uint64_t drawn = 0;
   const auto leave = [&] {
-    const unsigned __int128 product = static_cast<unsigned __int128>(loader::Derive(~seed, drawn++)) * buffer.size();
-    std::swap(buffer[static_cast<size_t>(product >> 64)], buffer.back());
+    std::swap(buffer[loader::RandomBelow(loader::Derive(~seed, drawn++), buffer.size())], buffer.back());
     out.push_back(buffer.back());
     buffer.pop_back();
   };
