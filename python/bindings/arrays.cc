@@ -48,12 +48,12 @@ nb::dlpack::dtype Elements(Type dtype) {
   }
 }
 
-// Whether NumPy's array has to be seen as another type.
+// Whether NumPy's array has to be seen as another type. It takes integers of 64 bits over as those of long long, which
+// torch does not know.
 bool NeedsView(Type dtype) {
   switch (dtype) {
-    case Type::kBf16:
-    case Type::kF8E4M3:
-    case Type::kF8E5M2:
+    case Type::kI64:
+    case Type::kU64:
     case Type::kTimestampS:
     case Type::kTimestampMs:
     case Type::kTimestampUs:
@@ -74,7 +74,7 @@ nb::object MakeArray(const void* data, Type dtype, std::span<const uint64_t> sha
                : nb::cast(nb::ndarray<nb::numpy, nb::ro>(memory, sizes.size(), sizes.data(), owner, nullptr,
                                                          Elements(dtype)));
   if (!NeedsView(dtype)) return array;
-  return nb::module_::import_("shardkit._values").attr("view_as")(array, TypeName(dtype));
+  return nb::module_::import_("shardkit._numbers").attr("view_as")(array, TypeName(dtype));
 }
 
 nb::object NewArray(Type dtype, std::span<const uint64_t> shape, void** data) {

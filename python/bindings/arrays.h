@@ -11,7 +11,7 @@
 namespace shardkit::bindings {
 
 // An array over `data`, dense, slowest dimension first, that keeps `owner` alive. Types that NumPy lacks (bf16, f8e4m3,
-// f8e5m2) and timestamps become what shardkit._values.view_as makes of their integers. Needs the GIL.
+// f8e5m2) are integers of the same bits, of which shardkit._numbers.numbers makes numbers. Needs the GIL.
 nanobind::object MakeArray(const void* data, Type dtype, std::span<const uint64_t> shape, nanobind::handle owner,
                            bool writable);
 

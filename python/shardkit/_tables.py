@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from shardkit import _core, _values, jobs, reports
+from shardkit import _core, jobs, reports
+from shardkit._numbers import NUMPY_NAMES, is_scalar
 from shardkit.block import Block
 from shardkit.dataset import Dataset
 from shardkit.rows import pack_rows
@@ -35,9 +36,9 @@ def arrow_type(column: Column) -> Any:
         return pa.string()
     if column.type == "rle":
         return pa.list_(pa.struct([("size", pa.list_(pa.int64())), ("counts", pa.string())]))
-    if _values.is_scalar(column.type):
+    if is_scalar(column.type):
         return _scalar_type(column, column.type)
-    if column.type == "ndarray" and column.dtype is not None and _values.is_scalar(column.dtype):
+    if column.type == "ndarray" and column.dtype is not None and is_scalar(column.dtype):
         kind = _scalar_type(column, column.dtype)
         for _ in range(1 if column.shape is None else len(column.shape)):
             kind = pa.list_(kind)
@@ -50,7 +51,7 @@ def _scalar_type(column: Column, name: str) -> Any:
 
     if name in ("bf16", "f8e4m3", "f8e5m2"):
         return pa.float32()
-    dtype = np.dtype(_values.NUMPY_NAMES[name])
+    dtype = np.dtype(NUMPY_NAMES[name])
     if dtype.kind == "c":
         raise ValueError(f"column {column.name}: Arrow has no type for {describe(column)}: leave it out by columns=[…]")
     return pa.from_numpy_dtype(dtype)

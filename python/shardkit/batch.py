@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shardkit import _core
+from shardkit import _core, _numbers
 from shardkit.masks import Masks
 
 Array = npt.NDArray[Any]
@@ -209,10 +209,10 @@ class Batch:
         return self._columns[name]
 
     def _column(self, position: int, name: str) -> Any:
-        layout, _, values, offsets, items, shapes, present = self._batch.column(position)
+        layout, dtype, values, offsets, items, shapes, present = self._batch.column(position)
         if layout == "views":
             return _apply(self._functions[name], values) if name in self._functions else values
-        return laid_out(layout, values, offsets, items, shapes, present)
+        return laid_out(layout, _numbers.numbers(values, dtype), offsets, items, shapes, present)
 
     def present(self, name: str) -> Array:
         """Return for each sample whether it has the value; its elements are zeros where it has not."""

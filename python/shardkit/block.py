@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shardkit import _core, _values
+from shardkit import _core, _numbers, _values
 from shardkit.schema import Column, Schema
 
 
@@ -84,7 +84,12 @@ class Block:
         if position < 0:
             raise KeyError(name)
         array = self._block.fixed_values(position)
-        return Values(self._block, position, self._schema[position]) if array is None else array
+        column = self._schema[position]
+        return (
+            Values(self._block, position, column)
+            if array is None
+            else _numbers.numbers(array, column.dtype or column.type)
+        )
 
     def value(self, name: str, index: int) -> Any:
         """Return one value in memory of its own, as `Dataset` does."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from shardkit import _core, _values, reports, sources
+from shardkit import _core, _numbers, _values, reports, sources
 from shardkit.jobs import Progress, _progress
-from shardkit.rows import _NAMES, FIRST_ROWS, _ready, infer
+from shardkit.rows import FIRST_ROWS, _ready, infer
 from shardkit.schema import Column, column
 
 # Rows that go to the library at once.
@@ -234,9 +234,10 @@ def _columns(first: _Batch, key: str | None, wanted: Sequence[str] | Mapping[str
 
 def _inferred(name: str, values: _Values) -> Column:
     """Return the column for the first values. Others may be absent, unless they are those of an array."""
-    if isinstance(values, np.ndarray) and values.dtype in _NAMES:
+    kind = _numbers.name_of(values.dtype) if isinstance(values, np.ndarray) else None
+    if kind is not None:
         shape = f"[{', '.join(map(str, values.shape[1:]))}]" if values.ndim > 1 else ""
-        return column(name, _NAMES[values.dtype] + shape)
+        return column(name, kind + shape)
     found = infer(name, values)
     return Column(
         name,
@@ -269,8 +270,8 @@ def _encoder(
 
 
 def _encoded(each: Column, values: _Values, row: int) -> bytes | list[bytes | None]:
-    if isinstance(values, np.ndarray) and values.dtype in _NAMES and not each.is_key:
-        name = _NAMES[values.dtype]
+    if isinstance(values, np.ndarray) and not _numbers.lacks_values(values) and not each.is_key:
+        name = _numbers.name_of(values.dtype)
         scalar = each.type == name and values.ndim == 1
         array = each.type == "ndarray" and each.dtype == name and each.shape is not None
         if scalar or (array and values.shape[1:] == tuple(each.shape or ())):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from shardkit import _values, reports
+from shardkit import _numbers, _values, reports
 from shardkit.masks import Masks
 from shardkit.schema import Column, column, describe
 from shardkit.writer import Writer
@@ -21,7 +21,6 @@ Row = Mapping[str, Any]
 
 # Rows that the columns are inferred from, and whose values tell this input from others.
 FIRST_ROWS = 256
-_NAMES = {np.dtype(kind): name for name, kind in _values.NUMPY_NAMES.items()}
 
 
 def is_rows(inputs: Any) -> bool:
@@ -81,11 +80,13 @@ def _kind(value: Any) -> tuple[str, Any]:
         return "f64", None
     if isinstance(value, complex):
         return "complex128", None
+    name = _numbers.name_of(getattr(value, "dtype", None))
+    value = _numbers.plain(value)
     if isinstance(value, (np.ndarray, np.generic)) or _is_numeric_list(value):
         array = np.asarray(value)
-        if array.dtype in _NAMES:
-            name = _NAMES[array.dtype]
-            return (name, None) if isinstance(value, np.generic) else (f"{name}[]", array.shape)
+        name = name or _numbers.name_of(array.dtype)
+        if name is not None:
+            return (name, None) if array.ndim == 0 else (f"{name}[]", array.shape)
     if isinstance(value, (dict, list, tuple)):
         return "json", None
     raise ValueError(f"a value of {type(value).__name__} has no type in a dataset")

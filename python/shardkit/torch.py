@@ -12,7 +12,7 @@ import torch
 import torch.utils.data
 import torch.utils.dlpack
 
-from shardkit import _core
+from shardkit import _core, _numbers
 from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._options import parsed
@@ -20,17 +20,34 @@ from shardkit.columns import Spec
 from shardkit.dataset import open as open_dataset
 
 _SIGNED = {np.dtype(f"u{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
+# What torch has of the types that NumPy lacks, and torch's name of integers of the same bits.
+_EXTENSIONS = {
+    "bf16": ("bfloat16", np.int16),
+    "f8e4m3": ("float8_e4m3fn", np.uint8),
+    "f8e5m2": ("float8_e5m2", np.uint8),
+}
 
 
 def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor:
     """Return a tensor over the array's memory.
 
-    bf16 becomes torch.bfloat16; unsigned integers that this torch does not have become signed ones of the same bits.
+    Unsigned integers that this torch does not have become signed ones of the same bits.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        The numbers.
+    dtype : str
+        ``"bf16"``, ``"f8e4m3"`` or ``"f8e5m2"`` of integers of the same bits; float32, copied, where this torch lacks
+        them.
     """
     if not array.flags.writeable:
         array = array.copy()
-    if dtype == "bf16":
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    if dtype in _EXTENSIONS:
+        name, bits = _EXTENSIONS[dtype]
+        if not hasattr(torch, name):
+            return torch.from_numpy(_numbers.numbers(array, dtype).astype(np.float32))
+        return torch.from_numpy(array.view(bits)).view(getattr(torch, name))
     if array.dtype in _SIGNED and not hasattr(torch, f"uint{8 * array.dtype.itemsize}"):
         array = array.view(_SIGNED[array.dtype])
     return torch.from_numpy(array)
@@ -43,11 +60,14 @@ class Batch(_batch.Batch):
     pin_memory = False
 
     def _column(self, position: int, name: str) -> Any:
-        value = super()._column(position, name)
-        if not isinstance(value, np.ndarray) or value.dtype.kind in "OUSM":
-            return value
-        dtype = None if name in self._functions else self._batch.column(position)[1]
-        tensor = to_tensor(value, dtype)
+        layout, dtype, values, *_ = self._batch.column(position)
+        if layout == "tensor" and dtype in _EXTENSIONS:
+            tensor = to_tensor(values, dtype)
+        else:
+            value = super()._column(position, name)
+            if not isinstance(value, np.ndarray) or value.dtype.kind in "OUSM":
+                return value
+            tensor = to_tensor(value)
         if self.pin_memory:
             tensor = tensor.pin_memory()
         return tensor if self.device is None else tensor.to(self.device, non_blocking=self.pin_memory)
@@ -310,7 +330,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         return len(self.samples)
 
     def __getitem__(self, index: int) -> Any:
-        sample = self.samples[index]
+        sample = {name: _collatable(value) for name, value in self.samples[index].items()}
         return sample if self.transform is None else self.transform(sample)
 
     def __getitems__(self, indexes: Sequence[int]) -> list[Any]:
@@ -407,7 +427,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             values = [(name, _rows(batch[name])) for name in batch.columns]
             for i in range(skip, len(batch)):
                 self._taken = i + 1
-                sample = {name: column[i] for name, column in values}
+                sample = {name: _collatable(column[i]) for name, column in values}
                 sample["key"] = batch.keys[i]
                 yield sample if self._transform is None else self._transform(sample)
             skip = 0
@@ -425,6 +445,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if state.get("version") != _loader.STATE_VERSION:
             raise ValueError(f"the state is of version {state.get('version')}; this is {_loader.STATE_VERSION}")
         self._state, self._epoch = state["state"], state["epoch"]
+
+
+def _collatable(value: Any) -> Any:
+    """Return the value as torch's default_collate takes it: np.uint64 it does not."""
+    return np.asarray(value) if isinstance(value, np.uint64) else value
 
 
 def _rows(column: Any) -> Any:

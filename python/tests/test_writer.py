@@ -49,10 +49,10 @@ def test_every_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "given", "message"),
     [
-        ("i8", 300, "not exact"),
-        ("i64", 1.5, "not exact"),
+        ("i8", 300, "does not fit"),
+        ("i64", 1.5, "does not fit"),
         ("f32[4]", np.zeros(3, np.float32), "shape"),
-        ("u8[]", np.array([256]), "not exact"),
+        ("u8[]", np.array([256]), "does not fit"),
         ("utf8", b"abc", "str is wanted"),
         ("bytes", "abc", "bytes are wanted"),
         ("rle", np.zeros(4, bool), "masks, height, width"),
