@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from shardkit import _core, _numbers
 from shardkit._numbers import is_scalar
@@ -20,6 +21,13 @@ def wants_writable(column: _core.Column) -> bool:
 def is_bytes(column: _core.Column) -> bool:
     """Tell whether the object of a stored value is its bytes."""
     return column.type not in ("utf8", "rle", "ndarray") and not is_scalar(column.type)
+
+
+def of_view(column: _core.Column, view: npt.NDArray[np.uint8] | bytes | None) -> Any:
+    """Return the Python object of a stored value that lies in the memory of others, in memory of its own."""
+    if view is None:
+        return None
+    return decode(column, bytearray(view) if wants_writable(column) else bytes(view))
 
 
 def decode(column: _core.Column, value: bytes | bytearray | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -210,9 +211,21 @@ class Batch:
 
     def _column(self, position: int, name: str) -> Any:
         layout, dtype, values, offsets, items, shapes, present = self._batch.column(position)
+        if name in self._functions:
+            return _stacked(self._results(name))
         if layout == "views":
-            return _apply(self._functions[name], values) if name in self._functions else values
+            return values
         return laid_out(layout, _numbers.numbers(values, dtype), offsets, items, shapes, present)
+
+    def _results(self, name: str) -> list[Any]:
+        """Return what the function of a column makes of each value."""
+        _, _, values, _, _, _, present = self._batch.column(self._names.index(name))
+        function = self._functions[name]
+        there = itertools.repeat(True) if present is None else present
+        return [
+            function(None if not is_there else b"" if value is None else value)
+            for value, is_there in zip(values, there, strict=False)
+        ]
 
     def present(self, name: str) -> Array:
         """Return for each sample whether it has the value; its elements are zeros where it has not."""
@@ -256,9 +269,8 @@ def laid_out(layout: str, values: Any, offsets: Any, items: Any, shapes: Any, pr
     return BatchMasks(values, offsets, items, shapes, present, layout == "mask_runs")
 
 
-def _apply(function: Callable[[Any], Any], values: Sequence[Array | None]) -> Any:
+def _stacked(results: list[Any]) -> Any:
     """Return the results for all values, as one array when they are arrays or numbers of one shape."""
-    results = [function(None if value is None else value.tobytes()) for value in values]
     if results and all(isinstance(result, (np.ndarray, np.generic, int, float)) for result in results):
         arrays = [np.asarray(result) for result in results]
         if len({array.shape for array in arrays}) == 1:

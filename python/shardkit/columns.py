@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from shardkit import _values
+from shardkit._core import Column
+
 __all__ = ["DenseMasks", "Geometry", "Image", "LoaderDataset", "PackedMasks", "Stored", "Tokens", "Views"]
 
 
@@ -219,14 +222,26 @@ class Tokens:
 Spec = Stored | Views | Image | DenseMasks | PackedMasks | Tokens | Callable[[Any], Any] | None
 
 
+def is_function(spec: Spec) -> bool:
+    """Tell whether the column is a function's."""
+    return callable(spec) and not isinstance(spec, (Stored, Views, Image, DenseMasks, PackedMasks, Tokens))
+
+
+def of_value(function: Any, column: Column) -> Callable[[Any], Any]:
+    """Return the function of a value as one of the stored bytes, which lie in others' memory."""
+    return lambda view: function(_values.of_view(column, view))
+
+
 def column_options(name: str, spec: Spec) -> dict[str, Any]:
-    """Return the library's column; a function gets the bytes as views."""
+    """Return the library's column; a function's values are made of views."""
     if spec is None:
         spec = Stored()
     if isinstance(spec, Image):
         return {"name": name, "decode": spec.decode, **spec.options()}
     if isinstance(spec, (Stored, Views, DenseMasks, PackedMasks, Tokens)):
         return {"name": name, "decode": spec.decode, **asdict(spec)}
+    if isinstance(spec, type) and issubclass(spec, (Stored, Views, Image, DenseMasks, PackedMasks, Tokens)):
+        raise TypeError(f"column {name}: give {spec.__name__}(...), not the class")
     if callable(spec):
         return {"name": name, "decode": "views"}
     raise TypeError(f"column {name}: {spec!r} is no way to decode it")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from shardkit import _core, _process
 from shardkit._options import parsed
 from shardkit.batch import Batch
-from shardkit.columns import Geometry, Image, LoaderDataset, Spec, column_options
+from shardkit.columns import Geometry, Image, LoaderDataset, Spec, column_options, is_function, of_value
 from shardkit.dataset import open as open_dataset
 from shardkit.loader_report import LoaderReport
 
@@ -61,8 +61,8 @@ class Loader:
         Samples of a step over all ranks.
     columns : mapping or sequence of str
         The columns, all but the key by default. A mapping says how each is decoded: `Image`, `DenseMasks`,
-        `PackedMasks`, `Tokens`, `Views`, `Stored` (None), or a function of the stored bytes (None where absent), which
-        runs in Python where the batch is used.
+        `PackedMasks`, `Tokens`, `Views`, `Stored` (None), or a function, which is called with each value as `Dataset`
+        gives it (None where absent), in Python where the batch is used.
     seed : int
         What the order and the random crops are made from.
     rank, world_size : int or "auto"
@@ -140,11 +140,9 @@ class Loader:
         specs: dict[str, Spec] = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
         self._names = list(specs)
         known = [spec for spec in specs.values() if isinstance(spec, Image)]
-        self._functions = {
-            name: spec
-            for name, spec in specs.items()
-            if callable(spec) and column_options(name, spec)["decode"] == "views"
-        }
+        self._given = {name: spec for name, spec in specs.items() if is_function(spec)}
+        self._functions: dict[str, Callable[[Any], Any]] = {}
+        self._functions_of: list[int] | None = None
         if geometry is None:
             geometries = {spec.geometry() for spec in known}
             if len(geometries) > 1:
@@ -202,6 +200,11 @@ class Loader:
         # The place counts the batches that were yielded. The library's own is ahead of it when an exception, such as
         # that of Ctrl-C, took a batch that the library had given out.
         self._loader, self._place = loader, _Place.of(loader)
+        if self._given and loader.generations != self._functions_of:
+            # The columns of the other datasets are like those of the first.
+            schema = open_dataset(self._datasets[0]["path"], generation=loader.generations[0]).all_columns
+            self._functions = {name: of_value(function, schema[name]) for name, function in self._given.items()}
+            self._functions_of = loader.generations
         self._generation = _process.generation
         # Whether the next `iter` goes on where the loader stands: at the beginning of an epoch, or where a state says.
         self._goes_on = True

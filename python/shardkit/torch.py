@@ -197,8 +197,8 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
     def _open(self, options: dict[str, Any]) -> _core.Loader:
         if self._stage is None:
             return super()._open(options)
-        if self._functions:
-            raise ValueError(f"the GPU stage has no bytes for Python's functions: columns {sorted(self._functions)}")
+        if self._given:
+            raise ValueError(f"the GPU stage has no values for Python's functions: columns {sorted(self._given)}")
         return _core.DeviceLoader(self._datasets, options, self._stage)
 
     def _make_batch_class(self) -> type[Batch]:

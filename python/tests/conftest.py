@@ -5,10 +5,11 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,16 @@ import shardkit as sk
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SECONDS = 120
+
+# The least images of one pixel.
+JPEG = bytes.fromhex(
+    "ffd8ffdb004300" + "01" * 64 + "ffc0000b080001000101011100ffc40014000100000000000000000000000000000000"
+    "ffc40014100100000000000000000000000000000000ffda0008010100003f003fffd9"
+)
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
+    "0000000a49444154789c6360060000050004ebd3a5660000000049454e44ae426082"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +73,47 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> str:
         for i in range(200):
             writer.write(f"key {i}", **value(i))
     return path
+
+
+# A value of every type; those that are absent in some samples come after.
+EVERY_TYPE: dict[str, Callable[[int], Any]] = {
+    **{name: lambda i: i & 1 for name in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool")},
+    **{name: lambda i: i / 4 for name in ("f16", "f32", "f64", "bf16", "f8e4m3", "f8e5m2", "complex64", "complex128")},
+    **{f"timestamp_{unit}": lambda i: np.datetime64(i, "s") for unit in ("s", "ms", "us", "ns")},
+    "utf8": lambda i: "grüße" * i,
+    "json": lambda i: f'{{"a": {i}}}',
+    "bytes": lambda i: bytes([i]) * i,
+    "rle": lambda i: np.arange(i * 12).reshape(i, 3, 4) % (i + 2) == 0,
+    "i32[3]": lambda i: np.arange(3) + i,
+    "bf16[2, 2]": lambda i: np.full((2, 2), i / 2),
+    "f32[0]": lambda i: np.zeros(0),
+    "timestamp_s[2]": lambda i: np.array([i, -i], "M8[s]"),
+    "u8[]": lambda i: np.arange(i * (2 if i % 2 else 6)).reshape((i, 2) if i % 2 else (i, 3, 2)),
+    "f8e5m2[]": lambda i: np.arange(i) / 4,
+    "jpeg": lambda i: JPEG,
+    "png": lambda i: PNG,
+    "image": lambda i: PNG if i % 2 else JPEG,
+}
+
+
+@pytest.fixture(scope="session")
+def every_type(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Eight samples with columns of every type, named after it, and after that of which some values are absent."""
+    path = os.fspath(tmp_path_factory.mktemp("data") / "types")
+    kinds = [kind + end for kind in EVERY_TYPE for end in ("", "?")]
+    with sk.Writer(path, {kind: kind for kind in kinds}, shard_samples=5) as writer:
+        for i in range(8):
+            there = {kind: EVERY_TYPE[kind](i) for kind in EVERY_TYPE}
+            absent = {f"{kind}?": None if (i + n) % 3 == 0 else there[kind] for n, kind in enumerate(there)}
+            writer.write(f"k{i}", **there, **absent)
+    return path
+
+
+def identical(a: Any, b: Any) -> bool:
+    """Tell whether values are equal, and of one type."""
+    if isinstance(a, (np.ndarray, np.generic)) and isinstance(b, (np.ndarray, np.generic)):
+        return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return type(a) is type(b) and bool(a == b)
 
 
 @pytest.fixture

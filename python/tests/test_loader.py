@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import value
+from conftest import identical, value
 from test_process import in_child
 
 import shardkit as sk
@@ -191,20 +191,35 @@ def test_states_of_other_runs_are_refused(dataset: str) -> None:
 
 
 def test_functions_run_where_the_batch_is_used(dataset: str) -> None:
-    def length(stored: bytes | None) -> int:
-        return -1 if stored is None else len(stored)
+    def length(blob: bytes | None) -> int:
+        return -1 if blob is None else len(blob)
 
     loader = sk.Loader(
         dataset,
         16,
-        columns={"label": None, "blob": length, "text": lambda stored: stored.decode().upper()},
+        columns={"label": int, "blob": length, "text": str.upper, "vector": lambda vector: 2 * vector},
         batch_function=lambda batch: {**batch.to_dict(), "doubled": 2 * batch["label"]},
     )
     for batch in loader:
-        expected = [value(int(i))["blob"] for i in batch["label"]]
-        assert batch["blob"].tolist() == [-1 if blob is None else len(blob) for blob in expected]  # type: ignore[arg-type]
+        expected = [value(int(i)) for i in batch["label"]]
+        assert batch["blob"].tolist() == [length(each["blob"]) for each in expected]  # type: ignore[arg-type]
         assert batch["text"] == [f"TEXT {i}" for i in batch["label"]]
+        np.testing.assert_array_equal(batch["vector"], [2 * each["vector"] for each in expected])  # type: ignore[operator]
         np.testing.assert_array_equal(batch["doubled"], 2 * batch["label"])
+    with pytest.raises(TypeError, match=r"column blob: give Views\(\.\.\.\), not the class"):
+        sk.Loader(dataset, columns={"blob": sk.Views})
+    with pytest.raises(IndexError, match="nothing"):
+        sk.Loader(dataset, columns={"nothing": length})
+
+
+def test_functions_get_the_values_of_open(every_type: str) -> None:
+    samples = sk.open(every_type)
+    names = [name for name in samples.schema.names if name != "key"]
+    loader = sk.Loader([every_type, every_type], 4, columns={name: lambda each: [each] for name in names})
+    for batch in loader:
+        for name in names:
+            for ordinal, (got,) in zip(batch.ordinals, batch[name], strict=True):
+                assert identical(got, samples[int(ordinal)][name]), name
 
 
 def test_mixtures_views_and_options(dataset: str) -> None:
