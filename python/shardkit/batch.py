@@ -41,25 +41,23 @@ class Ragged(Sequence[Any]):
         return len(self.offsets) - 1
 
     def __getitem__(self, index: Any) -> Any:
-        """Return the value of a sample, not copied; a list for a slice."""
+        """Return the value of a sample, not copied, or None when it is absent; a list for a slice."""
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
         i = range(len(self))[index]
+        if self.present is not None and not self.present[i]:
+            return None
         value = self.values[self.offsets[i] : self.offsets[i + 1]]
         return value if self.shapes is None else value.reshape(self.shapes[i])
 
-    def __iter__(self) -> Iterator[Array]:
+    def __iter__(self) -> Iterator[Array | None]:
         return (self[i] for i in range(len(self)))
 
     def to_list(self) -> list[Any]:
         """Return the values as bytes, or as arrays where they have a shape; None where absent."""
         if self.shapes is None and self.values.dtype == np.uint8:
-            values: list[Any] = [value.tobytes() for value in self]
-        else:
-            values = list(self)
-        if self.present is not None:
-            values = [value if there else None for value, there in zip(values, self.present, strict=True)]
-        return values
+            return [None if value is None else value.tobytes() for value in self]
+        return list(self)
 
     def to_nested(self) -> Any:
         """Return a jagged nested tensor of torch over the same elements; for values without a shape."""
@@ -100,10 +98,15 @@ class BatchMasks(Sequence[Any]):
         return len(self.offsets) - 1
 
     def __getitem__(self, index: Any) -> Any:
-        """Return the masks of a sample: `Masks` of runs; else an array, or a list of arrays when sizes differ."""
+        """Return the masks of a sample: `Masks` of runs; else an array, or a list of arrays when sizes differ.
+
+        None when they are absent; a list for a slice.
+        """
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
         i = range(len(self))[index]
+        if self.present is not None and not self.present[i]:
+            return None
         begin, end = int(self.offsets[i]), int(self.offsets[i + 1])
         if self.values.ndim == 4:
             return self.values[i, : end - begin]

@@ -27,6 +27,14 @@ def dataset_list(datasets: Datasets) -> list[dict[str, Any]]:
     return [asdict(each) if isinstance(each, LoaderDataset) else {"path": os.fspath(each)} for each in datasets]
 
 
+def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: list[dict[str, Any]]) -> dict[str, Spec]:
+    """Return how each column is decoded; all but the key when none are given."""
+    if columns is None:
+        schema = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0)).schema
+        columns = [column.name for column in schema if not column.is_key]
+    return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+
+
 def ranks(rank: int | str, world_size: int | str) -> tuple[int, int]:
     """Return rank and world size; "auto" asks torch.distributed, if that is in use, else RANK and WORLD_SIZE."""
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
@@ -133,11 +141,7 @@ class Loader:
         **options: Any,
     ) -> None:
         self._datasets = dataset_list(datasets)
-        if columns is None:
-            first = self._datasets[0]
-            schema = open_dataset(first["path"], generation=first.get("generation", 0)).schema
-            columns = [column.name for column in schema if not column.is_key]
-        specs: dict[str, Spec] = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+        specs = column_specs(columns, self._datasets)
         self._names = list(specs)
         known = [spec for spec in specs.values() if isinstance(spec, Image)]
         self._given = {name: spec for name, spec in specs.items() if is_function(spec)}

@@ -16,7 +16,7 @@ from shardkit import _core, _numbers
 from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._options import parsed
-from shardkit.columns import Spec
+from shardkit.columns import Spec, Stored, Tokens
 from shardkit.dataset import open as open_dataset
 
 _SIGNED = {np.dtype(f"u{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
@@ -341,6 +341,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Samples one by one, split over ranks and DataLoader's workers; for transforms that have to run in workers.
 
+    A sample is a dict from column to value, as `shardkit.Dataset` gives it, or as decoded; None is what is absent.
     Each rank and worker gets its part of the one order of the epoch. The state is that of one worker;
     StatefulDataLoader keeps those of all.
 
@@ -367,7 +368,10 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         world_size: int | str = "auto",
         **options: Any,
     ) -> None:
-        self._arguments = {"columns": columns, **options}
+        if isinstance(columns, Mapping) and (tokens := [n for n, spec in columns.items() if isinstance(spec, Tokens)]):
+            raise ValueError(f"column {tokens[0]}: rows of tokens are of whole batches: use shardkit.torch.Loader")
+        self._columns = columns
+        self._options = options
         self._datasets = datasets
         self._chunk = chunk
         self._transform = transform
@@ -391,12 +395,15 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             number, workers = (worker.id, worker.num_workers) if worker is not None else (0, 1)
             parts = self._world_size * workers
             self._part = (self._rank * workers + number, parts)
+            datasets = _loader.dataset_list(self._datasets)
+            specs = _loader.column_specs(self._columns, datasets)
             self._loader = _loader.Loader(
                 self._datasets,
                 self._chunk * parts,
+                columns={name: _as_it_is if _is_stored(spec) else spec for name, spec in specs.items()},
                 rank=self._part[0],
                 world_size=parts,
-                **self._arguments,
+                **self._options,
             )
         return self._loader
 
@@ -424,7 +431,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             batch = next(batches, None)
             if batch is None:
                 break
-            values = [(name, _rows(batch[name])) for name in batch.columns]
+            values = [(name, _values_of(batch, name)) for name in batch.columns]
             for i in range(skip, len(batch)):
                 self._taken = i + 1
                 sample = {name: _collatable(column[i]) for name, column in values}
@@ -452,8 +459,20 @@ def _collatable(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, np.uint64) else value
 
 
-def _rows(column: Any) -> Any:
-    return column.to_list() if isinstance(column, _batch.Ragged) else column
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _is_stored(spec: Spec) -> bool:
+    return spec is None or isinstance(spec, Stored)
+
+
+def _values_of(batch: _batch.Batch, name: str) -> Sequence[Any]:
+    """Return the value of each sample, None where it is absent."""
+    if name in batch._functions:
+        return batch._results(name)
+    column = batch[name]
+    return [column[i] if there else None for i, there in enumerate(batch.present(name))]
 
 
 def Node(loader: _loader.Loader) -> Any:  # noqa: N802 (a class to those who use it)

@@ -4,10 +4,11 @@ import concurrent.futures
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import COLUMNS, value
+from conftest import COLUMNS, EVERY_TYPE, identical, value
 
 import shardkit as sk
 
@@ -194,3 +195,79 @@ def test_real_pairs(data: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(sample["masks"].area(), sample["area"])
         image = sk.decode_image(sample["image"], size=(120, 160))
         assert image.shape == (120, 160, 3)
+
+
+KINDS = [kind + end for kind in EVERY_TYPE for end in ("", "?")]
+
+
+def test_every_type_has_one_meaning(every_type: str) -> None:
+    """What is absent is None, and what is there has one type, wherever a sample is had."""
+    samples = sk.open(every_type)
+    reference = samples[:]
+    blocks = list(samples.scan(threads=1, blocks_ahead=4))
+    ways: dict[str, list[dict[str, Any]]] = {
+        "iteration": list(samples),
+        "list": samples[list(range(8))],
+        "key": [samples[f"k{i}"] for i in range(8)],
+        "value of a block": [
+            {name: block.value(name, i) for name in KINDS} for block in blocks for i in range(len(block))
+        ],
+        "functions": [
+            {name: values[i][0] for name, values in batch.to_dict().items()}
+            for batch in sk.Loader(
+                every_type, 3, order="sequential", columns={name: lambda each: [each] for name in KINDS}
+            )
+            for i in range(len(batch))
+        ],
+    }
+    for name in KINDS:
+        given = [EVERY_TYPE[name.rstrip("?")](i) for i in range(8)]
+        absent = [name.endswith("?") and (i + list(EVERY_TYPE).index(name[:-1])) % 3 == 0 for i in range(8)]
+        assert [sample[name] is None for sample in reference] == absent
+        for gone, sample, wanted in zip(absent, reference, given, strict=True):
+            if not gone and name.startswith(("utf8", "i", "f3", "f6", "u")) and "mage" not in name:
+                np.testing.assert_array_equal(sample[name], wanted)
+        for way, found in ways.items():
+            for i in range(8):
+                assert identical(found[i][name], reference[i][name]), (way, name, i)
+        for batch in sk.Loader(every_type, 3, order="sequential", columns=[name]):
+            column = batch[name]
+            for i, ordinal in enumerate(batch.ordinals):
+                assert batch.present(name)[i] == (not absent[ordinal])
+                if not isinstance(column, np.ndarray):
+                    assert (column[i] is None) == absent[ordinal]
+                    assert [each is None for each in column[:]] == [absent[o] for o in batch.ordinals]
+
+
+def test_samples_for_torch_have_the_same_meaning(every_type: str) -> None:
+    skt = pytest.importorskip("shardkit.torch")
+    reference = sk.open(every_type)[:]
+
+    def same(found: Any, wanted: Any) -> bool:
+        return identical(found[()] if isinstance(wanted, np.uint64) else found, wanted)
+
+    made = {
+        "Dataset": skt.Dataset(every_type),
+        "IterableDataset": skt.IterableDataset(every_type, order="sequential", chunk=3),
+        "by names": skt.IterableDataset(every_type, order="sequential", columns=KINDS),
+        "Stored": skt.IterableDataset(every_type, order="sequential", columns=dict.fromkeys(KINDS, sk.Stored())),
+    }
+    for way, samples in made.items():
+        for i, (found, wanted) in enumerate(zip(samples, reference, strict=way != "Dataset")):
+            assert found.keys() == wanted.keys()
+            for name in wanted:
+                assert same(found[name], wanted[name]), (way, name, i)
+            if i == 7:
+                break
+    with pytest.raises(ValueError, match="column i32: rows of tokens are of whole batches"):
+        skt.IterableDataset(every_type, columns={"i32": sk.Tokens()})
+    gray = sk.Image(size=4, channels=1)
+    for decoded in (
+        {"jpeg?": sk.Image(size=4), "bytes?": sk.Views(), "image?": gray},
+        {"rle?": sk.DenseMasks()},
+        {"rle?": sk.PackedMasks()},
+    ):
+        made["decoded"] = skt.IterableDataset(every_type, order="sequential", columns=decoded)
+        for found, wanted in zip(made["decoded"], reference, strict=True):
+            assert {name: found[name] is None for name in decoded} == {name: wanted[name] is None for name in decoded}
+            assert found.get("jpeg?") is None or found["jpeg?"].shape == (4, 4, 3)
