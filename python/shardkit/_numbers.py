@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import importlib.util
+import operator
 import sys
 from typing import Any, NamedTuple
 
@@ -56,6 +57,13 @@ _SMALL = {
 _SMALL_NAMES = {small.ml_dtypes: name for name, small in _SMALL.items()}
 _TORCH_NAMES = {"torch.bfloat16": "bf16", "torch.float8_e4m3fn": "f8e4m3", "torch.float8_e5m2": "f8e5m2"}
 _NAMES = {np.dtype(kind): name for name, kind in NUMPY_NAMES.items()}
+
+
+def ordinal(index: Any) -> int:
+    """Return the integer that an index is; those of NumPy and torch are taken, and no bool."""
+    if isinstance(index, bool) or "bool" in str(getattr(index, "dtype", "")):
+        raise TypeError("an index is an integer, not a bool")
+    return operator.index(index)
 
 
 def is_scalar(name: str) -> bool:

@@ -44,7 +44,7 @@ class Ragged(Sequence[Any]):
         """Return the value of a sample, not copied, or None when it is absent; a list for a slice."""
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
-        i = range(len(self))[index]
+        i = range(len(self))[_numbers.ordinal(index)]
         if self.present is not None and not self.present[i]:
             return None
         value = self.values[self.offsets[i] : self.offsets[i + 1]]
@@ -104,7 +104,7 @@ class BatchMasks(Sequence[Any]):
         """
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
-        i = range(len(self))[index]
+        i = range(len(self))[_numbers.ordinal(index)]
         if self.present is not None and not self.present[i]:
             return None
         begin, end = int(self.offsets[i]), int(self.offsets[i + 1])

@@ -28,7 +28,8 @@ class Values(Sequence[Any]):
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
         writable = _values.wants_writable(self._column)
-        return _values.decode(self._column, self._block.stored_value(self._position, range(len(self))[index], writable))
+        sample = range(len(self))[_numbers.ordinal(index)]
+        return _values.decode(self._column, self._block.stored_value(self._position, sample, writable))
 
     def __iter__(self) -> Iterator[Any]:
         column = self._column
@@ -43,7 +44,7 @@ class Values(Sequence[Any]):
 
     def view(self, index: int) -> npt.NDArray[np.uint8] | None:
         """Return the stored bytes of a value where they lie, read-only; None when absent."""
-        return self._block.value_bytes(self._position, range(len(self))[index])
+        return self._block.value_bytes(self._position, range(len(self))[_numbers.ordinal(index)])
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:

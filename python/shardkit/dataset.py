@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from shardkit import _core, _process, _values
+from shardkit import _core, _numbers, _process, _values
 from shardkit._options import size
 from shardkit.block import Block
 from shardkit.schema import Schema
@@ -75,34 +75,54 @@ class Dataset(Sequence[Mapping[str, Any]]):
         return self._count
 
     @overload
-    def __getitem__(self, index: int | str) -> dict[str, Any]: ...
+    def __getitem__(self, index: int | str | bytes) -> dict[str, Any]: ...  # type: ignore[overload-overlap]
     @overload
-    def __getitem__(self, index: slice | Sequence[int]) -> list[dict[str, Any]]: ...
-    def __getitem__(self, index: int | str | slice | Sequence[int]) -> Any:
-        """Return the sample at an ordinal or of a key, or the samples of a slice or a list of ordinals.
+    def __getitem__(self, index: slice | Sequence[int | str | bytes]) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: Any) -> Any:
+        """Return the sample at an ordinal or of a key, or a list of the samples of several.
 
         A sample is a dict from column to value: ``bytes`` for images and other bytes, ``str`` for utf8, NumPy's
         scalars and arrays, `Masks` for rle, ``None`` for what is absent.
 
+        Parameters
+        ----------
+        index : int, str or bytes; or slice, sequence, array or tensor
+            An ordinal, of Python, NumPy or torch, or a key. Of several: a slice of ordinals, ordinals and keys one
+            after another, or a mask, which is a bool for each sample.
+
         Raises
         ------
         IndexError
-            For an ordinal that is not there.
+            For an ordinal that is not there, and a mask of another length.
         KeyError
             For a key that is not there.
+        TypeError
+            For what is neither ordinal, key nor several of them.
         DataLossError
             When the sample is damaged.
         """
-        if isinstance(index, str):
-            sample = self._library.find_key(index)
-            if sample is None:
-                raise KeyError(index)
-            return self._read(sample)
         if isinstance(index, slice):
             return [self._read(i) for i in range(len(self))[index]]
-        if isinstance(index, (int, np.integer)):
-            return self._read(self._ordinal(int(index)))
-        return [self._read(self._ordinal(int(i))) for i in index]
+        several = _several(index)
+        if several is None:
+            return self._read(self._found(index))
+        if several and all(isinstance(each, (bool, np.bool_)) for each in several):
+            if len(several) != len(self):
+                raise IndexError(f"{self._path}: a mask of {len(several)} samples; it has {len(self)}")
+            return [self._read(i) for i, chosen in enumerate(several) if chosen]
+        return [self._read(self._found(each)) for each in several]
+
+    def _found(self, index: Any) -> int:
+        """Return the ordinal that an index is, or of the sample with this key."""
+        if isinstance(index, (str, bytes)):
+            sample = self.find(index)
+            if sample is None:
+                raise KeyError(index)
+            return sample
+        try:
+            return self._ordinal(_numbers.ordinal(index))
+        except TypeError:
+            raise TypeError(f"a sample has an ordinal or a key, and {index!r:.60} is neither") from None
 
     def _ordinal(self, index: int) -> int:
         count = len(self)
@@ -119,11 +139,15 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a sample has this key."""
-        return isinstance(key, str) and self._library.find_key(key) is not None
+        return isinstance(key, (str, bytes)) and self.find(key) is not None
 
-    def find(self, key: str) -> int | None:
+    def find(self, key: str | bytes) -> int | None:
         """Return the ordinal of the first sample with this key, or None."""
-        return self._library.find_key(key)
+        try:
+            text = key.decode() if isinstance(key, bytes) else key.encode().decode()
+        except UnicodeError:
+            return None  # keys are UTF-8
+        return self._library.find_key(text)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield all samples in order, read block by block."""
@@ -184,6 +208,18 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     def __repr__(self) -> str:
         return f"<shardkit.Dataset {self._path!r}: {len(self)} samples of {', '.join(self._names)}>"
+
+
+def _several(index: Any) -> list[Any] | None:
+    """Return the indexes of a sequence, an array or a tensor of one dimension; None of what is a single one."""
+    if isinstance(index, (str, bytes)):
+        return None
+    if isinstance(index, (list, tuple, range)):
+        return list(index)
+    dimensions = getattr(index, "ndim", 0)
+    if dimensions > 1:
+        raise TypeError(f"samples are chosen by one dimension, not the {dimensions} of {index!r:.60}")
+    return list(index.tolist()) if dimensions == 1 else None
 
 
 def use_cache(directory: str | os.PathLike[str] | None, limit: int | str = 0) -> None:

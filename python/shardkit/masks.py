@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from shardkit import _core
+from shardkit import _core, _numbers
 
 
 class Masks:
@@ -116,7 +116,7 @@ class Masks:
         """Return a part of the masks, also for a single index."""
         if isinstance(index, slice):
             return Masks(self._runs.select(range(len(self))[index]))
-        return Masks(self._runs.select([range(len(self))[index]]))
+        return Masks(self._runs.select([range(len(self))[_numbers.ordinal(index)]]))
 
     def __iter__(self) -> Iterator[Masks]:
         return (self[i] for i in range(len(self)))

@@ -329,8 +329,13 @@ class Dataset(torch.utils.data.Dataset[Any]):
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index: int) -> Any:
-        sample = {name: _collatable(value) for name, value in self.samples[index].items()}
+    def __getitem__(self, index: Any) -> Any:
+        """Return the sample at an index as `shardkit.Dataset` takes it, or a list of several."""
+        found = self.samples[index]
+        return [self._made(sample) for sample in found] if isinstance(found, list) else self._made(found)
+
+    def _made(self, sample: dict[str, Any]) -> Any:
+        sample = {name: _collatable(value) for name, value in sample.items()}
         return sample if self.transform is None else self.transform(sample)
 
     def __getitems__(self, indexes: Sequence[int]) -> list[Any]:

@@ -60,6 +60,49 @@ def test_by_key(dataset: str) -> None:
     assert list(samples.keys()) == [f"key {i}" for i in range(200)]
 
 
+def test_what_is_an_index(dataset: str) -> None:
+    samples = sk.open(dataset)
+    mask = np.arange(200) % 67 == 3
+    several: list[Any] = [mask, mask.tolist(), np.flatnonzero(mask), [3, b"key 70", "key 137"], (3, np.uint8(70), 137)]
+    one: list[Any] = [3, np.int64(3), np.uint8(3), np.array(3), b"key 3", "key 3"]
+    wrong: list[Any] = [True, np.True_, 3.0, np.float64(3), np.array(3.0), None, {3}, {3: 3}, iter([3]), 3 + 0j]
+    wrong += [bytearray(b"key 3"), np.array([[3]]), [3.0], [True, 3], [None], np.array([3.0]), [[3]], object()]
+    try:
+        import torch
+    except ImportError:
+        pass
+    else:
+        several += [torch.from_numpy(mask), torch.tensor([3, 70, 137])]
+        one.append(torch.tensor(3))
+        wrong += [torch.tensor(True), torch.tensor(3.0), torch.tensor([[3]]), torch.tensor([0.5])]
+    for index in several:
+        for sample, i in zip(samples[index], (3, 70, 137), strict=True):
+            check(sample, i)
+    for index in one:
+        check(samples[index], 3)
+    for index in wrong:
+        with pytest.raises(TypeError, match=r"neither|one dimension"):
+            samples[index]
+    assert samples[[]] == samples[np.array([], int)] == samples[np.zeros(200, bool)] == []
+    for mask in (np.ones(3, bool), [True] * 201):
+        with pytest.raises(IndexError, match=rf"a mask of {len(mask)} samples; it has 200"):
+            samples[mask]
+    (batch,) = sk.Loader(dataset, 200, columns=["text", "masks"])
+    block = next(samples.scan())
+    for several in (batch["text"], batch["masks"], block["text"], samples[3]["masks"]):
+        for index in (True, np.True_, 1.0, b"k", [1], np.array([True, False])):
+            with pytest.raises(TypeError):
+                several[index]
+    (keys,) = {tuple(batch["key"].to_list()) for batch in sk.Loader(dataset, 200, columns=["key"])}
+    assert [sample["key"].encode() for sample in samples[keys]] == list(keys)
+    assert samples.find(b"key 5") == 5
+    assert b"key 5" in samples
+    for missing in (b"nothing", b"\xff", "\ud800"):
+        assert missing not in samples
+        with pytest.raises(KeyError):
+            samples[missing]
+
+
 def test_iteration(dataset: str) -> None:
     for i, sample in enumerate(sk.open(dataset)):
         check(sample, i)
