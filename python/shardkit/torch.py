@@ -12,9 +12,10 @@ import torch
 import torch.utils.data
 import torch.utils.dlpack
 
-from shardkit import _core, _numbers
+from shardkit import _core, _numbers, _process
 from shardkit import batch as _batch
 from shardkit import loader as _loader
+from shardkit._epochs import Epochs
 from shardkit._options import parsed
 from shardkit.columns import Spec, Stored, Tokens
 from shardkit.dataset import open as open_dataset
@@ -347,8 +348,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Samples one by one, split over ranks and DataLoader's workers; for transforms that have to run in workers.
 
     A sample is a dict from column to value, as `shardkit.Dataset` gives it, or as decoded; None is what is absent.
-    Each rank and worker gets its part of the one order of the epoch. The state is that of one worker;
-    StatefulDataLoader keeps those of all.
+    Each `iter` is the next epoch, also of a DataLoader, whether its workers stay or not, and after a ``break``. Each
+    rank and worker gets its part of the one order of the epoch. The state is that of one worker; StatefulDataLoader
+    keeps those of all.
 
     Parameters
     ----------
@@ -382,81 +384,114 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._transform = transform
         # Asked here: workers do not know the process group.
         self._rank, self._world_size = _loader.ranks(rank, world_size)
-        self._epoch = 0
-        self._state: dict[str, Any] | None = None
+        self._epochs = Epochs()
+        self._iterations = 0  # begun in this process
+        self._state: dict[str, Any] | None = None  # to go on with
+        self._place: dict[str, Any] | None = None  # where the iteration stands
         self._loader: _loader.Loader | None = None
-        self._before: dict[str, Any] = {}
-        self._taken = 0
+        self._generation = -1
         self._part = (0, 0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin this epoch at the next `iter`."""
-        self._epoch = epoch
-        self._state = None
+        """Begin this epoch at the next `iter`, in workers, too; what goes on inside it by a state does so."""
+        if self._state is not None and self._state["epoch"] == epoch and not self._state["ended"]:
+            return
+        self._state = self._place = None
+        self._epochs.following = epoch
 
     def _open(self) -> _loader.Loader:
-        if self._loader is None:
-            worker = torch.utils.data.get_worker_info()
-            number, workers = (worker.id, worker.num_workers) if worker is not None else (0, 1)
-            parts = self._world_size * workers
-            self._part = (self._rank * workers + number, parts)
-            datasets = _loader.dataset_list(self._datasets)
-            specs = _loader.column_specs(self._columns, datasets)
+        worker = torch.utils.data.get_worker_info()
+        number, workers = (worker.id, worker.num_workers) if worker is not None else (0, 1)
+        parts = self._world_size * workers
+        part = (self._rank * workers + number, parts)
+        if self._loader is None or self._part != part or self._generation != _process.generation:
+            specs = _loader.column_specs(self._columns, _loader.dataset_list(self._datasets))
+            self._part, self._generation = part, _process.generation
             self._loader = _loader.Loader(
                 self._datasets,
                 self._chunk * parts,
                 columns={name: _as_it_is if _is_stored(spec) else spec for name, spec in specs.items()},
-                rank=self._part[0],
+                rank=part[0],
                 world_size=parts,
                 **self._options,
             )
         return self._loader
 
     def __iter__(self) -> Iterator[Any]:
+        # A worker says at once that it takes part. Without workers, an iterator that nobody asks for anything is none.
+        return self._samples(None if torch.utils.data.get_worker_info() is None else self._begin())
+
+    def _begin(self) -> dict[str, Any]:
+        """Begin an iteration; returns where it stands."""
         loader = self._open()
-        skip = 0
-        if self._state is not None:
-            if tuple(self._state["part"]) != self._part:
-                part, parts = self._state["part"]
-                here = f"part {self._part[0]} of {self._part[1]}"
-                raise ValueError(
-                    f"the state is that of part {part} of {parts}, and this is {here}: "
-                    "give as many ranks and workers as there were, or use shardkit.torch.Loader"
-                )
-            loader.load_state_dict(self._state["loader"])
-            skip = self._state["taken"]
-            self._state = None
+        worker = torch.utils.data.get_worker_info()
+        state, self._state = self._state, None
+        if state is not None and state["part"] is not None and tuple(state["part"]) != self._part:
+            part, parts = state["part"]
+            here = f"part {self._part[0]} of {self._part[1]}"
+            raise ValueError(
+                f"the state is that of part {part} of {parts}, and this is {here}: "
+                "give as many ranks and workers as there were, or use shardkit.torch.Loader"
+            )
+        if worker is None:
+            # One that ended its epoch goes on with the next one. A worker first ends that epoch, as the others do.
+            if state is not None and state["ended"]:
+                state = {**state, "epoch": state["epoch"] + 1, "loader": None, "taken": 0, "ended": False}
+            epoch = self._epochs.following if state is None else state["epoch"]
+            self._epochs.following = epoch + 1
         else:
-            loader.set_epoch(self._epoch)
-        self._epoch = loader.epoch
-        self._before, self._taken = loader.state_dict(), 0
+            iteration = [worker.seed - worker.id, self._iterations]
+            epoch = self._epochs.begin(iteration, worker.id, None if state is None else state["epoch"])
+        self._iterations += 1
+        if state is not None and state["loader"] is not None:
+            loader.load_state_dict(state["loader"])
+        else:
+            loader.set_epoch(epoch)
+            state = None
+        place = {"epoch": epoch, "loader": loader.state_dict(), "taken": 0, "part": list(self._part), "ended": False}
+        if state is not None:
+            place |= {"taken": state["taken"], "ended": state["ended"]}
+        self._place = place
+        return place
+
+    def _samples(self, place: dict[str, Any] | None) -> Iterator[Any]:
+        place = self._begin() if place is None else place
+        loader = self._open()
         batches = iter(loader)
-        while True:
-            self._before, self._taken = loader.state_dict(), skip
+        while not place["ended"]:
+            if self._place is not place:
+                raise RuntimeError("the dataset was iterated anew while this iteration went on")
+            before = loader.state_dict()
             batch = next(batches, None)
             if batch is None:
-                break
+                place["ended"] = True
+                return
+            skip = place["taken"] if before == place["loader"] else 0
+            place |= {"loader": before, "taken": skip}
             values = [(name, _values_of(batch, name)) for name in batch.columns]
             for i in range(skip, len(batch)):
-                self._taken = i + 1
+                if self._place is not place:
+                    raise RuntimeError("the dataset was iterated anew while this iteration went on")
+                place["taken"] = i + 1
                 sample = {name: _collatable(column[i]) for name, column in values}
                 sample["key"] = batch.keys[i]
                 yield sample if self._transform is None else self._transform(sample)
-            skip = 0
-        self._epoch += 1
 
     def state_dict(self) -> dict[str, Any]:
         """Return where this worker stands."""
-        if self._loader is None:
-            return {"version": _loader.STATE_VERSION, "state": self._state, "epoch": self._epoch}
-        state = {"loader": self._before, "taken": self._taken, "part": list(self._part)}
-        return {"version": _loader.STATE_VERSION, "state": state, "epoch": self._epoch}
+        state = self._state or self._place
+        if state is None:
+            state = {"epoch": self._epochs.following, "loader": None, "taken": 0, "part": None, "ended": False}
+        return {"version": _loader.STATE_VERSION, **state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where a worker of the same number stood, at the next `iter`, which refuses the state of another."""
         if state.get("version") != _loader.STATE_VERSION:
             raise ValueError(f"the state is of version {state.get('version')}; this is {_loader.STATE_VERSION}")
-        self._state, self._epoch = state["state"], state["epoch"]
+        self._state = {name: value for name, value in state.items() if name != "version"}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loader": None, "_place": None, "_epochs": self._epochs.copied()}
 
 
 def _collatable(value: Any) -> Any:

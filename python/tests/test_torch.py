@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 
 import shardkit as sk
+from shardkit._epochs import Epochs
 
 torch = pytest.importorskip("torch")
 skt = pytest.importorskip("shardkit.torch")
@@ -84,6 +88,106 @@ def test_iterable_resumes_after_any_sample(dataset: str) -> None:
         again.load_state_dict(json.loads(json.dumps(first.state_dict())))
         rest = [int(sample["label"]) for sample in again]
         assert got + rest == whole
+
+
+def epoch_of(loader: Any, most: int = 10**9) -> list[int]:
+    return list(itertools.chain.from_iterable(labels(batch) for batch in itertools.islice(loader, most)))
+
+
+def loaders(dataset: str, how: str, stateful: bool) -> Any:
+    """What makes a DataLoader over a dataset, as a pair with that dataset."""
+    workers, *rest = how.split()
+    options: dict[str, Any] = {"num_workers": int(workers)}
+    if "persistent" in rest:
+        options["persistent_workers"] = True
+    if "spawn" in rest:
+        options["multiprocessing_context"] = "spawn"
+    kind = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader if stateful else DataLoader
+
+    def make() -> tuple[Any, Any]:
+        samples = skt.IterableDataset(dataset, columns=["label"], chunk=8, seed=4)
+        return samples, kind(samples, batch_size=6, **options)
+
+    return make
+
+
+HOW = ["0", "1", "2", "1 persistent", "2 persistent", "2 spawn", "2 spawn persistent"]
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+@pytest.mark.parametrize("how", HOW)
+def test_each_iteration_is_the_next_epoch(dataset: str, how: str, stateful: bool) -> None:
+    if stateful and how == "2 spawn":
+        pytest.skip("slow, and as the others")
+    make = loaders(dataset, how, stateful)
+    samples, loader = make()
+    epochs = []
+    for _ in range(2 if "spawn" in how else 3):
+        torch.manual_seed(0)  # so that torch gives the workers of each iteration the same seeds
+        epochs.append(epoch_of(loader))
+    assert all(sorted(epoch) == list(range(SAMPLES)) for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == len(epochs)
+    samples.set_epoch(1)
+    assert epoch_of(loader) == epochs[1]
+    if "spawn" in how:
+        return
+    assert epoch_of(loader) == epochs[2]
+    samples, loader = make()
+    samples.set_epoch(1)
+    assert epoch_of(loader, 2) == epochs[1][:12]
+    assert epoch_of(loader) == epochs[2]
+
+
+@pytest.mark.parametrize("how", ["0", "2", "2 persistent"])
+@pytest.mark.parametrize("stop", [1, 20, 34, 35, 40])
+def test_a_stateful_loader_goes_on_in_the_epochs(dataset: str, how: str, stop: int) -> None:
+    make = loaders(dataset, how, True)
+    _, loader = make()
+    whole = [[labels(batch) for batch in loader] for _ in range(3)]
+    assert len(whole[0]) in (34, 35)
+    _, loader = make()
+    run = iter(loader)
+    got = [batch for _ in range(stop) if (batch := next(run, None)) is not None]
+    state = loader.state_dict()
+    _, again = make()
+    again.load_state_dict(state)
+    if stop <= len(whole[0]):
+        assert [labels(batch) for batch in got] + [labels(batch) for batch in again] == whole[0]
+    assert [[labels(batch) for batch in again] for _ in range(2)] == whole[1:]
+
+
+def test_epochs_before_workers_and_in_copies(dataset: str) -> None:
+    make = loaders(dataset, "2", False)
+    whole = [epoch_of(loader) for _, loader in [make()] * 4]
+    samples, loader = make()
+    next(iter(samples))
+    assert epoch_of(loader) == whole[1]
+    copies = [copy.deepcopy(samples), pickle.loads(pickle.dumps(samples)), copy.copy(samples)]
+    assert epoch_of(loader) == whole[2]
+    assert len(list(samples)) == SAMPLES
+    for each in copies:
+        assert epoch_of(DataLoader(each, batch_size=6, num_workers=2)) == whole[2]
+    first, second = iter(samples), iter(samples)
+    next(first)
+    next(second)
+    with pytest.raises(RuntimeError, match="iterated anew"):
+        next(first)
+
+
+def test_the_workers_of_an_iteration_agree(dataset: str) -> None:
+    """Also where one of them is late, or never came."""
+    epochs = Epochs(5)
+    assert [epochs.begin([7, 0], worker) for worker in (1, 0)] == [5, 5]
+    assert [epochs.begin([7, 0], worker) for worker in (0, 1)] == [6, 6], "of the same seed"
+    assert epochs.begin([8, 0], 1) == 7
+    assert epochs.begin([9, 0], 0) == 8
+    assert epochs.begin([8, 0], 0) == 7
+    assert [epochs.begin([9, 1], worker, 3) for worker in (0, 1)] == [3, 3]
+    assert epochs.following == 4
+    epochs.following = 11
+    for _ in range(100):
+        epochs.begin([1, 1], 0)
+    assert epochs.copied().following == epochs.following == 111
 
 
 def test_sampler_and_epochs(dataset: str) -> None:
