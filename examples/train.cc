@@ -65,8 +65,9 @@ int main(int argc, char** argv) {
   shardkit::LoaderOptions options;
   options.plan = {.seed = 1, .batch_size = 8, .remainder = shardkit::Remainder::kDrop};
   options.epochs = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1;
-  options.rank = FromEnvironment("RANK", 0);
   options.world_size = FromEnvironment("WORLD_SIZE", 1);
+  if (options.world_size > 1 && std::getenv("RANK") == nullptr) return Fail("WORLD_SIZE needs RANK");
+  options.rank = FromEnvironment("RANK", 0);
   options.columns = {{.name = "image", .decode = shardkit::ColumnDecode::kImage}};
   options.geometry = {
       .kind = shardkit::GeometryOptions::Kind::kRandomResizedCrop, .width = 64, .flip_probability = 0.5};

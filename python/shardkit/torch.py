@@ -384,6 +384,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._transform = transform
         # Asked here: workers do not know the process group.
         self._rank, self._world_size = _loader.ranks(rank, world_size)
+        self._auto = "auto" in (rank, world_size)
         self._epochs = Epochs()
         self._iterations = 0  # begun in this process
         self._state: dict[str, Any] | None = None  # to go on with
@@ -423,6 +424,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def _begin(self) -> dict[str, Any]:
         """Begin an iteration; returns where it stands."""
+        if self._auto:
+            _loader.check_ranks(self._world_size)
         loader = self._open()
         worker = torch.utils.data.get_worker_info()
         state, self._state = self._state, None
@@ -491,6 +494,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._state = {name: value for name, value in state.items() if name != "version"}
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._auto:
+            _loader.check_ranks(self._world_size)  # workers that are spawned do not know the process group
         return {**self.__dict__, "_loader": None, "_place": None, "_epochs": self._epochs.copied()}
 
 

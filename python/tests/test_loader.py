@@ -5,10 +5,12 @@ import json
 import os
 import pickle
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from conftest import identical, value
 from test_process import in_child
 
 import shardkit as sk
+from shardkit.loader import _RANKS, _WORLD_SIZES
 
 SAMPLES = 200
 
@@ -243,12 +246,73 @@ def test_mixtures_views_and_options(dataset: str) -> None:
             sk.Loader(dataset, 10, **options)
 
 
-def test_ranks_from_the_environment(dataset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+VARIABLES = [*_RANKS, *_WORLD_SIZES, "SLURM_JOB_ID", "SLURM_STEP_ID"]
+SLURM = {"SLURM_PROCID": "2", "SLURM_NTASKS": "4"}
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}
+PMI = {"PMI_RANK": "0", "PMI_SIZE": "4"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "arguments", "expected"),
+    [
+        ({}, {}, (0, 1)),
+        ({"RANK": "1", "WORLD_SIZE": "4"}, {}, (1, 4)),
+        ({"RANK": "3", "WORLD_SIZE": "4"} | SLURM | OPEN_MPI, {}, (3, 4)),
+        (SLURM, {}, (2, 4)),
+        (SLURM | {"WORLD_SIZE": "4"}, {}, (2, 4)),
+        (SLURM | {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"} | OPEN_MPI, {}, (2, 4)),
+        (SLURM | {"SLURM_JOB_ID": "7"}, {}, (0, 1)),  # the script of sbatch, before srun
+        (SLURM | {"SLURM_JOB_ID": "7"} | OPEN_MPI, {}, (1, 4)),  # which calls mpirun
+        ({"SLURM_NTASKS": "4"}, {}, (0, 1)),  # a shell of salloc
+        (OPEN_MPI, {}, (1, 4)),
+        (PMI, {}, (0, 4)),
+        ({"RANK": "", "WORLD_SIZE": " "}, {}, (0, 1)),
+        ({"WORLD_SIZE": "1"}, {}, (0, 1)),
+        ({"RANK": "0", "WORLD_SIZE": "4"}, {"rank": 0, "world_size": 1}, (0, 1)),
+        ({"RANK": "0", "WORLD_SIZE": "4"}, {"rank": 3}, (3, 4)),
+        ({}, {"rank": 0}, (0, 1)),
+        ({}, {"rank": np.int64(1), "world_size": 2}, (1, 2)),
+        ({"WORLD_SIZE": "4"}, {}, "WORLD_SIZE is 4, and nothing says which rank"),
+        ({"RANK": "0"}, {}, "RANK is 0, and nothing says of how many"),
+        ({"RANK": "x", "WORLD_SIZE": "4"}, {}, "RANK is 'x', and no number"),
+        ({}, {"rank": 1}, "rank is 1, and nothing says of how many"),
+        ({}, {"world_size": 4}, "world_size is 4, and nothing says which rank"),
+        ({}, {"rank": 0, "world_size": 0}, "there is at least one rank"),
+        ({}, {"rank": 1.0, "world_size": 2}, "rank=1.0: give a number"),
+        ({}, {"rank": "0"}, "rank='0': give a number"),
+        ({}, {"rank": 4, "world_size": 4}, "rank 4 of 4"),
+        ({"RANK": "5", "WORLD_SIZE": "4"}, {}, "rank 5 of 4"),
+    ],
+)
+def test_ranks(
+    dataset: str,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    arguments: dict[str, Any],
+    expected: tuple[int, int] | str,
+) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=re.escape(expected)):
+            sk.Loader(dataset, 32, **arguments)
+        return
+    loader = sk.Loader(dataset, 32, **arguments)
+    assert (loader.rank, loader.world_size) == expected
+    assert len(next(iter(loader))) == 32 // expected[1]
+
+
+def test_ranks_are_logged_once(dataset: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    caplog.set_level("INFO", "shardkit")
     loader = sk.Loader(dataset, 32)
-    assert (loader.rank, loader.world_size) == (1, 4)
-    assert len(next(iter(loader))) == 8
+    list(loader)
+    sk.Loader(dataset, 30, uneven=True)
+    sk.Loader(dataset, 32, rank=0, world_size=1)
+    assert caplog.messages == ["batches of 32 over 8 ranks: 4 each", "batches of 30 over 8 ranks: 3 to 4 each"]
 
 
 def test_damage_names_the_sample_or_is_skipped(tmp_path: Path) -> None:

@@ -358,6 +358,37 @@ def test_ranks_that_follow_agree_with_gloo(tmp_path: Path) -> None:
     assert all(epoch in (list(range(40)), list(range(64))) for epoch in epochs)
 
 
+BEFORE_THE_GROUP = """
+import sys, pickle
+rank, store, path = sys.argv[1:]
+import shardkit as sk, shardkit.torch as skt
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+made = [sk.Loader(path, 8), skt.Loader(path, 8), skt.IterableDataset(path)]
+for how in ("fork", "spawn"):
+    made.append(DataLoader(skt.IterableDataset(path), num_workers=1, multiprocessing_context=how))
+whole = [sk.Loader(path, 8, rank=0, world_size=1), skt.IterableDataset(path, rank=0, world_size=1)]
+dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank), world_size=2)
+for each in made:
+    try:
+        next(iter(each))
+    except RuntimeError as error:
+        assert "torch.distributed has 2 ranks, and this was made for 1" in str(error), error
+    else:
+        raise AssertionError(each)
+assert sum(len(batch) for batch in whole[0]) == sum(1 for _ in whole[1]) == 200
+assert sum(len(batch) for batch in sk.Loader(path, 8)) == sum(1 for _ in skt.IterableDataset(path)) == 100
+"""
+
+
+def test_what_is_made_before_the_process_group(dataset: str, tmp_path: Path) -> None:
+    children = [
+        subprocess.Popen([sys.executable, "-c", BEFORE_THE_GROUP, str(rank), os.fspath(tmp_path / "store"), dataset])
+        for rank in range(2)
+    ]
+    assert [child.wait(100) for child in children] == [0, 0]
+
+
 def test_a_rank_that_dies_goes_on_by_the_state_of_another(dataset: str) -> None:
     reference = sk.Loader(dataset, 24, seed=7)
     whole = [sorted(batch.ordinals.tolist()) for _ in range(2) for batch in reference]
