@@ -8,7 +8,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <initializer_list>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "shardkit/dataset_writer.h"
@@ -32,6 +34,12 @@ T Choose(const std::string& option, const std::string& given, Choices<T> choices
   throw nanobind::value_error((option + ": give one of " + names + ", not " + given).c_str());
 }
 
+// Whether a value of this type is a number, which Python's True and False are not.
+template <typename T>
+inline constexpr bool kIsNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+template <typename T>
+inline constexpr bool kIsNumber<std::optional<T>> = kIsNumber<T>;
+
 // Takes one option after another out of the keyword arguments; what is left at the end is a TypeError.
 class OptionReader {
  public:
@@ -44,7 +52,7 @@ class OptionReader {
   void Take(const char* name, T& target) {
     if (!left_.contains(name)) return;
     const nanobind::object value = left_[name];
-    if (!nanobind::try_cast(value, target)) {
+    if ((kIsNumber<T> && PyBool_Check(value.ptr())) || !nanobind::try_cast(value, target)) {
       const std::string text = nanobind::repr(value).c_str();
       throw nanobind::value_error((function_ + ": " + name + "=" + text + " is not possible").c_str());
     }
@@ -54,9 +62,9 @@ class OptionReader {
   // The same for an option that names a choice.
   template <typename T>
   void TakeChoice(const char* name, T& target, Choices<T> choices) {
-    std::string given;
+    std::optional<std::string> given;
     Take(name, given);
-    if (!given.empty()) target = Choose(name, given, choices);
+    if (given) target = Choose(name, *given, choices);
   }
 
   // TypeError when an option is left that nobody took.

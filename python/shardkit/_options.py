@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4}
@@ -55,7 +55,38 @@ def size(value: int | str, name: str = "size") -> int:
         if match is None or match[2] not in _UNITS:
             raise ValueError(f"{name}: {value!r} is not a size; write bytes, or 256MiB, 4GB")
         return int(float(match[1]) * _UNITS[match[2]])
+    if isinstance(value, bool) or value != int(value):
+        raise ValueError(f"{name}: {value!r} is not a size; write bytes, or 256MiB, 4GB")
     return int(value)
+
+
+def column_names(columns: Iterable[str] | None) -> list[str] | None:
+    """Return the names of some columns, each once; None: all."""
+    if columns is None:
+        return None
+    if isinstance(columns, (str, bytes)):
+        raise TypeError(f"columns={columns!r}: give a list, also of one column")
+    names = list(columns)
+    if not names:
+        raise ValueError("columns: the list is empty; give None for all")
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"columns: {name!r} is no name")
+        if names.count(name) > 1:
+            raise ValueError(f"columns: {name!r} stands twice")
+    return names
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what is no number, True and False among it."""
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise ValueError(f"seed={seed!r}: give a whole number")
+
+
+def refuse(options: Iterable[str], needs: str) -> None:
+    """Refuse options that do nothing as the others are."""
+    for name in options:
+        raise ValueError(f"{name} {needs}")
 
 
 def parsed(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,11 @@ class LoaderDataset:
     generation: int = 0
 
 
+def _check_flip(flip: float, name: str) -> None:
+    if isinstance(flip, bool) or not 0 <= flip <= 1:
+        raise ValueError(f"{name}={flip!r}: give a probability from 0 to 1, as 0.5")
+
+
 @dataclass(frozen=True)
 class Geometry:
     """How the images of a sample, and the masks that belong to them, are transformed.
@@ -69,6 +74,19 @@ class Geometry:
     max_ratio: float = 4 / 3
     flip_probability: float = 0.0
     apply_orientation: bool = False
+
+    def __post_init__(self) -> None:
+        kinds = ("native", "resize", "center_crop", "random_resized_crop", "longest_side")
+        if self.kind not in kinds:
+            raise ValueError(f"kind: give one of {', '.join(kinds)}, not {self.kind!r}")
+        _check_flip(self.flip_probability, "flip_probability")
+        box = (self.min_scale, self.max_scale, self.min_ratio, self.max_ratio)
+        if self.kind == "native" and (self.width or self.height or self.resize):
+            raise ValueError("width, height and resize are for the other kinds; native images are as stored")
+        if self.kind != "center_crop" and self.resize:
+            raise ValueError(f"resize is for center_crop; {self.kind} has none")
+        if self.kind != "random_resized_crop" and box != (0.08, 1.0, 3 / 4, 4 / 3):
+            raise ValueError(f"scale and ratio are for random_resized_crop; {self.kind} has no random box")
 
 
 @dataclass(frozen=True)
@@ -132,6 +150,24 @@ class Image:
 
     decode = "image"
 
+    def __post_init__(self) -> None:
+        _check_flip(self.flip, "flip")
+        if self.size is not None:
+            for side in (self.size,) if isinstance(self.size, int) else self.size:
+                if isinstance(side, bool) or not isinstance(side, int) or side < 1:
+                    raise ValueError(f"size={self.size!r}: give pixels, as 224 or (224, 160)")
+        if self.resize and self.crop != "center":
+            raise ValueError('resize is what the shorter side becomes before crop="center"; give that, or size')
+        for name, default in (("scale", (0.08, 1.0)), ("ratio", (3 / 4, 4 / 3))):
+            given = getattr(self, name)
+            if not (isinstance(given, (tuple, list)) and len(given) == 2):
+                raise ValueError(f"{name}={given!r}: give the least and the most, as {default}")
+            if tuple(given) != default and self.crop != "random":
+                raise ValueError(f'{name} is that of the box of crop="random"')
+        if tuple(self.fill) != (0, 0, 0) and self.crop != "longest":
+            raise ValueError('fill is for the padding of crop="longest"; this has none')
+        self.geometry()
+
     def geometry(self) -> Geometry:
         """Return the geometry of the whole sample."""
         kinds = {
@@ -190,6 +226,10 @@ class DenseMasks:
 
     decode = "masks"
 
+    def __post_init__(self) -> None:
+        if self.pad_masks and self.deferred:
+            raise ValueError("pad_masks is for masks that are decoded; deferred ones come as runs")
+
 
 @dataclass(frozen=True)
 class PackedMasks:
@@ -199,6 +239,9 @@ class PackedMasks:
     deferred: bool = False
 
     decode = "packed_masks"
+
+    def __post_init__(self) -> None:
+        DenseMasks(self.pad_masks, self.deferred)  # the same is refused
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from shardkit import _core, _numbers, _process, _values
-from shardkit._options import size
+from shardkit._options import column_names, size
 from shardkit.block import Block
 from shardkit.schema import Schema
 
@@ -293,7 +293,7 @@ def open(
     return Dataset(
         str(path),
         {
-            "columns": list(columns or []),
+            "columns": column_names(columns) or [],
             "mode": mode,
             "verify": verify,
             "verify_listed_hashes": verify_listed_hashes,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from shardkit import _core, reports
-from shardkit._options import parsed
+from shardkit._options import column_names, parsed, refuse
 from shardkit.rows import is_rows, pack_rows
 
 Progress = bool | Callable[[int, int], None] | None
@@ -199,7 +199,25 @@ def finish_pack(output: str | os.PathLike[str], *, threads: int = 1) -> reports.
 
 
 def _convert_options(columns: Sequence[str] | None, options: dict[str, Any]) -> dict[str, Any]:
-    return parsed(options | {"to": "shard", "columns": list(columns) if columns else None})
+    _check_container("shard", options)
+    return parsed(options | {"to": "shard", "columns": column_names(columns)})
+
+
+# Options of `convert` that are for some containers alone; of the others, those of `WriterOptions` are for all.
+_CONTAINERS = {"compression": "mds", "hashes": "mds", "encodings": "mds", "index": "webdataset"} | dict.fromkeys(
+    (
+        *("block_size", "max_block_samples", "alignment", "zstd_levels", "dictionaries", "storage", "codecs"),
+        *("metadata", "sync", "sha256", "append", "existing_keys", "keep_blocks"),
+    ),
+    "shard",
+)
+
+
+def _check_container(to: str, options: Mapping[str, Any]) -> None:
+    refuse(
+        (name for name in options if _CONTAINERS.get(name, to) != to and options[name] is not None),
+        f"does nothing to {to}: leave it out",
+    )
 
 
 def convert_task(
@@ -273,7 +291,8 @@ def convert(
         Those of `WriterOptions`; ``keep_blocks``, as for `filter`; ``compression``, ``hashes``, ``encodings`` of MDS;
         ``index`` of WebDataset.
     """
-    options |= {"to": to, "columns": list(columns) if columns else None, "key_column": key_column, "lossy": lossy}
+    _check_container(to, options)
+    options |= {"to": to, "columns": column_names(columns), "key_column": key_column, "lossy": lossy}
     options |= {"skip_errors": skip_errors, "dry_run": dry_run}
     with _progress(progress, "convert", "samples") as show:
         return _note(reports.packed(_core.convert(os.fspath(input), os.fspath(output), parsed(options), show)))
@@ -332,7 +351,7 @@ def unpack(
     **options
         ``columns``, ``first_sample``, ``end_sample``, ``max_decompression``, ``verify_listed_hashes``, ``generation``.
     """
-    options |= {"threads": threads, "skip_errors": skip_errors}
+    options |= {"threads": threads, "skip_errors": skip_errors, "columns": column_names(options.get("columns"))}
     with _progress(progress, "unpack", "samples") as show:
         return reports.unpacked(_core.unpack(os.fspath(path), os.fspath(output), parsed(options), show))
 
@@ -403,6 +422,8 @@ def compact(
     progress : bool or callable
         As for `pack`.
     """
+    if not purge:
+        refuse(["grace_minutes"] if grace_minutes else [], "is for purge=True, which deletes files")
     given = {"lost": lost, "fold": fold, "purge": purge, "grace_minutes": grace_minutes, "threads": threads}
     with _progress(progress, "compact", "samples") as show:
         return reports.Compacted(**_core.compact(os.fspath(path), given, show))
@@ -438,7 +459,7 @@ def diff(
     **options
         ``generation_a``, ``generation_b``: read one as it was in this generation (see `history`).
     """
-    options |= {"columns": list(columns) if columns else None, "threads": threads, "max_examples": max_examples}
+    options |= {"columns": column_names(columns), "threads": threads, "max_examples": max_examples}
     with _progress(progress, "diff", "samples") as show:
         return reports.difference(_core.diff(os.fspath(a), os.fspath(b), parsed(options), show))
 
@@ -486,6 +507,8 @@ def merge(
     ValueError
         When samples of several datasets have one key, or the columns do not fit together.
     """
+    if not copy:
+        refuse(options, "is for copy=True; without it shards stay as they are")
     given = parsed(options | {"keep_repeated_keys": keep_repeated_keys, "copy": copy})
     with _progress(progress, "merge", "samples") as show:
         return reports.published(_core.merge(_paths(parts), os.fspath(output), given, show))
@@ -514,7 +537,11 @@ def reshard(
         and ``scratch``, a directory for temporary files; ``keep_on_cancel``, ``keep_blocks``, ``max_decompression``,
         ``verify_listed_hashes``, as for `filter`.
     """
-    if shuffle is not None:
+    if shuffle is None:
+        refuse((name for name in ("shuffle_memory", "scratch") if name in options), "is for a shuffle")
+    else:
+        if isinstance(shuffle, bool):
+            raise ValueError(f"shuffle={shuffle}: give a seed, a whole number, or None for the order that there is")
         options |= {"shuffle": shuffle}
     with _progress(progress, "reshard", "samples") as show:
         return reports.packed(_core.reshard(os.fspath(dataset), os.fspath(output), parsed(options), show))

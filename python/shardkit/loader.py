@@ -11,9 +11,19 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from shardkit import _core, _process
-from shardkit._options import parsed
+from shardkit._options import column_names, parsed
 from shardkit.batch import Batch
-from shardkit.columns import Geometry, Image, LoaderDataset, Spec, column_options, is_function, of_value
+from shardkit.columns import (
+    DenseMasks,
+    Geometry,
+    Image,
+    LoaderDataset,
+    PackedMasks,
+    Spec,
+    column_options,
+    is_function,
+    of_value,
+)
 from shardkit.dataset import open as open_dataset
 from shardkit.loader_report import LoaderReport
 
@@ -34,7 +44,9 @@ def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: l
     if columns is None:
         schema = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0)).schema
         columns = [column.name for column in schema if not column.is_key]
-    return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+    names = column_names(columns)
+    assert names is not None
+    return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(names)
 
 
 # Where a launcher says which process this is and of how many; the first that is there holds.
@@ -226,6 +238,11 @@ class Loader:
             if len(geometries) > 1:
                 raise ValueError("the images of a sample share one geometry: give it as `geometry`")
             geometry = geometries.pop() if geometries else Geometry()
+        elif not any(isinstance(spec, (Image, DenseMasks, PackedMasks)) for spec in specs.values()):
+            raise ValueError("geometry is for images and masks, and no column is decoded as one")
+        for spec in known:
+            if spec.geometry() not in (Geometry(), geometry):
+                raise ValueError(f"geometry takes the place of that of {spec}: leave one out")
         self.rank, self.world_size = ranks(rank, world_size)
         self._auto = "auto" in (rank, world_size)
         if batch_size % self.world_size != 0 and not uneven:

@@ -7,15 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shardkit import _core, reports
-from shardkit._options import parsed
+from shardkit._options import check_seed, parsed
 from shardkit.jobs import Progress, _progress
 
 
 def _selection(
     where: str | None, keys: Iterable[str] | None, ranges: Sequence[tuple[int, int]], sample: float, seed: int
 ) -> dict[str, Any]:
-    if isinstance(keys, str):
+    if isinstance(keys, (str, bytes)):
         raise TypeError("keys: give a list, also of one key")
+    if where is not None and not where.strip():
+        raise ValueError("where: the condition is empty; leave it out to take all samples")
+    check_seed(seed)
+    if isinstance(sample, bool):
+        raise ValueError(f"sample={sample}: give a share, as 0.1")
     made: dict[str, Any] = {"where": where, "ranges": list(ranges), "sample": float(sample), "seed": seed}
     return made | {"keys": None if keys is None else list(keys)}
 
@@ -87,6 +92,7 @@ def split(
     progress, **options
         As for `filter`; progress counts the samples of one part after the other.
     """
+    check_seed(seed)
     parts = [(name, float(share)) for name, share in into.items()]
     with _progress(progress, "split", "samples") as show:
         made = _core.split(os.fspath(dataset), os.fspath(output), parts, seed, parsed(options), show)
@@ -151,8 +157,11 @@ def remove(
     ValueError
         When nothing says which samples, or `where` is no condition on the columns.
     """
-    if not where and keys is None and not ranges:
+    if where is None and keys is None and not ranges:
         raise ValueError("nothing says which samples: where, keys or ranges")
+    for name in ("sample", "seed"):
+        if name in options:
+            raise TypeError(f"remove: there is no option {name}")
     given = parsed(_selection(where, keys, ranges, 1.0, 0) | options | {"threads": threads})
     with _progress(progress, "remove", "samples") as show:
         return reports.Removed(**_core.remove(os.fspath(dataset), given, show))

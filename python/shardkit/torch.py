@@ -93,6 +93,10 @@ class Pixels:
     mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
     deviation: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
+    def __post_init__(self) -> None:
+        if self.type == "u8" and (tuple(self.mean), tuple(self.deviation)) != ((0.0,) * 3, (1.0,) * 3):
+            raise ValueError('mean and deviation are for the float types; give type="f32"')
+
 
 class DeviceBatch(Batch):
     """A batch that the GPU stage has brought to the device.
@@ -186,8 +190,15 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
                     "depth": depth,
                 }
             )
-        elif images or device_geometry:
-            raise ValueError("images and device_geometry are for the GPU stage, which this build or machine has not")
+            if pin_memory:
+                raise ValueError(
+                    "pin_memory is for batches on the host; the GPU stage has page-locked memory of its own"
+                )
+        elif images or device_geometry or (pinned_bytes, device_bytes, depth) != (512 << 20, 0, 2):
+            raise ValueError(
+                "images, device_geometry, pinned_bytes, device_bytes and depth are for the GPU stage, which is for "
+                'device="cuda" where this build and machine have CUDA, and for device="host"'
+            )
         super().__init__(*args, **options)
         self.pin_memory = pin_memory
         self.sampler = _Sampler(self)

@@ -12,6 +12,20 @@ from shardkit.reports import Published, published
 from shardkit.schema import Column, Schema, column
 
 
+def _check(columns: list[Column], options: Mapping[str, Any]) -> None:
+    """Refuse options that would do nothing."""
+    names = {column.name: column for column in columns}
+    for option in ("zstd_levels", "dictionaries", "storage", "codecs"):
+        for name in options.get(option) or {}:
+            if name not in names:
+                raise ValueError(f"{option}: there is no column {name!r}; there are {', '.join(names)}")
+    for name in options.get("zstd_levels") or {}:
+        if (options.get("codecs") or {}).get(name, names[name].codec) != "zstd":
+            raise ValueError(f"zstd_levels: column {name!r} is not compressed; its codec would have to be zstd")
+    if options.get("existing_keys") is not None and not options.get("append"):
+        raise ValueError("existing_keys is for append=True; a new dataset has none")
+
+
 class Writer:
     """Writes samples to a new dataset, which appears when the ``with`` statement ends without an exception.
 
@@ -42,6 +56,7 @@ class Writer:
     def __init__(self, path: str, columns: Mapping[str, str | Column], *, key: str = "key", **options: Any) -> None:
         made = [Column(key, "utf8", is_key=True, codec="zstd")]
         made += [column(name, kind) if isinstance(kind, str) else kind for name, kind in columns.items()]
+        _check(made, options)
         self._key = key
         self._writer: _core.Writer | None = _core.Writer(str(path), made, parsed(options))
         self._columns = self._writer.columns

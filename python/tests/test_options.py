@@ -1,0 +1,247 @@
+"""Every option changes something, or is refused where it would not."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardkit as sk
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Twelve images of 40 x 30 pixels, with two masks each and the EXIF orientation 6."""
+    image = pytest.importorskip("PIL.Image")
+    import io
+
+    path = os.fspath(tmp_path_factory.mktemp("data") / "images")
+    with sk.Writer(
+        path, {"image": "jpeg", "masks": "rle", "tokens": "i32[]", "label": "i64"}, max_block_samples=4
+    ) as w:
+        for i in range(12):
+            pixels = np.random.default_rng(i).integers(0, 255, (5, 4, 3), np.uint8)
+            exif = image.Exif()
+            exif[0x0112] = 6
+            buffer = io.BytesIO()
+            image.fromarray(pixels).resize((30, 40)).save(buffer, "JPEG", quality=95, exif=exif)
+            masks = np.zeros((1 + i % 2, 40, 30), bool)
+            masks[:, 5:20, 3:9] = True
+            w.write(f"k{i:02}", image=buffer.getvalue(), masks=masks, tokens=np.arange(i + 1), label=i)
+    return path
+
+
+def batches(path: str, **options: Any) -> list[dict[str, Any]]:
+    made = []
+    for batch in sk.Loader(path, options.pop("batch_size", 4), **{"seed": 1, **options}):
+        columns = {name: batch[name] for name in batch.columns}
+        flat = {}
+        for name, column in columns.items():
+            for part in ("values", "offsets", "shapes", "pieces"):
+                if hasattr(column, part):
+                    flat[f"{name} {part}"] = np.asarray(getattr(column, part)).tolist()
+            if isinstance(column, np.ndarray):
+                flat[name] = column.tolist()
+            flat[f"{name} geometries"] = batch.geometries(name).tolist()
+        made.append(flat | {"keys": batch.keys, "samples": batch.samples.tolist()})
+    return made
+
+
+# What each option is compared with, and given as.
+IMAGE: dict[str, tuple[dict[str, Any], Any]] = {
+    "crop": ({"size": 8}, "random"),
+    "size": ({"crop": "center", "size": 8}, 10),
+    "resize": ({"crop": "center", "size": 8}, 20),
+    "flip": ({}, 0.5),
+    "scale": ({"crop": "random", "size": 8}, (0.1, 0.2)),
+    "ratio": ({"crop": "random", "size": 8}, (2.0, 3.0)),
+    "apply_orientation": ({}, True),
+    "channels": ({}, 1),
+    "scaled_decode": ({"size": 4}, False),
+    "fill": ({"crop": "longest", "size": 32}, (7, 8, 9)),
+    "deferred": ({"size": 8}, True),
+}
+GEOMETRY: dict[str, tuple[dict[str, Any], Any]] = {
+    "kind": ({"kind": "resize", "width": 8}, "longest_side"),
+    "width": ({"kind": "resize", "width": 8}, 9),
+    "height": ({"kind": "resize", "width": 8}, 9),
+    "resize": ({"kind": "center_crop", "width": 8}, 20),
+    "min_scale": ({"kind": "random_resized_crop", "width": 8}, 0.9),
+    "max_scale": ({"kind": "random_resized_crop", "width": 8}, 0.1),
+    "min_ratio": ({"kind": "random_resized_crop", "width": 8}, 1.3),
+    "max_ratio": ({"kind": "random_resized_crop", "width": 8}, 0.8),
+    "flip_probability": ({}, 1.0),
+    "apply_orientation": ({}, True),
+}
+MASKS: dict[str, tuple[dict[str, Any], Any]] = {"pad_masks": ({}, True), "deferred": ({}, True)}
+TOKENS: dict[str, tuple[dict[str, Any], Any]] = {
+    "context": ({"context": 16}, 20),
+    "padding_token": ({"context": 16}, 9),
+}
+
+
+@pytest.mark.parametrize("name", IMAGE)
+def test_options_of_images(images: str, name: str) -> None:
+    base, value = IMAGE[name]
+    columns = [{"image": sk.Image(**given)} for given in (base, base | {name: value})]
+    assert batches(images, columns=columns[0]) == batches(images, columns=columns[0])
+    assert batches(images, columns=columns[0]) != batches(images, columns=columns[1])
+
+
+@pytest.mark.parametrize("name", GEOMETRY)
+def test_options_of_the_geometry(images: str, name: str) -> None:
+    base, value = GEOMETRY[name]
+    columns = {"image": sk.Image()}
+    made = [batches(images, columns=columns, geometry=sk.Geometry(**given)) for given in (base, base | {name: value})]
+    assert made[0] != made[1]
+
+
+@pytest.mark.parametrize("kind", [sk.DenseMasks, sk.PackedMasks])
+@pytest.mark.parametrize("name", MASKS)
+def test_options_of_masks(images: str, kind: Any, name: str) -> None:
+    base, value = MASKS[name]
+    both = [{"image": sk.Image(size=8), "masks": kind(**given)} for given in (base, base | {name: value})]
+    if name == "deferred":
+        both = [{"masks": each["masks"]} for each in both]
+    assert batches(images, columns=both[0]) != batches(images, columns=both[1])
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_options_of_tokens(images: str, name: str) -> None:
+    base, value = TOKENS[name]
+    both = [{"tokens": sk.Tokens(**given)} for given in (base, base | {name: value})]
+    assert batches(images, columns=both[0]) != batches(images, columns=both[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "value"),
+    [
+        ("batch_size", {}, 3),
+        ("columns", {"columns": ["label"]}, ["tokens"]),
+        ("seed", {"columns": ["label"]}, 2),
+        ("rank", {"rank": 0, "world_size": 2}, 1),
+        ("world_size", {"rank": 0, "world_size": 2}, 4),
+        ("uneven", {"rank": 0, "world_size": 3}, True),
+        ("keys", {}, False),
+        ("order", {}, "sequential"),
+        ("remainder", {"batch_size": 5}, "drop"),
+        ("epoch_samples", {"datasets": "mixed"}, 16),
+    ],
+)
+def test_options_of_the_loader(images: str, name: str, base: dict[str, Any], value: Any) -> None:
+    def made(options: dict[str, Any]) -> Any:
+        given: Any = images
+        if options.pop("datasets", None):
+            given = [sk.LoaderDataset(images, proportion=1), sk.LoaderDataset(images, proportion=3)]
+        try:
+            return batches(given, **options)
+        except ValueError as error:
+            return str(error)
+
+    assert made(dict(base)) != made({**base, name: value})
+
+
+def test_the_tables_are_whole() -> None:
+    for kind, table in ((sk.Image, IMAGE), (sk.Geometry, GEOMETRY), (sk.DenseMasks, MASKS), (sk.Tokens, TOKENS)):
+        # max_memory is a limit, which other tests reach.
+        assert {field.name for field in dataclasses.fields(kind)} - {"max_memory"} == table.keys(), kind  # type: ignore[arg-type]
+    assert inspect.signature(sk.PackedMasks).parameters.keys() == MASKS.keys()
+
+
+# What would do nothing, and what the message says.
+REFUSED: list[tuple[Callable[[str], Any], str]] = [
+    (lambda d: sk.Image(flip=True), "flip=True: give a probability"),
+    (lambda d: sk.Image(flip=1.5), "flip=1.5: give a probability"),
+    (lambda d: sk.Image(resize=64), "resize is what the shorter side becomes"),
+    (lambda d: sk.Image(crop="random", size=8, resize=64), "resize is what the shorter side becomes"),
+    (lambda d: sk.Image(crop="center", size=8, ratio=(1, 2)), "ratio is that of the box"),
+    (lambda d: sk.Image(crop="longest", size=8, scale=(0.5, 1)), "scale is that of the box"),
+    (lambda d: sk.Image(scale=0.5), "scale=0.5: give the least and the most"),
+    (lambda d: sk.Image(size=8, fill=(1, 2, 3)), "fill is for the padding"),
+    (lambda d: sk.Image(crop="randm", size=8), "crop: give random"),
+    (lambda d: sk.Image(crop="random"), "needs a size"),
+    (lambda d: sk.Image(size=True), "size=True: give pixels"),
+    (lambda d: sk.Image(size=0), "size=0: give pixels"),
+    (lambda d: sk.Geometry(width=8), "native images are as stored"),
+    (lambda d: sk.Geometry(kind="rezise", width=8), "kind: give one of native"),
+    (lambda d: sk.Geometry(kind="resize", width=8, resize=9), "resize is for center_crop"),
+    (lambda d: sk.Geometry(kind="resize", width=8, min_scale=0.5), "scale and ratio are for random_resized_crop"),
+    (lambda d: sk.Geometry(flip_probability=True), "flip_probability=True"),
+    (lambda d: sk.DenseMasks(pad_masks=True, deferred=True), "pad_masks is for masks that are decoded"),
+    (lambda d: sk.PackedMasks(pad_masks=True, deferred=True), "pad_masks is for masks that are decoded"),
+    (
+        lambda d: sk.Loader(d, 4, geometry=sk.Geometry(kind="resize", width=8), columns=["label"]),
+        "no column is decoded",
+    ),
+    (
+        lambda d: sk.Loader(d, 4, geometry=sk.Geometry(), columns={"image": sk.Image(size=8)}),
+        "geometry takes the place of that of Image",
+    ),
+    *(
+        (lambda d, f=f: f(d, ["label", "label"]), "'label' stands twice")
+        for f in (
+            lambda d, names: sk.open(d, names),
+            lambda d, names: sk.Loader(d, 4, columns=names),
+            lambda d, names: sk.convert(d, d + ".new", columns=names),
+            lambda d, names: sk.unpack(d, d + ".new", columns=names),
+            lambda d, names: sk.diff(d, d, columns=names),
+        )
+    ),
+    (lambda d: sk.open(d, "label"), "give a list, also of one column"),
+    (lambda d: sk.open(d, []), "the list is empty"),
+    (lambda d: sk.Loader(d, 4, columns="label"), "give a list, also of one column"),
+    (lambda d: sk.Loader(d, 4, columns=[]), "the list is empty"),
+    (lambda d: sk.Loader(d, 4, order=""), "order: give one of"),
+    (lambda d: sk.Loader(d, True), "batch_size=True"),
+    (lambda d: sk.Loader(d, 4, seed=True), "seed=True"),
+    (lambda d: sk.Loader(d, 4, memory_bytes=1.5), "memory_bytes: 1.5 is not a size"),
+    (lambda d: sk.Loader(sk.LoaderDataset(d, repeat=True), 4), "repeat=True"),
+    (lambda d: sk.Loader(sk.LoaderDataset(d, proportion=1, repeat=2), 4), "more than one of proportion"),
+    (lambda d: sk.reshard(d, d + ".new", shuffle=False), "shuffle=False: give a seed"),
+    (lambda d: sk.reshard(d, d + ".new", shuffle=True), "shuffle=True: give a seed"),
+    (lambda d: sk.reshard(d, d + ".new", shuffle_memory="1MiB"), "shuffle_memory is for a shuffle"),
+    (lambda d: sk.convert(d, d + ".new", compression="zstd"), "compression does nothing to shard"),
+    (lambda d: sk.convert(d, d + ".new", to="mds", index=False), "index does nothing to mds"),
+    (
+        lambda d: sk.convert(d, d + ".new", to="webdataset", codecs={"label": "zstd"}),
+        "codecs does nothing to webdataset",
+    ),
+    (lambda d: sk.merge([d], d + ".new", shard_size=100), "shard_size is for copy=True"),
+    (lambda d: sk.compact(d, grace_minutes=5), "grace_minutes is for purge=True"),
+    (lambda d: sk.filter(d, d + ".new", where=""), "the condition is empty"),
+    (lambda d: sk.filter(d, d + ".new", sample=True), "sample=True"),
+    (lambda d: sk.split(d, d + ".new", {"a": 1}, seed=True), "seed=True"),
+    (lambda d: sk.remove(d, ranges=[(0, 1)], seed=1), "there is no option seed"),
+    (lambda d: sk.remove(d, where=" "), "the condition is empty"),
+    (lambda d: sk.Writer(d + ".new", {"a": "i64"}, codecs={"b": "zstd"}), "codecs: there is no column 'b'"),
+    (lambda d: sk.Writer(d + ".new", {"a": "i64"}, storage={"b": "blob"}), "storage: there is no column 'b'"),
+    (lambda d: sk.Writer(d + ".new", {"a": "bytes"}, zstd_levels={"a": 3}), "column 'a' is not compressed"),
+    (lambda d: sk.Writer(d + ".new", {"a": "i64"}, existing_keys="skip"), "existing_keys is for append=True"),
+    (lambda d: sk.pack([{"a": 1}], d + ".new", types={"a": "i8"}), "are for files"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_what_would_do_nothing(images: str, tmp_path: Path, call: Callable[[str], Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call(images)
+    assert message in str(caught.value)
+    assert len(sk.open(images)) == 12
+
+
+def test_of_the_gpu_stage(images: str) -> None:
+    skt = pytest.importorskip("shardkit.torch")
+    columns = {"image": sk.Image(size=8)}
+    for options in ({"pinned_bytes": 1 << 20}, {"device_bytes": 1 << 20}, {"depth": 3}, {"device_geometry": True}):
+        with pytest.raises(ValueError, match="are for the GPU stage"):
+            skt.Loader(images, 4, columns=columns, **options)
+    with pytest.raises(ValueError, match="pin_memory is for batches on the host"):
+        skt.Loader(images, 4, columns=columns, device="host", pin_memory=True)
+    with pytest.raises(ValueError, match="mean and deviation are for the float types"):
+        skt.Pixels(mean=(0.5, 0.5, 0.5))
