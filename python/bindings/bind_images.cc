@@ -1,15 +1,18 @@
 // Decoding single images.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 
 #include <array>
 #include <optional>
+#include <string>
 #include <tuple>
 
 #include "arrays.h"
 #include "bind.h"
 #include "shardkit/image.h"
+#include "shardkit/jpeg.h"
 #include "status.h"
 
 namespace shardkit::bindings {
@@ -43,12 +46,29 @@ nb::object DecodeImage(const nb::bytes& bytes, std::optional<std::tuple<uint32_t
   return array;
 }
 
+// A JPEG of rows of RGB pixels, height x width x 3 bytes.
+nb::bytes EncodeRgb(const nb::bytes& pixels, uint32_t width, uint32_t height, int quality) {
+  if (uint64_t{width} * height * 3 != pixels.size()) throw nb::value_error("pixels: not height x width x 3 bytes");
+  std::string file;
+  WithoutGil([&] {
+    return EncodeJpeg(reinterpret_cast<const uint8_t*>(pixels.c_str()), width, height, {.quality = quality}, &file);
+  });
+  return nb::bytes(file.data(), file.size());
+}
+
 }  // namespace
 
 void BindImages(nb::module_& module) {
   module.def("decode_image", &DecodeImage, nb::arg("data"), nb::kw_only(), nb::arg("size") = nb::none(),
              nb::arg("channels") = 3, nb::arg("apply_orientation") = false, nb::arg("scaled_decode") = true,
              nb::arg("max_memory") = kDefaultImageMemory);
+  module.def(
+      "image_format",
+      [](const nb::bytes& file) {
+        return ImageFormatName(DetectImageFormat({file.c_str(), file.size()}));
+      },
+      nb::arg("file"));
+  module.def("encode_jpeg", &EncodeRgb, nb::arg("pixels"), nb::arg("width"), nb::arg("height"), nb::arg("quality"));
 }
 
 }  // namespace shardkit::bindings

@@ -7,7 +7,7 @@ from shardkit.block import Block, Values
 from shardkit.change import add_columns, drop_columns, rename_columns, set_columns
 from shardkit.columns import DenseMasks, Geometry, Image, LoaderDataset, PackedMasks, Stored, Tokens, Views
 from shardkit.dataset import Dataset, open, use_cache
-from shardkit.images import decode_image
+from shardkit.images import Encode, decode_image
 from shardkit.jobs import (
     compact,
     convert,
@@ -60,6 +60,7 @@ __all__ = [
     "DatasetNumbers",
     "DenseMasks",
     "Diff",
+    "Encode",
     "Filtered",
     "Generation",
     "Geometry",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -65,10 +66,12 @@ def encode(column: _core.Column, value: Any) -> bytes | None:
     if value is None:
         return None
     kind = column.type
-    if kind == "utf8" or (kind == "json" and isinstance(value, str)):
+    if kind == "utf8":
         if not isinstance(value, str):
             raise ValueError(f"a str is wanted, not {type(value).__name__}")
         return value.encode()
+    if kind == "json":
+        return _json(value)
     if kind == "rle":
         return Masks.of(value).to_stored()
     if is_scalar(kind):
@@ -78,9 +81,53 @@ def encode(column: _core.Column, value: Any) -> bytes | None:
         shape = None if column.shape is None else tuple(column.shape)
         array = _numbers.stored(value, column.dtype, shape)
         return array.tobytes() if shape is not None else _core.encode_array(column.dtype, array.shape, array.tobytes())
+    stored = _bytes(value, kind)
+    if kind in _IMAGES:
+        found = _core.image_format(stored)
+        if found == "unknown" or _IMAGES[kind] not in ("", found):
+            given = f"{len(stored)} bytes that begin with {stored[:8]!r}" if found == "unknown" else found
+            raise ValueError(f"a {_IMAGES[kind] or 'known image'} file is wanted, not {given}")
+    return stored
+
+
+# The types of images, and the format that all of their files have.
+_IMAGES = {"jpeg": "JPEG", "png": "PNG", "image": ""}
+
+
+def _bytes(value: Any, kind: str) -> bytes:
+    """Return the bytes of a bytes-like object; what has other elements or dimensions is none."""
     if isinstance(value, bytes):
         return value
     try:
-        return bytes(memoryview(value))
+        view = memoryview(value)
     except TypeError:
-        raise ValueError(f"bytes are wanted, not {type(value).__name__}") from None
+        view = None
+    if view is not None and view.ndim == 1 and view.format in ("B", "b", "c"):
+        return bytes(view)
+    given = type(value).__name__
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        given += f" {tuple(value.shape)} of {value.dtype}"
+    message = f"bytes are wanted, not {given}"
+    if kind in _IMAGES:
+        message += ': give the file\'s, or make the column shardkit.Encode("jpeg"), which takes pixels'
+    raise ValueError(message)
+
+
+def _json(value: Any) -> bytes:
+    """Return a JSON document of text, bytes, or what is none yet."""
+    if not isinstance(value, (str, bytes, bytearray)):
+        try:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"no JSON document: {error}") from None
+    try:
+        json.loads(value, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"no JSON document: {error}") from None
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"JSON has no {name}")

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from shardkit import _core, _numbers, _values, reports, sources
+from shardkit.images import as_column
 from shardkit.jobs import Progress, _progress
-from shardkit.rows import FIRST_ROWS, _ready, infer
+from shardkit.rows import FIRST_ROWS, infer
 from shardkit.schema import Column, column
 
 # Rows that go to the library at once.
@@ -224,7 +225,7 @@ def _columns(first: _Batch, key: str | None, wanted: Sequence[str] | Mapping[str
     for name in names:
         if isinstance(wanted, Mapping):
             kind = wanted[name]
-            made.append(column(name, kind) if isinstance(kind, str) else kind)
+            made.append(as_column(name, kind))
         else:
             made.append(_inferred(name, first[name]))
     if key is not None:
@@ -284,7 +285,7 @@ def _encoded(each: Column, values: _Values, row: int) -> bytes | list[bytes | No
                     raise TypeError(f"keys are texts or integers, not {type(value).__name__}")
                 encoded.append(None if value is None else str(value).encode())
             else:
-                encoded.append(_values.encode(each, _ready(each, value)))
+                encoded.append(_values.encode(each, value))
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(f"row {number}, column {each.name}: {error}") from None
     return encoded

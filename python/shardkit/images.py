@@ -1,13 +1,15 @@
-"""Decoding single images."""
+"""Single images, decoded and encoded."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from shardkit import _core
+from shardkit import _core, _numbers
+from shardkit.schema import Column, column
 
 
 def decode_image(
@@ -58,6 +60,60 @@ def decode_image(
         scaled_decode=scaled_decode,
         max_memory=max_memory,
     )
+
+
+@dataclass(frozen=True)
+class Encode:
+    """A column of images for `Writer` and `pack` that takes pixels, and stores them as files.
+
+    It takes images of PIL of mode RGB or L, and uint8 arrays and tensors, [height, width, 3], [height, width, 1] or
+    [height, width]. Files of the type, as bytes, stay as they are.
+
+    Parameters
+    ----------
+    kind : str
+        ``"jpeg"``, or ``"jpeg?"`` where samples may lack it.
+    quality : int
+        1 to 100; less is smaller, and further from the pixels.
+    """
+
+    kind: str = "jpeg"
+    quality: int = 95
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("jpeg", "jpeg?"):
+            raise ValueError(f'pixels are encoded as "jpeg" or "jpeg?", not {self.kind!r}; give other files as bytes')
+        if isinstance(self.quality, bool) or not 1 <= self.quality <= 100:
+            raise ValueError(f"quality={self.quality!r}: give 1 to 100")
+
+    def __call__(self, value: Any) -> Any:
+        """Return the file of these pixels; what is none, bytes or None, as it is."""
+        if value is None or isinstance(value, (bytes, bytearray, memoryview)):
+            return value
+        if hasattr(value, "getbands") and value.mode not in ("RGB", "L"):
+            raise ValueError(f'an image of mode {value.mode} is no RGB: give image.convert("RGB")')
+        pixels = np.asarray(_numbers.plain(value))
+        if pixels.dtype != np.uint8:
+            raise ValueError(f"pixels are uint8, from 0 to 255, not {pixels.dtype}")
+        if pixels.ndim == 2:
+            pixels = pixels[:, :, None]
+        if pixels.ndim != 3 or pixels.shape[2] not in (1, 3) or pixels.size == 0:
+            raise ValueError(f"pixels have the shape [height, width, 3] or [height, width], not {pixels.shape}")
+        height, width, _ = pixels.shape
+        rgb = np.ascontiguousarray(np.broadcast_to(pixels, (height, width, 3)))
+        return _core.encode_jpeg(rgb.tobytes(), width, height, self.quality)
+
+
+def as_column(name: str, kind: str | Column | Encode) -> Column:
+    """Return the column that a description, or what encodes its values, stands for."""
+    if isinstance(kind, Column):
+        return kind
+    return column(name, kind.kind if isinstance(kind, Encode) else kind)
+
+
+def encoded(kind: str | Column | Encode, value: Any) -> Any:
+    """Return the value as the column takes it."""
+    return kind(value) if isinstance(kind, Encode) else value
 
 
 def _bytes(data: Any) -> bytes:

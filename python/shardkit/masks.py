@@ -34,7 +34,11 @@ class Masks:
         pixels : array_like
             [masks, height, width], or [height, width] for one mask; what is not 0 is foreground.
         """
-        array = np.asarray(pixels)
+        array = np.asarray(_numbers.plain(pixels))
+        if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and np.isnan(array).any()):
+            raise ValueError(
+                f"masks are pixels, 0 or not, and no {array.dtype}{' with NaN' * (array.dtype.kind == 'f')}"
+            )
         if array.ndim == 2:
             array = array[None]
         if array.ndim != 3:
@@ -43,17 +47,27 @@ class Masks:
 
     @classmethod
     def from_coco(cls, masks: Sequence[dict[str, Any]]) -> Masks:
-        """Make masks of COCO's dicts: ``{"size": [height, width], "counts": text or list of runs}``."""
+        """Make masks of COCO's dicts: ``{"size": [height, width], "counts": text or list of runs}``.
+
+        Raises
+        ------
+        ValueError
+            For a dict that is no mask, and runs that do not make its size.
+        """
         runs = _core.RleList()
-        for mask in masks:
-            height, width = mask["size"]
-            counts = mask["counts"]
-            if isinstance(counts, str):
-                counts = counts.encode()
-            if isinstance(counts, bytes):
-                runs.append_coco(height, width, counts)
-            else:
-                runs.append_runs(height, width, list(counts))
+        for number, mask in enumerate(masks):
+            try:
+                height, width = (_numbers.ordinal(side) for side in mask["size"])
+                counts = mask["counts"]
+                if isinstance(counts, str):
+                    counts = counts.encode()
+                if isinstance(counts, bytes):
+                    runs.append_coco(height, width, counts)
+                else:
+                    runs.append_runs(height, width, list(counts))
+            except (_core.DataLossError, KeyError, TypeError, ValueError) as error:
+                reason = "it has no " + str(error) if isinstance(error, KeyError) else str(error).split("\n")[0]
+                raise ValueError(f"mask {number} is none of COCO: {reason}") from None
         return cls(runs)
 
     @classmethod

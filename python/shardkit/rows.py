@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from shardkit import _numbers, _values, reports
+from shardkit.images import Encode, as_column, encoded
 from shardkit.masks import Masks
 from shardkit.schema import Column, column, describe
 from shardkit.writer import Writer
@@ -42,11 +42,14 @@ def infer(name: str, values: Iterable[Any]) -> Column:
     """
     kinds: list[tuple[str, Any]] = []
     nullable = False
-    for value in values:
+    for number, value in enumerate(values):
         if value is None:
             nullable = True
         else:
-            kinds.append(_kind(value))
+            try:
+                kinds.append(_kind(value))
+            except ValueError as error:
+                raise ValueError(f"row {number}, column {name}: {error}") from None
     if not kinds:
         raise ValueError(f"column {name}: no row among the first has a value; give its type as columns={{...}}")
     names = {kind for kind, _ in kinds}
@@ -89,18 +92,12 @@ def _kind(value: Any) -> tuple[str, Any]:
             return (name, None) if array.ndim == 0 else (f"{name}[]", array.shape)
     if isinstance(value, (dict, list, tuple)):
         return "json", None
-    raise ValueError(f"a value of {type(value).__name__} has no type in a dataset")
+    hint = '; pixels become files by columns={name: shardkit.Encode("jpeg")}' if hasattr(value, "getbands") else ""
+    raise ValueError(f"a value of {type(value).__name__} has no type in a dataset{hint}")
 
 
 def _is_numeric_list(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(each, (int, float)) for each in value)
-
-
-def _ready(each: Column, value: Any) -> Any:
-    """Return what the writer takes: text of JSON, arrays of lists."""
-    if each.type == "json" and not isinstance(value, (str, bytes)) and value is not None:
-        return json.dumps(value, ensure_ascii=False)
-    return value
 
 
 def _fetched(rows: Any, threads: int) -> Iterator[Row]:
@@ -129,7 +126,7 @@ def pack_rows(
     rows: Any,
     output: str,
     *,
-    columns: Mapping[str, str | Column] | None = None,
+    columns: Mapping[str, str | Column | Encode] | None = None,
     key: str = "key",
     skip_errors: bool = False,
     keep_on_cancel: bool = False,
@@ -148,19 +145,19 @@ def pack_rows(
     if columns is None:
         names = dict.fromkeys(name for row in first for name in row if name != key)
         columns = {name: infer(name, (row.get(name) for row in first)) for name in names}
-    made = {name: column(name, kind) if isinstance(kind, str) else kind for name, kind in columns.items()}
-    options.setdefault("job", _fingerprint(first, made, key))
+    made = {name: as_column(name, kind) for name, kind in columns.items()}
+    options.setdefault("job", _fingerprint(first, made, key, columns))
     total = len(rows) if hasattr(rows, "__len__") else 0
     skipped: list[reports.Skipped] = []
     packed = 0
-    writer = Writer(output, made, key=key, **options)
+    writer = Writer(output, columns, key=key, **options)
     try:
         begin = writer.resume_position
         for number, row in enumerate(itertools.chain(first, source)):
             if number < begin:
                 continue
             try:
-                values = {name: _ready(made[name], value) for name, value in row.items() if name in made}
+                values = {name: value for name, value in row.items() if name in made}
                 if unknown := row.keys() - made.keys() - {key}:
                     raise ValueError(f"there is no column {sorted(unknown)[0]!r}; give all as columns={{...}}")
                 writer.append(str(row.get(key, f"{number:012d}")), values, number + 1)
@@ -189,7 +186,7 @@ def pack_rows(
     )
 
 
-def _fingerprint(first: Sequence[Row], columns: Mapping[str, Column], key: str) -> str:
+def _fingerprint(first: Sequence[Row], columns: Mapping[str, Column], key: str, given: Mapping[str, Any]) -> str:
     """Return what tells this input from another when a run is resumed: its columns and first rows."""
     digest = hashlib.sha256()
     for name, each in columns.items():
@@ -197,11 +194,9 @@ def _fingerprint(first: Sequence[Row], columns: Mapping[str, Column], key: str) 
     for row in first:
         for name in (key, *columns):
             try:
-                value = (
-                    row.get(name)
-                    if name == key
-                    else _values.encode(columns[name], _ready(columns[name], row.get(name)))
-                )
+                value = row.get(name)
+                if name != key:
+                    value = _values.encode(columns[name], encoded(given[name], value))
             except ValueError:
                 value = None
             digest.update(repr(value).encode())

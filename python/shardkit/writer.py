@@ -8,8 +8,9 @@ from typing import Any
 
 from shardkit import _core, _values
 from shardkit._options import WriterOptions, parsed
+from shardkit.images import Encode, as_column, encoded
 from shardkit.reports import Published, published
-from shardkit.schema import Column, Schema, column
+from shardkit.schema import Column, Schema
 
 
 def _check(columns: list[Column], options: Mapping[str, Any]) -> None:
@@ -34,7 +35,8 @@ class Writer:
     path : str
         The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     columns : mapping
-        From name to type, as `column` takes it (``"jpeg"``, ``"i64"``, ``"f32[512]"``, ``"rle?"``), or to a `Column`.
+        From name to type, as `column` takes it (``"jpeg"``, ``"i64"``, ``"f32[512]"``, ``"rle?"``), to a `Column`, or
+        to an `Encode`, which makes files of pixels.
     key : str
         Name of the column of the keys, which is added.
     **options
@@ -53,9 +55,12 @@ class Writer:
     'three'
     """
 
-    def __init__(self, path: str, columns: Mapping[str, str | Column], *, key: str = "key", **options: Any) -> None:
+    def __init__(
+        self, path: str, columns: Mapping[str, str | Column | Encode], *, key: str = "key", **options: Any
+    ) -> None:
         made = [Column(key, "utf8", is_key=True, codec="zstd")]
-        made += [column(name, kind) if isinstance(kind, str) else kind for name, kind in columns.items()]
+        made += [as_column(name, kind) for name, kind in columns.items()]
+        self._kinds = dict(columns)
         _check(made, options)
         self._key = key
         self._writer: _core.Writer | None = _core.Writer(str(path), made, parsed(options))
@@ -108,7 +113,8 @@ class Writer:
         row: list[bytes | None] = []
         for each in self._columns:
             try:
-                row.append(_values.encode(each, key if each.is_key else values.get(each.name)))
+                value = key if each.is_key else values.get(each.name)
+                row.append(_values.encode(each, encoded(self._kinds.get(each.name, each), value)))
             except (ValueError, TypeError, OverflowError) as error:
                 raise ValueError(f"sample {key!r}, column {each.name}: {error}") from None
         writer.append(row, next_position)

@@ -77,7 +77,7 @@ def test_parts_pickle_and_bad_input() -> None:
     with pytest.raises(ValueError, match="differ in size"):
         mixed.dense()
     np.testing.assert_array_equal(mixed[1].dense(), np.ones((1, 2, 2)))
-    with pytest.raises(sk.DataLossError):
+    with pytest.raises(ValueError, match=r"mask 0 is none of COCO: .* 2 instead of 4"):
         sk.Masks.from_coco([{"size": [2, 2], "counts": [1, 1]}])
     with pytest.raises(sk.DataLossError):
         sk.Masks.from_stored(b"nonsense")

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import JPEG, PNG
 
 import shardkit as sk
 
@@ -134,3 +136,125 @@ def test_a_writer_whose_end_fails_gives_up_the_lock(tmp_path: Path) -> None:
         writer.write("b", n=3)
     assert len(sk.open(tmp_path / "data")) == 2
     assert failed.result is None
+
+
+ARRAY = np.zeros((8, 8, 3), np.uint8)
+WRONG: list[tuple[str, object, str]] = [
+    ("jpeg", ARRAY, r"bytes are wanted, not ndarray \(8, 8, 3\) of uint8: .*shardkit\.Encode\(\"jpeg\"\)"),
+    ("jpeg", np.frombuffer(b"hello", np.uint8), "a JPEG file is wanted, not 5 bytes that begin with b'hello'"),
+    ("jpeg", b"hello", "a JPEG file is wanted, not 5 bytes that begin with b'hello'"),
+    ("jpeg", b"", "0 bytes"),
+    ("jpeg", PNG, "a JPEG file is wanted, not PNG"),
+    ("jpeg", "image.jpg", "bytes are wanted, not str"),
+    ("png", JPEG, "a PNG file is wanted, not JPEG"),
+    ("image", b"hello", "a known image file is wanted, not 5 bytes"),
+    ("image", ARRAY, "bytes are wanted"),
+    ("bytes", np.zeros(3), r"bytes are wanted, not ndarray \(3,\) of float64"),
+    ("bytes", ARRAY, "bytes are wanted"),
+    ("bytes", memoryview(np.zeros(3, "i4")), "bytes are wanted"),
+    ("bytes", 3, "bytes are wanted, not int"),
+    ("utf8", b"abc", "a str is wanted"),
+    ("utf8", "\ud800", "surrogates"),
+    ("json", {"a": float("nan")}, "not JSON compliant"),
+    ("json", '{"a": NaN}', "JSON has no NaN"),
+    ("json", b"[-Infinity]", "JSON has no -Infinity"),
+    ("json", "{'a': 1}", "no JSON document"),
+    ("json", b"\xff\xfe\x00", "no JSON document"),
+    ("json", "", "no JSON document"),
+    ("json", "[" * 100_000, "nested too deeply"),
+    ("json", {1, 2}, "not JSON serializable"),
+    ("rle", np.full((1, 2, 2), np.nan), "masks are pixels, 0 or not, and no float64 with NaN"),
+    ("rle", np.array([["a"]]), "masks are pixels"),
+    ("rle", np.zeros(4, bool), "masks, height, width"),
+    ("rle", {"size": [3, 3], "counts": [1, 2]}, "3"),
+    ("rle", {"size": [2, 2], "counts": [1, 2, 9]}, "12"),
+    ("rle", {"size": [2, 2], "counts": [-1, 5]}, "."),
+    ("rle", {"size": [2, 2], "counts": b"\x01\x02"}, "."),
+    ("rle", "mask", "masks are pixels"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "message"), WRONG)
+def test_what_is_no_value_of_the_type(tmp_path: Path, kind: str, given: object, message: str) -> None:
+    path = os.fspath(tmp_path / "out")
+    with (
+        sk.Writer(path, {"value": kind}) as writer,
+        pytest.raises(ValueError, match=rf"(?s)sample 'the key', column value: .*{message}"),
+    ):
+        writer.write("the key", value=given)
+    with pytest.raises(ValueError, match=r"row 0: sample '0{12}', column value: "):
+        sk.pack([{"value": given}], tmp_path / "rows", columns={"value": kind})
+    with sk.Writer(path + ".good", {"n": "i64"}) as writer:
+        writer.write("a", n=1)
+    with pytest.raises(ValueError, match="row 0, column value: "):
+        sk.add_columns(path + ".good", [{"value": given}], columns={"value": kind})
+
+
+def test_right_values(tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "out")
+    kinds = {"a": "jpeg", "b": "png", "c": "image", "d": "image", "e": "json", "f": "json", "g": "bytes", "h": "image"}
+    with sk.Writer(path, kinds) as writer:
+        writer.write(
+            "k",
+            a=bytearray(JPEG),
+            b=memoryview(PNG),
+            c=np.frombuffer(JPEG, np.uint8),
+            d=b"GIF89a...",
+            e={"ü": [1, None]},
+            f=b" [1e999] ",
+            g=np.frombuffer(b"abc", np.uint8),
+            h=b"RIFF\x0a\x0d\xff\x00WEBPVP8 ",
+        )
+    sample = sk.open(path)[0]
+    assert (sample["a"], sample["b"], sample["c"], sample["g"]) == (JPEG, PNG, JPEG, b"abc")
+    assert (sample["e"], sample["f"]) == ('{"ü": [1, null]}'.encode(), b" [1e999] ")
+
+
+def test_pixels_are_encoded(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    height, width = 40, 60
+    smooth = np.add.outer(np.arange(height) * 3, np.arange(width) * 2)[:, :, None] + np.array([0, 9, 18])
+    pixels = np.minimum(smooth, 255).astype(np.uint8)
+    given: list[object] = [pixels, image.fromarray(pixels), pixels[:, :, 0], pixels[:, :, :1], JPEG, None]
+    given.append(image.fromarray(pixels[:, :, 0]))
+    given.append(np.asfortranarray(pixels))
+    if importlib.util.find_spec("torch"):
+        import torch
+
+        given.append(torch.from_numpy(pixels))
+    columns = {"image": sk.Encode("jpeg?", quality=95)}
+    with sk.Writer(os.fspath(tmp_path / "out"), columns) as writer:
+        for i, each in enumerate(given):
+            writer.write(f"k{i}", image=each)
+        for wrong, message in (
+            (pixels / 255, "pixels are uint8, from 0 to 255, not float64"),
+            (pixels.transpose(2, 0, 1), r"\[height, width, 3\] or \[height, width\], not \(3, 40, 60\)"),
+            (pixels[:0], "have the shape"),
+            (image.fromarray(pixels).convert("CMYK"), r"mode CMYK is no RGB: give image\.convert"),
+            (b"hello", "a JPEG file is wanted"),
+            ("image.jpg", "pixels are uint8"),
+        ):
+            with pytest.raises(ValueError, match=rf"sample 'bad', column image: .*{message}"):
+                writer.write("bad", image=wrong)
+    sk.pack([{"key": f"k{i}", "image": each} for i, each in enumerate(given)], tmp_path / "rows", columns=columns)
+    for path in ("out", "rows"):
+        samples = sk.open(os.fspath(tmp_path / path))
+        assert str(samples.schema) == "Schema(key: utf8, image: jpeg?)"
+        assert len(samples) == len(given)
+        for each, sample in zip(given, samples, strict=True):
+            if each is None or each is JPEG:
+                assert sample["image"] == each
+                continue
+            wanted = np.asarray(each) if np.asarray(each).ndim == 3 else np.asarray(each)[:, :, None]
+            decoded = sk.decode_image(sample["image"]).astype(int)
+            assert np.abs(decoded - wanted).mean() < 2
+        (batch,) = sk.Loader(os.fspath(tmp_path / path), 20, columns={"image": sk.Image(size=8)})
+        assert batch["image"].shape == (len(given), 8, 8, 3)
+    small = [len(sk.Encode(quality=quality)(pixels)) for quality in (10, 50, 95)]
+    assert small == sorted(small)
+    assert small[0] < small[2]
+    for options, message in (({"kind": "png"}, "not 'png'"), ({"quality": 0}, "1 to 100"), ({"quality": True}, "1 to")):
+        with pytest.raises(ValueError, match=message):
+            sk.Encode(**options)
+    with pytest.raises(ValueError, match=r"row 0, column image: a value of Image has no type.*shardkit\.Encode"):
+        sk.pack([{"image": image.fromarray(pixels)}], tmp_path / "inferred")
