@@ -78,6 +78,7 @@ def name_of(dtype: Any) -> str | None:
     return _NAMES.get(dtype) or _SMALL_NAMES.get(dtype.name)
 
 
+@functools.cache
 def stored_dtype(name: str) -> np.dtype[Any]:
     """Return NumPy's dtype of a scalar type as it is stored: integers of the same bits for those that NumPy lacks."""
     return np.dtype(f"<{_SMALL[name].bits if name in _SMALL else NUMPY_NAMES[name]}")

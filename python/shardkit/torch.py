@@ -358,10 +358,10 @@ class Dataset(torch.utils.data.Dataset[Any]):
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Samples one by one, split over ranks and DataLoader's workers; for transforms that have to run in workers.
 
-    A sample is a dict from column to value, as `shardkit.Dataset` gives it, or as decoded; None is what is absent.
-    Each `iter` is the next epoch, also of a DataLoader, whether its workers stay or not, and after a ``break``. Each
-    rank and worker gets its part of the one order of the epoch. The state is that of one worker; StatefulDataLoader
-    keeps those of all.
+    A sample is a dict from column to value, as `shardkit.Dataset` gives it, or as decoded, with its key as ``"key"``
+    where the dataset has keys; None is what is absent. Each `iter` is the next epoch, also of a DataLoader, whether its
+    workers stay or not, and after a ``break``. Each rank and worker gets its part of the one order of the epoch. The
+    state is that of one worker; StatefulDataLoader keeps those of all.
 
     Parameters
     ----------
@@ -417,7 +417,10 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         parts = self._world_size * workers
         part = (self._rank * workers + number, parts)
         if self._loader is None or self._part != part or self._generation != _process.generation:
-            specs = _loader.column_specs(self._columns, _loader.dataset_list(self._datasets))
+            datasets = _loader.dataset_list(self._datasets)
+            specs = _loader.column_specs(self._columns, datasets)
+            first = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0))
+            self._has_keys = first.all_columns.key is not None and self._options.get("keys", True)
             self._part, self._generation = part, _process.generation
             self._loader = _loader.Loader(
                 self._datasets,
@@ -483,12 +486,13 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             skip = place["taken"] if before == place["loader"] else 0
             place |= {"loader": before, "taken": skip}
             values = [(name, _values_of(batch, name)) for name in batch.columns]
+            if self._has_keys and "key" not in batch:
+                values.append(("key", batch.keys))
             for i in range(skip, len(batch)):
                 if self._place is not place:
                     raise RuntimeError("the dataset was iterated anew while this iteration went on")
                 place["taken"] = i + 1
                 sample = {name: _collatable(column[i]) for name, column in values}
-                sample["key"] = batch.keys[i]
                 yield sample if self._transform is None else self._transform(sample)
 
     def state_dict(self) -> dict[str, Any]:

@@ -314,3 +314,18 @@ def test_samples_for_torch_have_the_same_meaning(every_type: str) -> None:
         for found, wanted in zip(made["decoded"], reference, strict=True):
             assert {name: found[name] is None for name in decoded} == {name: wanted[name] is None for name in decoded}
             assert found.get("jpeg?") is None or found["jpeg?"].shape == (4, 4, 3)
+
+
+def test_samples_for_torch_without_keys(tmp_path: Path) -> None:
+    skt = pytest.importorskip("shardkit.torch")
+    with sk.Writer(os.fspath(tmp_path / "own"), {"key": "i64"}, key="id") as writer:
+        writer.write("a", key=3)
+    assert list(skt.IterableDataset(os.fspath(tmp_path / "own"))) == [{"key": 3}]
+    sk.convert(tmp_path / "own", tmp_path / "none", key_column="", columns=["key"])
+    assert list(skt.IterableDataset(os.fspath(tmp_path / "none"))) == [{"key": 3}]
+    with sk.Writer(os.fspath(tmp_path / "keys"), {"n": "i64"}, key="id") as writer:
+        writer.write("a", n=3)
+    assert list(skt.IterableDataset(os.fspath(tmp_path / "keys"))) == [{"n": 3, "key": "a"}]
+    assert list(skt.IterableDataset(os.fspath(tmp_path / "keys"), keys=False)) == [{"n": 3}]
+    sk.convert(tmp_path / "keys", tmp_path / "without", key_column="", columns=["n"])
+    assert list(skt.IterableDataset(os.fspath(tmp_path / "without"))) == [{"n": 3}]
