@@ -108,6 +108,9 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenEngine(ReadableFileSystem& file_syst
   LoaderOptions complete = options;
   if (!complete.cursor) complete.cursor = plan->Begin(complete.first_epoch);
   SHARDKIT_RETURN_IF_ERROR(plan->CheckCursor(*complete.cursor));
+  if (!options.empty_batches) {
+    SHARDKIT_RETURN_IF_ERROR(plan->CheckRanks(complete.cursor->position, options.world_size));
+  }
   if (plan->StepsFrom(complete.cursor->position) == 0) complete.cursor = plan->Begin(complete.cursor->epoch + 1);
   return Guarded("loader: opening", [&]() -> absl::StatusOr<std::unique_ptr<Loader>> {
     auto engine = std::make_unique<loader::Engine>(std::move(open), plan, std::move(columns), complete);

@@ -154,6 +154,24 @@ Step Plan::StepAt(uint64_t position, uint64_t step) const {
   return {begin, options_.remainder == Remainder::kPad ? end : std::min(end, std::max(begin, samples_))};
 }
 
+absl::Status Plan::CheckRanks(uint64_t position, uint64_t world_size) const {
+  if (options_.batch_size < world_size) {
+    return InvalidArgument("plan: a batch of ", options_.batch_size, " over ", world_size,
+                           " ranks leaves some without a sample in each step; raise batch_size");
+  }
+  for (const uint64_t begin : {position, uint64_t{0}}) {
+    const uint64_t steps = StepsFrom(begin);
+    if (steps == 0) continue;
+    const Step last = StepAt(begin, steps - 1);
+    if (const uint64_t left = last.end - last.begin; left < world_size) {
+      return InvalidArgument("plan: the last step of an epoch has ", left, " samples for ", world_size,
+                             " ranks, and a rank without samples has no mean; drop or pad the remainder, or choose ",
+                             "a batch_size other than ", options_.batch_size);
+    }
+  }
+  return absl::OkStatus();
+}
+
 Cursor Plan::At(uint64_t epoch, uint64_t position) const {
   Cursor cursor{epoch, position, fingerprint_, {}};
   for (const PlanDataset& dataset : datasets_) cursor.generations.push_back(dataset.generation);

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,6 +39,17 @@ nanobind::object Samples(const AnyBatch& self) {
   return array;
 }
 
+// Which samples are padding: [samples].
+template <typename AnyBatch>
+nanobind::object Padding(const AnyBatch& self) {
+  const auto samples = self.batch->samples();
+  const uint64_t shape[] = {samples.size()};
+  void* data = nullptr;
+  nanobind::object array = NewArray(Type::kBool, shape, &data);
+  std::ranges::transform(samples, static_cast<bool*>(data), &BatchSample::padding);
+  return array;
+}
+
 template <typename AnyBatch>
 nanobind::list Keys(const AnyBatch& self) {
   nanobind::list keys;
@@ -66,6 +78,7 @@ void BindBatchMembers(nanobind::class_<AnyBatch>& bound) {
       .def_prop_ro("memory", [](const AnyBatch& self) { return self.batch->memory(); })
       .def("__len__", [](const AnyBatch& self) { return self.batch->size(); })
       .def("samples", &Samples<AnyBatch>)
+      .def("padding", &Padding<AnyBatch>)
       .def("keys", &Keys<AnyBatch>)
       .def("skipped", &Skipped<AnyBatch>);
 }

@@ -98,6 +98,7 @@ LoaderOptions TakeLoaderOptions(const nb::dict& given) {
   TakePlanOptions(reader, options.plan);
   reader.Take("rank", options.rank);
   reader.Take("world_size", options.world_size);
+  reader.Take("empty_batches", options.empty_batches);
   reader.Take("first_epoch", options.first_epoch);
   reader.Take("epochs", options.epochs);
   reader.Take("keys", options.keys);

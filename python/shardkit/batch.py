@@ -198,6 +198,11 @@ class Batch:
         return self.samples[:, 2]
 
     @property
+    def padding(self) -> Array:
+        """bool, [samples]: which samples repeat others of the epoch, with ``remainder="pad"``; leave them out of measures."""
+        return self._batch.padding()
+
+    @property
     def skipped(self) -> list[tuple[int, int, str]]:
         """Samples left out: dataset, ordinal and reason."""
         return self._batch.skipped()

@@ -163,7 +163,8 @@ class Loader:
         use, else the variables of torchrun, Slurm, Open MPI or PMI (`docs/train-python.md`), else there is one rank.
     uneven : bool
         Whether `batch_size` need not be a multiple of the world size; then ranks differ by one sample. In the last step
-        of an epoch they may differ anyway, unless `remainder` is "drop" or "pad".
+        of an epoch they may differ anyway, unless `remainder` is "drop" or "pad". A rank never has no sample: that is
+        refused, also when a dataset has grown under `follow`.
     geometry : Geometry
         Of images and masks; by default that of the `Image` among the columns.
     batch_function : callable

@@ -428,6 +428,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 columns={name: _as_it_is if _is_stored(spec) else spec for name, spec in specs.items()},
                 rank=part[0],
                 world_size=parts,
+                empty_batches=True,  # samples are taken one by one
                 **self._options,
             )
         return self._loader

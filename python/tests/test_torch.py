@@ -414,7 +414,27 @@ def test_a_batch_that_ranks_do_not_divide(dataset: str) -> None:
         assert sorted(i for part in parts for i in part.ordinals.tolist()) == expected
     assert (10, 11, 11) in sizes
     padded = [skt.Loader(dataset, 30, rank=rank, world_size=3, remainder="pad") for rank in range(3)]
-    assert {len(batch) for loader in padded for batch in loader} == {10}
+    seen: set[int] = set()
+    for batches in zip(*padded, strict=True):
+        for batch in batches:
+            assert len(batch) == len(batch.padding) == 10
+            assert batch.padding.dtype == bool
+            assert seen.isdisjoint(batch.ordinals[~batch.padding].tolist())
+            seen.update(batch.ordinals[~batch.padding].tolist())
+    assert len(seen) == len(sk.open(dataset))
+
+
+def test_each_rank_has_a_sample_of_each_step(dataset: str) -> None:
+    samples = len(sk.open(dataset))
+    with pytest.raises(ValueError, match=r"batch of 2 over 3 ranks"):
+        sk.Loader(dataset, 2, rank=0, world_size=3, uneven=True)
+    batch = next(size for size in range(3, samples, 3) if 0 < samples % size < 3)
+    with pytest.raises(ValueError, match=r"the last step .* drop or pad the remainder"):
+        sk.Loader(dataset, batch, rank=2, world_size=3)
+    for remainder in ("drop", "pad"):
+        loaders = [sk.Loader(dataset, batch, rank=rank, world_size=3, remainder=remainder) for rank in range(3)]
+        assert len({len(loader) for loader in loaders}) == 1
+        assert min(len(batch) for loader in loaders for batch in loader) > 0
 
 
 def test_seek_reads_nothing_of_what_it_skips(dataset: str) -> None:

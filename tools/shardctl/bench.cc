@@ -26,6 +26,7 @@ absl::StatusOr<shardkit::LoaderOptions> LoaderOptionsOf(const BenchArguments& ar
   options.plan = arguments.order.plan;
   options.rank = arguments.order.rank.value_or(0);
   options.world_size = arguments.order.world_size;
+  options.empty_batches = true;  // nobody takes a mean over them
   options.epochs = arguments.epochs;
   options.columns = *std::move(columns);
   options.geometry = arguments.decode.geometry;

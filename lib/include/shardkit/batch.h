@@ -92,7 +92,8 @@ struct BatchSample {
   uint32_t dataset = 0;  // in the order given to the loader
   uint32_t shard = 0;
   uint64_t ordinal = 0;   // in the dataset
-  uint64_t position = 0;  // in the epoch's order; padding lies past its end
+  uint64_t position = 0;  // in the epoch's order
+  bool padding = false;   // repeats a sample of the epoch (Remainder::kPad)
 };
 
 // A sample left out, and why.

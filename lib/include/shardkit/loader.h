@@ -142,6 +142,11 @@ struct LoaderOptions {
   PlanOptions plan;  // batch_size is over all ranks
   uint64_t rank = 0;
   uint64_t world_size = 1;
+
+  // Allows steps in which this rank has no sample (Plan::CheckRanks). For a caller that takes samples one by one: the
+  // mean of an empty batch is NaN.
+  bool empty_batches = false;
+
   std::optional<Cursor> cursor;  // empty: the beginning of first_epoch
   uint64_t first_epoch = 0;
   uint64_t epochs = 1;  // epochs 0 to epochs - 1; 0 never ends

@@ -45,7 +45,7 @@ enum class SampleOrder {
 
 // What happens to the samples that do not fill the last step of an epoch.
 enum class Remainder {
-  kKeep,  // the last step is smaller; ranks may have one sample more than others, or none
+  kKeep,  // the last step is smaller; ranks may have one sample more than others (Plan::CheckRanks)
   kDrop,  // they are not used in this epoch; when shuffled, each epoch leaves out others
   kPad,   // the first samples of the epoch's order fill the last step, repeated when needed
 };
@@ -230,6 +230,11 @@ class Plan : public std::enable_shared_from_this<Plan> {
     const auto below = [&](uint64_t end) { return end / world_size + (end % world_size > rank ? 1 : 0); };
     return below(step.end) - below(step.begin);
   }
+
+  // InvalidArgument when a step of the epoch that goes on at `position`, or of a later epoch, has fewer samples than
+  // there are ranks: the mean of a rank without samples would be over nothing. It names ways out. `world_size` is at
+  // least 1.
+  absl::Status CheckRanks(uint64_t position, uint64_t world_size) const;
 
   // The cursor before a position, and that before the first step of an epoch.
   Cursor At(uint64_t epoch, uint64_t position) const;

@@ -47,6 +47,7 @@ LoaderOptions MakeOptions(Random& random) {
   options.plan.shuffle_buffer_bytes = uint64_t{1} << (8 + random() % 10);
   options.plan.lanes = random() % 2 ? 0 : static_cast<uint32_t>(1 + random() % 9);
   options.world_size = random() % 2 ? 1 : 1 + random() % 6;
+  options.empty_batches = true;
   options.epochs = 1 + random() % 2;
   options.memory_bytes = uint64_t{1} << (20 + random() % 6);
   options.decode_threads = static_cast<int>(random() % 4);
@@ -192,6 +193,7 @@ TEST_F(EnginePropertyTest, VeryManyBlocksAreVisitedInSections) {
       LoaderOptions options;
       options.plan = {.seed = 5, .batch_size = 30, .shuffle_buffer_bytes = 1 << 16, .lanes = 1, .section_blocks = 1};
       options.world_size = world_size;
+      options.empty_batches = true;
       options.epochs = 2;
       std::map<std::pair<uint64_t, uint64_t>, BatchSample> delivered;
       for (options.rank = 0; options.rank < world_size; ++options.rank) {

@@ -212,6 +212,7 @@ TEST_F(GeometryColumnsTest, AugmentationDependsOnNeitherThreadsNorRanksNorResumi
         for (some.rank = 0; some.rank < some.world_size; ++some.rank) cursor = run(some, stop, &outcome);
         some.cursor = cursor;
         some.world_size = world_size;
+        some.empty_batches = true;
         for (some.rank = 0; some.rank < world_size; ++some.rank) run(some, UINT64_MAX, &outcome);
         ASSERT_EQ(outcome, expected) << threads << " " << world_size << " " << stop;
       }

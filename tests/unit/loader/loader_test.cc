@@ -100,6 +100,33 @@ TEST_F(LoaderTest, OutputDoesNotDependOnThreadsOrMemory) {
   }
 }
 
+TEST_F(LoaderTest, RefusesARankWithoutSamples) {
+  LoaderOptions options = Small();
+  options.world_size = options.plan.batch_size + 1;
+  const auto loader = Loader::Open(*files_, {{.path = "/data"}}, options);
+  EXPECT_EQ(loader.status().code(), absl::StatusCode::kInvalidArgument) << loader.status();
+  EXPECT_NE(loader.status().message().find("raise batch_size"), std::string_view::npos) << loader.status();
+}
+
+TEST_F(LoaderTest, PaddingIsTold) {
+  LoaderOptions options = Small();
+  options.plan.batch_size = 7;
+  options.plan.remainder = Remainder::kPad;
+  uint64_t padded = 0, all = 0;
+  std::set<uint64_t> ordinals;
+  const auto loader = OpenLoader(*files_, options);
+  for (auto batch = *loader->Next(); batch != nullptr; batch = *loader->Next()) {
+    for (const BatchSample& sample : batch->samples()) {
+      ++all;
+      padded += sample.padding;
+      EXPECT_EQ(ordinals.insert(sample.ordinal).second, !sample.padding);
+    }
+  }
+  EXPECT_EQ(all, 7 * loader->plan().StepsFrom(0));
+  EXPECT_EQ(padded, all - loader->plan().samples_per_epoch());
+  EXPECT_GT(padded, 0u);
+}
+
 TEST_F(LoaderTest, RanksDivideEachStep) {
   LoaderOptions options = Small();
   options.keys = false;
@@ -112,6 +139,7 @@ TEST_F(LoaderTest, RanksDivideEachStep) {
   for (const uint64_t world_size : {2, 3, 8, 11}) {
     std::vector<std::set<uint64_t>> parts(whole.size());
     options.world_size = world_size;
+    options.empty_batches = true;
     for (options.rank = 0; options.rank < world_size; ++options.rank) {
       const auto loader = OpenLoader(*files_, options);
       size_t step = 0;

@@ -86,6 +86,40 @@ std::vector<std::vector<Identity>> DeliverAll(const Plan& plan, uint64_t epoch, 
   return all;
 }
 
+// An empty batch has no mean, and a gradient that is NaN spreads to all ranks.
+TEST(PlanProperty, EachRankHasASampleOfEachStepOrIsRefused) {
+  int refused = 0, taken = 0;
+  for (const Remainder remainder : {Remainder::kKeep, Remainder::kDrop, Remainder::kPad}) {
+    for (uint32_t samples = 1; samples <= 40; ++samples) {
+      for (const uint64_t batch : {1, 2, 3, 4, 6, 8, 16, 39}) {
+        const auto plan = Plan::Create({EqualBlocks(1, samples, 100)}, {.batch_size = batch, .remainder = remainder});
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        for (uint64_t world_size = 1; world_size <= 8; ++world_size) {
+          for (uint64_t position = 0; position < samples; position += 5) {
+            SCOPED_TRACE(testing::Message()
+                         << samples << " in batches of " << batch << " on " << world_size << " ranks from " << position
+                         << ", remainder " << static_cast<int>(remainder));
+            bool empty = false;
+            for (const uint64_t begin : {position, uint64_t{0}}) {
+              for (uint64_t rank = 0; rank < world_size; ++rank) {
+                const auto steps = Deliver(**plan, 0, begin, rank, world_size);
+                for (const auto& step : steps) empty |= step.empty();
+              }
+            }
+            // A batch of fewer samples than ranks is refused although no step may be left to show it.
+            const bool never = batch < world_size;
+            const absl::Status status = (*plan)->CheckRanks(position, world_size);
+            ASSERT_EQ(status.ok(), !empty && !never) << status;
+            status.ok() ? ++taken : ++refused;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_GT(taken, 10000);
+}
+
 TEST(PlanProperty, EachSampleOnceOrAsSaid) {
   std::mt19937_64 random(1);
   for (int round = 0; round < test::Thinned(3000); ++round) {
