@@ -371,13 +371,22 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         """Yield the batches of one epoch: what is left of it after `load_state_dict`, else all of it.
 
-        After a ``break`` the epoch begins anew.
+        After a ``break`` the epoch begins again. A loader has one iteration at a time: an older one raises RuntimeError.
         """
         if not self._goes_on:
             self._start(self._library.cursor_at(self.epoch))
         return self._rest_of_epoch()
 
     def _rest_of_epoch(self) -> Iterator[Any]:
+        self._iteration = iteration = object()  # now, not when the first batch is asked for
+        return self._batches(iteration)
+
+    def _check_iteration(self, iteration: object) -> None:
+        if iteration is not self._iteration:
+            raise RuntimeError("another iteration of this loader has begun: make a second Loader to iterate twice at once")
+
+    def _batches(self, iteration: object) -> Iterator[Any]:
+        self._check_iteration(iteration)
         if self._auto:
             check_ranks(self.world_size)
         if self._library.cursor != self._place.cursor:
@@ -386,6 +395,7 @@ class Loader:
         self._goes_on = False
         loader = self._library
         for _ in range(loader.steps_left):
+            self._check_iteration(iteration)
             if loader is not self._library:
                 raise RuntimeError("the loader was started anew while this epoch was iterated")
             batch = loader.next()

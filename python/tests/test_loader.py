@@ -126,6 +126,26 @@ def test_arrays_kept_and_dropped_at_random_leak_nothing(dataset: str) -> None:
     assert resident() - before < 16 << 20
 
 
+def test_an_older_iteration_ends(dataset: str) -> None:
+    loader = sk.Loader(dataset, 30, seed=3)
+    whole = [batch.ordinals.tolist() for batch in loader]
+    for begin in (iter, lambda loader: next(loader.epochs(9))):
+        older, newer = begin(loader), begin(loader)
+        assert next(newer).epoch == loader.epoch
+        with pytest.raises(RuntimeError, match="another iteration of this loader"):
+            next(older)
+        assert len(list(newer)) == len(whole) - 1  # of its own epoch alone
+    with pytest.raises(RuntimeError, match="another iteration of this loader"):
+        list(zip(loader, loader, strict=True))
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    left = loader.steps_left
+    older, newer = iter(loader), iter(loader)  # neither begins the epoch again
+    assert len(list(newer)) == left
+    with pytest.raises(RuntimeError, match="another iteration of this loader"):
+        next(older)
+
+
 def test_a_break_begins_the_epoch_anew(dataset: str) -> None:
     loader = sk.Loader(dataset, 32, seed=5)
     whole = ordinals(sk.Loader(dataset, 32, seed=5))
