@@ -397,7 +397,7 @@ class Loader:
         for _ in range(loader.steps_left):
             self._check_iteration(iteration)
             if loader is not self._library:
-                raise RuntimeError("the loader was started anew while this epoch was iterated")
+                raise RuntimeError("the loader was started again while this epoch was iterated")
             batch = loader.next()
             _process.belongs_here(batch)
             made = self._deliver(batch)
