@@ -137,8 +137,7 @@ def test_an_older_iteration_ends(dataset: str) -> None:
         assert len(list(newer)) == len(whole) - 1  # of its own epoch alone
     with pytest.raises(RuntimeError, match="another iteration of this loader"):
         list(zip(loader, loader, strict=True))
-    state = loader.state_dict()
-    loader.load_state_dict(state)
+    loader.load_state_dict(loader.state_dict())
     left = loader.steps_left
     older, newer = iter(loader), iter(loader)  # neither begins the epoch again
     assert len(list(newer)) == left

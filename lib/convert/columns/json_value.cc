@@ -1,6 +1,7 @@
 #include "convert/columns/json_value.h"
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 
@@ -53,12 +54,24 @@ absl::Status AppendInteger(const element& value, Type type, std::string* out) {
   return absl::OkStatus();
 }
 
+// Whether T, a floating-point type, holds this integer.
+template <typename T, std::integral Integer>
+bool IsExactly(Integer number) {
+  const T rounded = static_cast<T>(number);
+  // The next power of two, which T holds and the integer's type does not: a number that was rounded up to it.
+  if (rounded >= std::ldexp(T{1}, std::numeric_limits<Integer>::digits)) return false;
+  return static_cast<Integer>(rounded) == number;
+}
+
 template <typename T>
 absl::Status AppendFloat(const element& value, Type type, std::string* out) {
   double number = 0;
   if (value.get_double().get(number) != simdjson::SUCCESS) return Refuse(value, type);
-  if (value.type() != element_type::DOUBLE && std::fabs(number) > std::ldexp(1.0, std::numeric_limits<T>::digits)) {
-    return InvalidArgument("is an integer that ", TypeName(type), " may not hold exactly");
+  const bool exact = value.type() == element_type::INT64    ? IsExactly<T>(int64_t{value})
+                     : value.type() == element_type::UINT64 ? IsExactly<T>(uint64_t{value})
+                                                            : true;
+  if (!exact) {
+    return InvalidArgument("is an integer that ", TypeName(type), " cannot hold exactly; name a type, as i64 or json");
   }
   if (std::isfinite(number) && !std::isfinite(static_cast<T>(number))) {
     return InvalidArgument("is a number that ", TypeName(type), " cannot hold");

@@ -108,14 +108,35 @@ TEST(NdjsonRowsTest, NamedTypes) {
   EXPECT_EQ(ReadText(text, {.columns = {"v"}, .types = {{"v", Type::kI8}}}).error,
             "/rows.ndjson: line 2: column \"v\": is an integer that i8 cannot hold");
   EXPECT_EQ(ReadText("{\"v\":0.1}", {.types = {{"v", Type::kF32}}}).rows[0].at("v"), Bytes(0.1F));
-  EXPECT_EQ(ReadText("{\"v\":16777217}", {.types = {{"v", Type::kF32}}}).error,
-            "/rows.ndjson: line 1: column \"v\": is an integer that f32 may not hold exactly");
+  EXPECT_EQ(
+      ReadText("{\"v\":16777217}", {.types = {{"v", Type::kF32}}}).error,
+      "/rows.ndjson: line 1: column \"v\": is an integer that f32 cannot hold exactly; name a type, as i64 or json");
   EXPECT_EQ(ReadText("{\"v\":1e300}", {.types = {{"v", Type::kF32}}}).error,
             "/rows.ndjson: line 1: column \"v\": is a number that f32 cannot hold");
   EXPECT_EQ(ReadText("{\"v\":1.5}", {.types = {{"v", Type::kI32}}}).error,
             "/rows.ndjson: line 1: column \"v\": is a number with a fraction, which is no i32");
   EXPECT_EQ(ReadText("{\"v\":1}", {.types = {{"v", Type::kJpeg}}}).error,
             "/rows.ndjson: column \"v\": values of JSON cannot be made jpeg");
+}
+
+// An integer beside a number with a fraction is the same number as f64, or refused.
+TEST(NdjsonRowsTest, IntegersBesideFractions) {
+  const auto read = [](const std::string& number, Type type) {
+    return ReadText("{\"v\":" + number + "}\n{\"v\":0.5}\n", {.types = {{"v", type}}});
+  };
+  EXPECT_EQ(
+      ReadText("{\"v\":9007199254740993}\n{\"v\":0.5}\n", {}).error,
+      "/rows.ndjson: line 1: column \"v\": is an integer that f64 cannot hold exactly; name a type, as i64 or json");
+  for (const char* number : {"9007199254740993", "-9007199254740993", "9223372036854775807", "18446744073709551615"}) {
+    EXPECT_NE(read(number, Type::kF64).error, "") << number;
+    EXPECT_NE(read(number, Type::kF32).error, "") << number;
+  }
+  for (const double number : {9007199254740992.0, -9007199254740992.0, 9007199254740994.0, 0x1p62, -0x1p63, 0x1p63}) {
+    const std::string text = std::to_string(number).substr(0, std::to_string(number).find('.'));
+    EXPECT_EQ(read(text, Type::kF64).rows.at(0).at("v"), Bytes(number)) << text << ": " << read(text, Type::kF64).error;
+  }
+  EXPECT_EQ(read("16777216", Type::kF32).rows.at(0).at("v"), Bytes(16777216.0F));
+  EXPECT_NE(read("16777217", Type::kF32).error, "");
 }
 
 TEST(NdjsonRowsTest, Refused) {
