@@ -38,6 +38,34 @@ class MasksTest(MaskPage):
         self.until("document.querySelector('[data-mask]').dataset.mask !== '0'")
         self.assertEqual(self.text(".mask-panel [role=status]").count(left_out), 1)
 
+    def test_masks_on_their_way_are_not_none(self):
+        self.open("#/0/grid")
+        self.js(
+            "const ask = window.fetch; window.fetch = async (path, ...rest) => { if (String(path).includes('/masks/')) "
+            "await new Promise((resolve) => { window.letThrough = resolve; }); return ask(path, ...rest); }"
+        )
+        self.go("#/0/sample/1")
+        self.until("document.querySelector('#stage-frame:not(.waiting)') !== null")
+        self.assertEqual(self.text(".mask-panel [role=status]"), "Reading masks…")
+        self.assertEqual(self.text(".mask-panel h2"), "Masks")
+        self.js("window.letThrough()")
+        self.until_text(".mask-panel h2", f"^{len(self.masks[1])} masks$")
+
+    def test_a_failure_stays_when_the_image_arrives(self):
+        self.open("#/0/grid")
+        self.js(
+            "const ask = window.fetch; window.fetch = async (path, ...rest) => { if (String(path).includes('/masks/')) "
+            "return new Response(JSON.stringify({ error: { message: 'they are lost' } }), { status: 500 }); "
+            "if (String(path).includes('/value/')) await new Promise((resolve) => { window.letThrough = resolve; }); "
+            "return ask(path, ...rest); }"
+        )
+        self.go("#/0/sample/1")
+        self.until_text(".mask-panel [role=status] .damaged", "lost|500")
+        self.js("window.letThrough()")
+        self.until("document.querySelector('#stage-frame:not(.waiting)') !== null")
+        self.assertRegex(self.text(".mask-panel [role=status] .damaged"), "lost|500")
+        self.assertNotIn("no masks", self.text(".mask-panel"))
+
     def test_what_arrives_late_leaves_the_focus(self):
         self.open("#/0/sample/1")
         self.go("#/0/sample/2")

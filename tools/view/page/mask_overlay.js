@@ -24,6 +24,7 @@ export class MaskOverlay {
   constructor(options, signal) {
     this.options = options;
     this.signal = signal;
+    this.known = false;       // whether the masks have arrived
     this.measures = [];       // {area, box} of each mask
     this.attributes = [];
     this.hovered = null;
@@ -49,7 +50,7 @@ export class MaskOverlay {
   #received(message) {
     if (message.kind === 'measures') {
       const { height, width, measures, sizes } = message;
-      Object.assign(this, { height, width, measures, sizes });
+      Object.assign(this, { known: true, height, width, measures, sizes });
       this.#place();
       this.setAttributes([]);
       this.onMeasures();

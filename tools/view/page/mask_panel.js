@@ -23,6 +23,7 @@ export class MaskPanel {
   #sort = 'index';
   #items = new Map();  // index: option element
   #notes = [];
+  #problem = null;
 
   /** @param {MaskOverlay} overlay  @param {function()} onChange draws anew */
   constructor(overlay, onChange) {
@@ -54,9 +55,21 @@ export class MaskPanel {
       element('label', { class: 'field' }, element('span', {}, 'Opacity'), this.opacity), this.sorter, this.list);
   }
 
-  /** Makes the list, when the overlay knows the masks and their attributes. */
+  /** Says why masks cannot be shown; it stays, whatever else arrives. */
+  fail(text) {
+    this.#problem = text;
+    this.#tell();
+  }
+
+  #tell(...more) {
+    this.note.textContent = [...this.#notes, ...more].join(', ');
+    if (this.#problem) this.note.replaceChildren(element('span', { class: 'damaged' }, this.#problem));
+  }
+
+  /** Makes the list, when the overlay knows the masks. Again when it knows their attributes, or the image. */
   fill() {
     const { overlay } = this;
+    if (!overlay.known) return;
     const masks = overlay.measures.length;
     this.title.textContent = plural(masks, 'mask');
     const notes = [];
@@ -136,7 +149,7 @@ export class MaskPanel {
     const more = this.#order.length - shown.length;
     this.list.replaceChildren(...shown);
     const unlisted = more > 0 ? [`${count(more)} more are reached by keys`] : [];
-    this.note.textContent = [...this.#notes, ...unlisted].join(', ');
+    this.#tell(...unlisted);
     if (this.overlay.options.single && this.overlay.selected === null) this.step(1);
   }
 

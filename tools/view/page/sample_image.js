@@ -70,8 +70,7 @@ export function imageWithMasks(dataset, sample, column, masks, signal) {
   if (!overlay) return { node, keys: () => false };
 
   connect(stage, overlay, panel);
-  const failed = (text) => panel.note.replaceChildren(element('span', { class: 'damaged' }, text));
-  overlay.onFailure = failed;
+  overlay.onFailure = (text) => panel.fail(text);
   overlay.onMeasures = async () => {
     panel.fill();
     const attributes = await readAttributes(dataset, sample, overlay.measures.length, signal).catch(() => []);
@@ -81,7 +80,7 @@ export function imageWithMasks(dataset, sample, column, masks, signal) {
     stage.redraw();
   };
   overlay.load(dataset, sample.ordinal, masks.name).catch((error) => {
-    if (!signal.aborted) failed(error.message);
+    if (!signal.aborted) panel.fail(error.message);
   });
   return { node, keys: (event) => pressed(event, panel) };
 }
