@@ -199,7 +199,7 @@ class Batch:
 
     @property
     def padding(self) -> Array:
-        """bool, [samples]: which samples repeat others of the epoch, with ``remainder="pad"``; leave them out of measures."""
+        """bool, [samples]: which repeat others of the epoch (``remainder="pad"``); leave them out of measures."""
         return self._batch.padding()
 
     @property
