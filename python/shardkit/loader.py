@@ -371,7 +371,7 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         """Yield the batches of one epoch: what is left of it after `load_state_dict`, else all of it.
 
-        After a ``break`` the epoch begins again. A loader has one iteration at a time: an older one raises RuntimeError.
+        After a ``break`` the epoch begins again. Of two iterations of one loader the older one raises RuntimeError.
         """
         if not self._goes_on:
             self._start(self._library.cursor_at(self.epoch))
@@ -383,7 +383,7 @@ class Loader:
 
     def _check_iteration(self, iteration: object) -> None:
         if iteration is not self._iteration:
-            raise RuntimeError("another iteration of this loader has begun: make a second Loader to iterate twice at once")
+            raise RuntimeError("another iteration of this loader has begun: a second Loader can iterate beside this one")
 
     def _batches(self, iteration: object) -> Iterator[Any]:
         self._check_iteration(iteration)
