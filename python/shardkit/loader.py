@@ -383,7 +383,9 @@ class Loader:
 
     def _check_iteration(self, iteration: object) -> None:
         if iteration is not self._iteration:
-            raise RuntimeError("another iteration of this loader has begun: a second Loader can iterate beside this one")
+            raise RuntimeError(
+                "another iteration of this loader has begun: a second Loader can iterate beside this one"
+            )
 
     def _batches(self, iteration: object) -> Iterator[Any]:
         self._check_iteration(iteration)
