@@ -478,7 +478,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         batches = iter(loader)
         while not place["ended"]:
             if self._place is not place:
-                raise RuntimeError("the dataset was iterated anew while this iteration went on")
+                raise RuntimeError("the dataset was iterated again while this iteration went on")
             before = loader.state_dict()
             batch = next(batches, None)
             if batch is None:
@@ -491,7 +491,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 values.append(("key", batch.keys))
             for i in range(skip, len(batch)):
                 if self._place is not place:
-                    raise RuntimeError("the dataset was iterated anew while this iteration went on")
+                    raise RuntimeError("the dataset was iterated again while this iteration went on")
                 place["taken"] = i + 1
                 sample = {name: _collatable(column[i]) for name, column in values}
                 yield sample if self._transform is None else self._transform(sample)

@@ -170,7 +170,7 @@ def test_epochs_before_workers_and_in_copies(dataset: str) -> None:
     first, second = iter(samples), iter(samples)
     next(first)
     next(second)
-    with pytest.raises(RuntimeError, match="iterated anew"):
+    with pytest.raises(RuntimeError, match="iterated again"):
         next(first)
 
 
