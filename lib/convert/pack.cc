@@ -5,6 +5,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/packer.h"
+#include "convert/sources/file_source.h"
 #include "dataset/dataset_job.h"
 
 namespace shardkit {
@@ -13,6 +14,8 @@ DatasetWriterOptions convert::WriterOptionsOf(const Source& source, const PackOp
   DatasetWriterOptions writer_options = options.dataset;
   writer_options.shard.metadata["shardkit.source"] = std::string(source.name());
   writer_options.job += StrCat("\n", source.name(), options.skip_errors ? " skip" : " fail");
+  const auto* const files = dynamic_cast<const convert::FileSource*>(&source);
+  if (files != nullptr && files->options().keep_hidden) writer_options.job += " keep-hidden";
   for (auto& [name, value] : source.metadata()) writer_options.shard.metadata[name] = value;
   return writer_options;
 }

@@ -14,7 +14,6 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "convert/sources/dataset_source.h"
-#include "convert/sources/source_names.h"
 #include "dataset/schema_mapper.h"
 
 namespace shardkit::convert {
@@ -349,14 +348,7 @@ absl::Status CheckColumnsOf(const DatasetWriterOptions& options, const std::vect
 absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, source.InitialColumns());
   if (source.knows_all_columns()) SHARDKIT_RETURN_IF_ERROR(CheckColumnsOf(options.dataset, columns));
-  if (!options.note || source.name() != "files") return columns;
-  for (const Column& column : columns) {
-    const std::string suffix = StrCat(".", column.name);
-    const std::string_view ending = LastExtension(suffix);
-    if (ending != "tar" && ending != "shard" && ending != "mds") continue;
-    options.note(StrCat("files *.", column.name, " of the input are packed as they are, not the samples in them: ",
-                        "to have those, pack or convert them by themselves (--from files says that it is meant)"));
-  }
+  if (options.note) std::ranges::for_each(source.notes(), options.note);
   return columns;
 }
 

@@ -226,7 +226,7 @@ class ConvertTest(CliTest):
         names = ["cat/a.jpg", "cat/a.png", "cat/b.v1.JPEG", "cat/b.v2.JPEG", "cat/50%2E.jpg", "dog.x/sub.d/.hidden.jpg", "dog.x/c.JPG"]
         for i, name in enumerate(names):
             self.write(f"in/{name}", tiny_jpeg() + bytes([i]))
-        self.shardctl("pack", "--from", "imagefolder", "in", "-o", "out")
+        self.shardctl("pack", "--from", "imagefolder", "in", "-o", "out", "--keep-hidden")
         self.convert("out", "tars", "webdataset")
         with tarfile.open(self.path("tars", "000000.tar")) as tar:
             members = tar.getnames()

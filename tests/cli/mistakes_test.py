@@ -475,7 +475,12 @@ class ContainersTest(FolderTest):
                 ("mds --from files", 4, ["key", "00000.mds", "json", "shardkit-job"]),
                 ("tars --from files", 2, ["key", "tar"])]:
             with self.subTest(line):
-                self.assertEqual(self.pack(line, "files", samples, columns), "")
+                said = self.pack(line, "files", samples, columns)
+                if "shardkit-job" in columns:
+                    folder = line.split()[0]
+                    self.assertEqual(said.partition(": its files")[0], f'shardctl: warning: {folder}: sample ""')
+                else:
+                    self.assertEqual(said, "")
 
     def test_mixed_trees_are_files_with_a_note(self):
         self.write("mixed/a.txt", "x")

@@ -1,6 +1,7 @@
 """Promises of pack: the same bytes with any number of threads, parts that merge, nothing lost."""
 import json
 import os
+import shutil
 import tarfile
 
 from support import CliTest, tiny_jpeg, tiny_png
@@ -118,7 +119,9 @@ class PackTest(CliTest):
                 for source in ("in", "in.tar"):
                     out = f"{source}-{grouping}"
                     run = self.shardctl("pack", source, "-o", out, "--group-by", grouping, "--json")
-                    self.assertEqual((run.json()["samples"], run.json()["warnings"]), (count, []))
+                    warnings = [text[:text.index(": its")] for text in run.json()["warnings"]]  # of sub.d/.hidden
+                    self.assertEqual((run.json()["samples"], warnings),
+                                     (count, [] if grouping == "none" else [f'{source}: sample "sub.d/"']))
                     found = self.shardctl("inspect", out, "--json").json()
                     self.assertEqual(sorted(column["name"] for column in found["columns"]), columns[grouping])
                     self.shardctl("unpack", out, "-o", f"{out}-files")
@@ -252,6 +255,124 @@ class PackTest(CliTest):
         self.assertEqual(self.shardctl("validate", "out").stderr, "")
         self.assertEqual(self.shardctl("unpack", "out", "-o", "again").stderr, "")
         self.assertEqual(self.tree("many"), self.tree("again"))
+
+    LEFTOVERS = {".DS_Store": "Bud1", "Thumbs.db": "x", "cat/desktop.ini": "x", "cat/._1.jpg": b"\0\5\x16\7\0\2\0\0",
+                 "__MACOSX/cat/._1.jpg": "x", ".ipynb_checkpoints/1.jpg": "x", "cat/@eaDir/1.jpg": "x"}
+
+    def class_folders(self, name="photos"):
+        for path in ("cat/1.jpg", "dog/2.jpg"):
+            self.write(f"{name}/{path}", tiny_jpeg())
+        return {"source": "imagefolder", "keys": ["cat/1.jpg", "dog/2.jpg"], "classes": ["cat", "dog"]}
+
+    def pack(self, *arguments):
+        """What became of the input, and what was said."""
+        run = self.shardctl("pack", *arguments, "-o", "packed")
+        said = self.shardctl("inspect", "packed", "--json").json()
+        found = {"source": said["metadata"]["shardkit.source"],
+                 "keys": sorted(entry["key"] for entry in self.shardctl("ls", "packed", "--json").json()["entries"])}
+        if "imagefolder.classes" in said["metadata"]:
+            found["classes"] = json.loads(said["metadata"]["imagefolder.classes"])
+        shutil.rmtree(self.path("packed"))
+        return found, run.stderr
+
+    def test_image_folders_pass_over_hidden_files(self):
+        expected = self.class_folders()
+        self.assertEqual(self.pack("photos"), (expected, ""))
+        for name, content in (self.LEFTOVERS | {"cat/.hidden.jpg": "x", ".cache/1.jpg": tiny_jpeg()}).items():
+            with self.subTest(name):
+                path = self.write(f"photos/{name}", content)
+                top = f"photos/{name}" if name.startswith("cat/.") or "/" not in name else (
+                    "photos/cat/" + name.split("/")[1] if name.startswith("cat/") else "photos/" + name.split("/")[0])
+                said = f"shardctl: warning: passed over 1 hidden file or folder ({top}); --keep-hidden packs it\n"
+                for source in ("auto", "imagefolder"):
+                    self.assertEqual(self.pack("photos", "--from", source), (expected, said))
+                os.remove(path)
+                shutil.rmtree(self.path("photos"))
+                self.class_folders()
+        os.makedirs(self.path("photos/.ipynb_checkpoints"))
+        self.assertEqual(self.pack("photos")[0], expected, "an empty folder is no class either")
+        self.write("photos/.cache/3.jpg", tiny_jpeg())
+        found, said = self.pack("photos", "--keep-hidden")
+        self.assertEqual((found["classes"], found["keys"], said),
+                         ([".cache", ".ipynb_checkpoints", "cat", "dog"], [".cache/3.jpg", "cat/1.jpg", "dog/2.jpg"], ""))
+
+    def test_what_systems_leave_is_passed_over_by_every_source(self):
+        sa1b = self.small_sa1b("sa1b", count=2)
+        self.write("texts/cat/a.txt", "x")
+        self.write("texts/cat/a.json", "{}")
+        for folder, source in ((sa1b, "sa1b"), ("texts", "files")):
+            expected, said = self.pack(folder)
+            self.assertEqual((expected["source"], said), (source, ""))
+            for name, content in self.LEFTOVERS.items():
+                self.write(f"{folder}/{name}", content)
+            self.write("all.tar", "")
+            with tarfile.open(self.path("all.tar"), "w") as tar:
+                tar.add(self.path(folder), "mydir" if folder == "texts" else "")
+            with self.subTest(folder):
+                # The folders __MACOSX, .ipynb_checkpoints and @eaDir count once, and in a tar each file in them.
+                more = {**expected, "keys": [f"mydir/{key}" for key in expected["keys"]]} if folder == "texts" else expected
+                for given, found, first in ((folder, expected, f"{folder}/.DS_Store"), ("all.tar", more, "all.tar: member '")):
+                    packed, said = self.pack(given)
+                    self.assertEqual(packed, found)
+                    self.assertIn(f"shardctl: warning: passed over 7 hidden files or folders ({first}", said)
+                    self.assertTrue(said.endswith(", …); --keep-hidden packs them\n"), said)
+                    self.assertEqual(len(said.splitlines()), 1)
+
+    def test_tasks_pass_over_what_packing_at_once_does(self):
+        self.class_folders("photos")
+        for name, content in self.LEFTOVERS.items():
+            self.write(f"photos/{name}", content)
+        for options in ((), ("--from", "files", "--keep-hidden", "--type", "jpg=bytes", "--type", "_1.jpg=bytes")):
+            self.shardctl("pack", "photos", "-o", "once", *options)
+            said = self.shardctl("plan-pack", "photos", "-o", "tasks", "--tasks", "1", *options).stderr
+            self.assertEqual(said.count("passed over 7 hidden files or folders"), 0 if options else 1, said)
+            self.shardctl("pack", "--task", "0/1", "-o", "tasks")
+            self.shardctl("pack", "--finish", "-o", "tasks")
+            self.assertEqual(self.hashes("tasks"), self.hashes("once"))
+            for name in ("once", "tasks"):
+                shutil.rmtree(self.path(name))
+
+    def test_a_resumed_run_keeps_or_passes_over_as_the_first(self):
+        self.small_files()
+        self.write("in/Thumbs.db", "x")
+        self.shardctl("pack", "in", "-o", "out", "--keep-hidden", "--resume")
+        self.shardctl("pack", "in", "-o", "out", "--resume", code=2)
+
+    def test_only_apple_double_is_passed_over(self):
+        self.write("in/a.txt", "x")
+        self.write("in/._a.txt", "no resource fork")
+        with tarfile.open(self.path("in.tar"), "w") as tar:
+            tar.add(self.path("in"), "d")
+        for given, folder in (("in", ""), ("in.tar", "d/")):
+            found, said = self.pack(given)
+            self.assertEqual(found["keys"], [folder, f"{folder}a"])
+            self.assertIn(f'shardctl: warning: {given}: sample "{folder}": its files have names that begin with a dot', said)
+        self.assertEqual(self.pack("in", "--group-by", "none")[1], "")
+
+    def test_folders_that_look_like_classes(self):
+        expected = self.class_folders()
+        for wrong, but in (("cat/notes.txt", "is no image"), ("3.jpg", "lies in none")):
+            self.write(f"photos/{wrong}", tiny_jpeg())
+            found, said = self.pack("photos")
+            self.assertEqual(found["source"], "files")
+            self.assertEqual(said, f"shardctl: note: photos: looks like class folders, but photos/{wrong} {but}: it is packed as files, "
+                             "without labels; --from imagefolder --on-error skip packs the images with labels (--from files says "
+                             "that it is meant)\n")
+            self.assertEqual(self.pack("photos", "--from", "files")[1], "")
+            os.remove(self.path("photos", wrong))
+        self.assertEqual(self.pack("photos"), (expected, ""))
+        for name in ("cat/1.txt", "dog/2.txt", "dog/3.jpg"):  # pairs
+            self.write(f"photos/{name}", tiny_jpeg())
+        self.assertEqual(self.pack("photos")[1], "")
+
+    def test_splits_are_no_classes(self):
+        for name in ("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg"):
+            self.write(f"photos/{name}", tiny_jpeg())
+        found, said = self.pack("photos")
+        self.assertEqual(found["classes"], ["train", "val"])
+        self.assertEqual(said, "shardctl: note: photos: the classes are named train, val: are the classes in these folders? Then pack "
+                         "each by itself, as photos/train (--from imagefolder says that it is meant)\n")
+        self.assertEqual(self.pack("photos", "--from", "imagefolder")[1], "")
 
     def test_empty_input(self):
         os.mkdir(self.path("nothing"))

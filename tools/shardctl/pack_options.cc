@@ -128,6 +128,7 @@ shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments) {
   options.skip_errors = arguments.skip_errors;
   options.types = arguments.types;
   options.allow_empty = arguments.allow_empty;
+  options.keep_hidden = arguments.keep_hidden;
   options.verify_listed_hashes = arguments.verify_listed_hashes;
   return options;
 }
@@ -143,7 +144,7 @@ shardkit::PackOptions PackOptionsOf(const PackArguments& arguments) {
   }
   options.skip_errors = arguments.skip_errors;
   options.keep_on_cancel = arguments.resume;
-  if (arguments.source == "auto") options.note = Note;
+  options.note = Note;
   return options;
 }
 
@@ -220,6 +221,9 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   hashes.AddTo(&line);
   line.Flag("--allow-empty", &arguments->allow_empty,
             "pack an input directory without files as no samples, instead of taking it for a missing mount");
+  line.Flag("--keep-hidden", &arguments->keep_hidden,
+            "pack also what macOS, Windows and notebooks leave (.DS_Store, Thumbs.db and such), and in image folders "
+            "names that begin with a dot; else they are passed over");
   if (!plan) line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
   line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");

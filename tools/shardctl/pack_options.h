@@ -30,6 +30,7 @@ struct PackArguments {
   bool skip_errors = false;
   bool resume = false;
   bool allow_empty = false;
+  bool keep_hidden = false;
   bool dry_run = false;
   bool json = false;
 

@@ -73,17 +73,25 @@ void FileList::Add(const TreeUnit& unit, size_t sample) {
 
 std::string FileList::Take() { return std::exchange(text_, {}); }
 
-std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const SourceInput& input, NameSplit split) {
+std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const SourceInput& input, NameSplit split,
+                                      PassOver pass_over, PassedOver* passed_over) {
   if (input.listed) return std::make_unique<ListedGroups>(input.listed, split);
-  return std::make_unique<TreeWalk>(options.file_system, input.path, split);
+  return std::make_unique<TreeWalk>(options.file_system, input.path, split, pass_over, passed_over);
 }
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> FileSource::NextFromTar(size_t /*max_samples*/) {
   return Internal(input().path, ": this source does not read tars");
 }
 
+std::vector<std::string> FileSource::warnings() const {
+  const uint64_t count = passed_over_.count;
+  if (count == 0) return {};
+  return {StrCat("passed over ", count, count == 1 ? " hidden file or folder (" : " hidden files or folders (",
+                 passed_over_.first, count == 1 ? "" : ", …", "); --keep-hidden packs ", count == 1 ? "it" : "them")};
+}
+
 GroupWalk& FileSource::Walk(NameSplit split) {
-  if (!walk_) walk_ = OpenGroups(options_, input(), split);
+  if (!walk_) walk_ = OpenGroups(options_, input(), split, pass_over_, &passed_over_);
   return *walk_;
 }
 
@@ -125,8 +133,8 @@ absl::StatusOr<std::vector<std::string>> FileSource::FindKeyByName(std::string_v
   std::vector<std::string> found;
   for (const SourceInput& input : inputs_) {
     if (input.tar) {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto tar,
-                                TarReader::Open(options_.file_system, input.path, options_.max_decompression));
+      SHARDKIT_ASSIGN_OR_RETURN(const auto tar, TarReader::Open(options_.file_system, input.path,
+                                                                options_.max_decompression, options_.keep_hidden));
       TarEntry member;
       while (true) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&member));
@@ -141,7 +149,8 @@ absl::StatusOr<std::vector<std::string>> FileSource::FindKeyByName(std::string_v
     const std::string folder = JoinPath(input.path, DirectoryPart(key));
     SHARDKIT_ASSIGN_OR_RETURN(const bool there, dataset::Exists(*options_.file_system, folder));
     if (!there) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const auto listing, DirectoryListing::Read(*options_.file_system, folder, split));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
+                              DirectoryListing::Read(*options_.file_system, folder, split, pass_over_));
     for (size_t i = 0; i < listing->size(); ++i) {
       std::string name(listing->name(i));
       std::ranges::replace(name, '\0', '.');

@@ -40,8 +40,10 @@ class FileList {
   std::string directory_;  // of the last sample
 };
 
-// The groups of an input: of its list, or else of its tree. A listed group is one sample.
-std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const SourceInput& input, NameSplit split);
+// The groups of an input: of its list, or else of its tree. A listed group is one sample. Adds to *passed_over, which
+// may be null.
+std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const SourceInput& input, NameSplit split,
+                                      PassOver pass_over, PassedOver* passed_over);
 
 class FileSource : public Source {
  public:
@@ -54,6 +56,14 @@ class FileSource : public Source {
   };
   absl::StatusOr<std::optional<Listed>> List(size_t max_samples);
 
+  std::vector<std::string> notes() const override { return notes_; }
+  std::vector<std::string> warnings() const override;
+  // The kind was not asked for but found. `notes` are what to say of that.
+  void SetDetected(std::vector<std::string> notes) {
+    detected_ = true;
+    notes_ = std::move(notes);
+  }
+
   bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
   const SourceOptions& options() const { return options_; }
   const SourceInput& input(size_t number) const { return inputs_[number]; }
@@ -62,8 +72,8 @@ class FileSource : public Source {
   virtual std::vector<std::string> classes() const { return {}; }
 
  protected:
-  FileSource(std::vector<SourceInput> inputs, const SourceOptions& options)
-      : inputs_(std::move(inputs)), options_(options) {}
+  FileSource(std::vector<SourceInput> inputs, const SourceOptions& options, PassOver pass_over = PassOver::kLeftovers)
+      : inputs_(std::move(inputs)), options_(options), pass_over_(PassOverOf(options, pass_over)) {}
 
   // The next samples of input(), none at its end.
   virtual absl::StatusOr<std::unique_ptr<TreeUnit>> NextFromTree(size_t max_samples) = 0;
@@ -79,6 +89,10 @@ class FileSource : public Source {
 
   const std::vector<SourceInput> inputs_;
   const SourceOptions options_;
+  const PassOver pass_over_;
+  bool detected_ = false;
+  std::vector<std::string> notes_;
+  PassedOver passed_over_;  // by Next or List
 
  private:
   size_t input_ = 0;

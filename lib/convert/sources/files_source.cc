@@ -70,14 +70,36 @@ std::map<std::string, std::string> FilesSource::metadata() const {
   return {{std::string(kGroupByName), std::string(GroupByName(*options_.group_by))}};
 }
 
+std::vector<std::string> FilesSource::notes() const {
+  std::vector<std::string> notes = FileSource::notes();
+  if (!detected_) return notes;
+  for (const std::string& column : containers_) {
+    notes.push_back(StrCat("files *.", column, " of the input are packed as they are, not the samples in them: ",
+                           "to have those, pack or convert them by themselves (--from files says that it is meant)"));
+  }
+  return notes;
+}
+
 std::vector<std::string> FilesSource::warnings() const {
-  if (large_samples_ == 0) return {};
-  return {StrCat(first_large_, large_samples_ == 1 ? "" : StrCat(" (and ", large_samples_ - 1, " more such samples)"),
-                 ": is that one sample? Where names have several dots --group-by says how they are divided: "
-                 "first-dot, last-dot or none")};
+  std::vector<std::string> warnings = FileSource::warnings();
+  if (unnamed_samples_ > 0) {
+    warnings.push_back(StrCat(
+        first_unnamed_, unnamed_samples_ == 1 ? "" : StrCat(" (and ", unnamed_samples_ - 1, " more such samples)"),
+        ": its files have names that begin with a dot, before which there is nothing for a key: leave them out, or "
+        "--group-by none gives each its name as key"));
+  }
+  if (large_samples_ == 0) return warnings;
+  warnings.push_back(StrCat(first_large_,
+                            large_samples_ == 1 ? "" : StrCat(" (and ", large_samples_ - 1, " more such samples)"),
+                            ": is that one sample? Where names have several dots --group-by says how they are divided: "
+                            "first-dot, last-dot or none"));
+  return warnings;
 }
 
 void FilesSource::NoteMembers(const std::string& input, std::string_view key, size_t members) {
+  if ((key.empty() || key.ends_with('/')) && unnamed_samples_++ == 0) {
+    first_unnamed_ = StrCat(input, ": sample \"", key, "\"");
+  }
   if (members <= kManyMembers || large_samples_++ > 0) return;
   first_large_ = StrCat(input, ": sample \"", key, "\" has ", members, " members");
 }
@@ -88,13 +110,19 @@ absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
     SHARDKIT_RETURN_IF_ERROR(input.tar ? FindTarColumns(input, &found) : FindTreeColumns(input, &found));
   }
   std::vector<Column> columns = found.Columns();
+  containers_.clear();
+  for (const Column& column : columns) {
+    const std::string suffix = StrCat(".", column.name);
+    const std::string_view ending = LastExtension(suffix);
+    if (ending == "tar" || ending == "shard" || ending == "mds") containers_.push_back(column.name);
+  }
   // Only the beginning of a tar was looked at, so a named column may come later.
   if (std::ranges::none_of(inputs_, &SourceInput::tar)) SHARDKIT_RETURN_IF_ERROR(columns_.CheckTypes());
   return columns;
 }
 
 absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns* found) {
-  TreeWalk walk(options_.file_system, input.path, split_);
+  TreeWalk walk(options_.file_system, input.path, split_, pass_over_);
   WalkedGroup group;
   uint64_t count = 0;
   while (true) {
@@ -164,7 +192,7 @@ absl::StatusOr<std::unique_ptr<TreeUnit>> FilesSource::NextFromTree(size_t max_s
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTar(size_t max_samples) {
   if (!tar_) {
-    SHARDKIT_ASSIGN_OR_RETURN(tar_, TarSamples::Open(input().path, options_, /*headers_only=*/false));
+    SHARDKIT_ASSIGN_OR_RETURN(tar_, TarSamples::Open(input().path, options_, /*headers_only=*/false, &passed_over_));
   }
   auto unit = std::make_unique<TarUnit>();
   unit->path = input().path;
@@ -252,7 +280,8 @@ absl::StatusOr<uint64_t> FilesSource::Count() {
         arena.Clear();
       }
     } else {
-      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups, CountGroups(options_.file_system, input.path, split_));
+      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups,
+                                CountGroups(options_.file_system, input.path, split_, pass_over_));
       count += groups;
     }
   }

@@ -28,6 +28,7 @@ class FilesSource final : public FileSource {
   absl::Status CheckTypes() const override { return columns_.CheckTypes(); }
   absl::StatusOr<uint64_t> Count() override;
   std::map<std::string, std::string> metadata() const override;
+  std::vector<std::string> notes() const override;
   std::vector<std::string> warnings() const override;
   absl::StatusOr<std::vector<std::string>> FindKey(std::string_view key) override { return FindKeyByName(key, split_); }
 
@@ -46,10 +47,13 @@ class FilesSource final : public FileSource {
   void NoteMembers(const std::string& input, std::string_view key, size_t members);
 
   const NameSplit split_;
-  uint64_t large_samples_ = 0;  // samples with many members so far
-  std::string first_large_;     // what to say of the first of them
+  uint64_t large_samples_ = 0;    // samples with many members so far
+  std::string first_large_;       // what to say of the first of them
+  uint64_t unnamed_samples_ = 0;  // samples whose files' names begin with the dot that ends the key
+  std::string first_unnamed_;     // what to say of the first of them
   ColumnTable columns_;
-  std::unique_ptr<TarSamples> tar_;  // when the input being listed is a tar
+  std::vector<std::string> containers_;  // columns of datasets in other containers, in order
+  std::unique_ptr<TarSamples> tar_;      // when the input being listed is a tar
   std::optional<uint64_t> count_;
 };
 

@@ -61,7 +61,8 @@ absl::StatusOr<std::unique_ptr<FileSource>> ImageFolderSource::Open(std::vector<
   for (const SourceInput& input : inputs) {
     if (!classes.empty()) break;
     SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
-                              DirectoryListing::Read(*options.file_system, input.path, NameSplit::kNever));
+                              DirectoryListing::Read(*options.file_system, input.path, NameSplit::kNever,
+                                                     PassOverOf(options, PassOver::kHidden)));
     for (size_t i = 0; i < listing->size(); ++i) {
       if (listing->kind(i) != EntryKind::kDirectory) continue;
       labels.emplace(listing->name(i).substr(0, listing->name(i).size() - 1), 0);
@@ -78,7 +79,7 @@ absl::StatusOr<std::unique_ptr<FileSource>> ImageFolderSource::Open(std::vector<
 
 ImageFolderSource::ImageFolderSource(std::vector<SourceInput> inputs,
                                      std::map<std::string, int64_t, std::less<>> labels, const SourceOptions& options)
-    : FileSource(std::move(inputs), options),
+    : FileSource(std::move(inputs), options, PassOver::kHidden),
       labels_(std::move(labels)),
       images_(/*nullable=*/false, options.types),
       label_(LabelColumn(labels_)),
@@ -93,7 +94,7 @@ std::map<std::string, std::string> ImageFolderSource::metadata() const {
 absl::StatusOr<std::optional<Type>> ImageFolderSource::FirstImageType() {
   if (const std::optional<Type> asked = images_.Asked(kImageName)) return asked;
   for (const SourceInput& input : inputs_) {
-    const std::unique_ptr<GroupWalk> walk = OpenGroups(options_, input, NameSplit::kNever);
+    const std::unique_ptr<GroupWalk> walk = OpenGroups(options_, input, NameSplit::kNever, pass_over_, nullptr);
     WalkedGroup group;
     while (true) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk->Next(&group));
@@ -167,7 +168,8 @@ void ImageFolderSource::Load(WorkUnit& work, SampleBatch* batch) {
 absl::StatusOr<uint64_t> ImageFolderSource::Count() {
   uint64_t count = 0;
   for (const SourceInput& input : inputs_) {
-    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups, CountGroups(options_.file_system, input.path, NameSplit::kNever));
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups,
+                              CountGroups(options_.file_system, input.path, NameSplit::kNever, pass_over_));
     count += groups;
   }
   return count;

@@ -17,8 +17,9 @@ Sa1bRole RoleOfName(std::string_view base_name) {
 
 absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bTar::Open(const std::string& path, const Options& options) {
   std::unique_ptr<Sa1bTar> tar(new Sa1bTar(path, options));
-  SHARDKIT_ASSIGN_OR_RETURN(tar->reader_, TarReader::OpenDamaged(options.file_system, path, options.max_decompression,
-                                                                 options.skip_errors, &tar->damage_));
+  SHARDKIT_ASSIGN_OR_RETURN(
+      tar->reader_, TarReader::OpenDamaged(options.file_system, path, options.max_decompression, options.keep_hidden,
+                                           options.passed_over, options.skip_errors, &tar->damage_));
   return tar;
 }
 

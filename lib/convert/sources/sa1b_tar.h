@@ -48,6 +48,8 @@ class Sa1bTar {
     uint64_t pending_bytes = 0;  // limit for halves that wait for their other half
     bool headers_only = false;
     bool skip_errors = false;  // as in SourceOptions
+    bool keep_hidden = false;  // as in SourceOptions
+    PassedOver* passed_over = nullptr;
   };
   static absl::StatusOr<std::unique_ptr<Sa1bTar>> Open(const std::string& path, const Options& options);
 

@@ -91,10 +91,12 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
   }
   if (inputs.empty()) return InvalidArgument("no input given");
   std::vector<convert::SourceInput> looked_at;
+  std::optional<std::vector<std::string>> notes;  // of what was found
   if (kind == "auto") {
     SHARDKIT_ASSIGN_OR_RETURN(convert::DetectedInputs detected, convert::DetectKind(inputs, options));
     kind = detected.kind;
     looked_at = std::move(detected.inputs);
+    notes = std::move(detected.notes);
     if (kind == "webdataset" || kind == "mds") {
       SHARDKIT_RETURN_IF_ERROR(other(kind));
       return OpenDatasets(kind, inputs, options);
@@ -103,7 +105,9 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     SHARDKIT_ASSIGN_OR_RETURN(looked_at, convert::LookAtInputs(inputs, options));
   }
   if (kind != "files") SHARDKIT_RETURN_IF_ERROR(other(kind));
-  return convert::OpenFileSource(kind, std::move(looked_at), options);
+  SHARDKIT_ASSIGN_OR_RETURN(auto source, convert::OpenFileSource(kind, std::move(looked_at), options));
+  if (notes) source->SetDetected(*std::move(notes));
+  return source;
 }
 
 absl::StatusOr<std::unique_ptr<convert::FileSource>> convert::OpenFileSource(std::string_view kind,

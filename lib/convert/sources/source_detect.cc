@@ -23,6 +23,7 @@ namespace {
 constexpr size_t kLookedAtGroups = 256;   // to recognize pairs of SA-1B
 constexpr size_t kLookedAtMembers = 64;   // of a tar
 constexpr size_t kLookedAtFiles = 65536;  // to decide that there are only images
+constexpr size_t kLookedAtMore = 1024;    // behind the first file that is none
 
 // "sa_" and digits.
 bool IsSa1bStem(std::string_view stem) {
@@ -31,8 +32,8 @@ bool IsSa1bStem(std::string_view stem) {
 }
 
 // Whether pairs sa_N.jpg + sa_N.json make up at least half of the first groups.
-absl::StatusOr<bool> IsSa1bTree(const std::string& path, ReadableFileSystem* file_system) {
-  TreeWalk walk(file_system, path, NameSplit::kLastDot);
+absl::StatusOr<bool> IsSa1bTree(const std::string& path, const SourceOptions& options) {
+  TreeWalk walk(options.file_system, path, NameSplit::kLastDot, PassOverOf(options, PassOver::kLeftovers));
   WalkedGroup group;
   size_t groups = 0;
   size_t pairs = 0;
@@ -51,7 +52,7 @@ absl::StatusOr<bool> IsSa1bTree(const std::string& path, ReadableFileSystem* fil
 // In a tar the halves of a pair may lie far apart, so matching names are enough. Both endings must occur when the tar
 // has fewer than kLookedAtMembers members. Empty when `skip_errors` is set and not even one member can be read.
 absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const SourceOptions& options) {
-  auto reader = TarReader::Open(options.file_system, path, kDefaultMaxDecompression);
+  auto reader = TarReader::Open(options.file_system, path, kDefaultMaxDecompression, options.keep_hidden);
   if (!reader.ok()) return options.skip_errors ? absl::StatusOr<std::optional<bool>>(std::nullopt) : reader.status();
   TarEntry member;
   size_t members = 0;
@@ -76,44 +77,74 @@ absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const Sou
   return enough && images + annotations > 0 && 2 * (images + annotations) >= members;
 }
 
-// Whether the top has two or more class directories and nothing else, and there are only images below.
-absl::StatusOr<bool> IsImageFolder(const std::string& path, ReadableFileSystem* file_system) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto top, DirectoryListing::Read(*file_system, path, NameSplit::kNever));
-  if (top->size() < 2) return false;
+bool IsImageFile(const WalkedFile& file) {
+  return file.kind == EntryKind::kFile && file.has_dot && HasImageExtension(StrCat(".", file.rest));
+}
+
+struct ImageFolder {
+  bool fits = false;  // two or more class directories, nothing beside them, and only images below
+  std::vector<std::string> classes;
+  std::string but;  // where it does not fit and yet looks like it: the first file that is wrong
+};
+
+absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& path, const SourceOptions& options) {
+  const PassOver pass_over = PassOverOf(options, PassOver::kHidden);
+  ImageFolder found;
+  SHARDKIT_ASSIGN_OR_RETURN(const auto top,
+                            DirectoryListing::Read(*options.file_system, path, NameSplit::kNever, pass_over));
   for (size_t i = 0; i < top->size(); ++i) {
-    if (top->kind(i) != EntryKind::kDirectory) return false;
+    const std::string_view name = top->name(i);
+    if (top->kind(i) == EntryKind::kDirectory) found.classes.emplace_back(name.substr(0, name.size() - 1));
   }
-  TreeWalk walk(file_system, path, NameSplit::kNever);
+  if (found.classes.size() < 2) return found;
+  TreeWalk walk(options.file_system, path, NameSplit::kLastDot, pass_over);
   WalkedGroup group;
-  size_t files = 0;
-  for (; files < kLookedAtFiles; ++files) {
+  size_t images = 0, others = 0, limit = kLookedAtFiles;
+  while (images + others < limit) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
     if (!more) break;
-    if (!HasImageExtension(group.stem)) return false;
+    const auto wrong = [&](const WalkedFile& file) { return group.directory.empty() || !IsImageFile(file); };
+    const auto other = std::ranges::find_if(group.files, wrong);
+    if (other == group.files.end()) {
+      images += group.files.size();
+      continue;
+    }
+    // An image with something of the same name is a sample of files.
+    if (std::ranges::any_of(group.files, IsImageFile) && group.files.size() > 1) return found;
+    if (others == 0) {
+      found.but = StrCat(JoinPath(path, StrCat(group.directory, group.stem)), other->has_dot ? "." : "", other->rest,
+                         IsImageFile(*other) ? " lies in none" : " is no image");
+      limit = std::min(limit, images + kLookedAtMore);
+    }
+    others += group.files.size();
   }
-  return files > 0;
+  found.fits = images > 0 && others == 0;
+  if (images <= others) found.but.clear();
+  return found;
+}
+
+bool IsSplitName(std::string_view name) {
+  constexpr std::string_view kNames[] = {"dev", "test", "train", "training", "val", "valid", "validation"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
 // Hidden files do not count, because nobody meant to pack them.
-bool IsHidden(std::string_view name) { return name.starts_with('.'); }
+bool IsHidden(std::string_view name) {
+  return name.starts_with('.') || IsLeftoverName(name, /*directory=*/false) || IsLeftoverName(name, /*directory=*/true);
+}
 
-absl::StatusOr<bool> HasFiles(const std::string& path, ReadableFileSystem* file_system) {
+absl::StatusOr<bool> HasFiles(const std::string& path, const SourceOptions& options) {
   // Usually the first entry is a file. Then a directory of millions of entries need not be sorted.
   bool at_the_top = false;
-  const absl::Status listed = file_system->ForEachEntry(path, [&](const ListedEntry& entry) {
-    at_the_top = entry.type == FileType::kRegular && !IsHidden(entry.name);
+  const absl::Status listed = options.file_system->ForEachEntry(path, [&](const ListedEntry& entry) {
+    at_the_top = entry.type == FileType::kRegular && (options.keep_hidden || !IsHidden(entry.name));
     return at_the_top ? Cancelled("") : absl::OkStatus();
   });
   if (at_the_top) return true;
   SHARDKIT_RETURN_IF_ERROR(listed);
-  TreeWalk walk(file_system, path, NameSplit::kNever);
+  TreeWalk walk(options.file_system, path, NameSplit::kNever, PassOverOf(options, PassOver::kHidden));
   WalkedGroup group;
-  while (true) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
-    if (!more) return false;
-    const std::string name = StrCat("/", group.directory, group.stem);
-    if (name.find("/.") == name.npos) return true;
-  }
+  return walk.Next(&group);
 }
 
 // What a reader of datasets would find at a path.
@@ -230,7 +261,7 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
     if (info.type != FileType::kDirectory && info.type != FileType::kRegular) return neither(path);
     const bool tar = info.type == FileType::kRegular;
     if (!tar && !options.allow_empty) {
-      SHARDKIT_ASSIGN_OR_RETURN(const bool any, HasFiles(path, options.file_system));
+      SHARDKIT_ASSIGN_OR_RETURN(const bool any, HasFiles(path, options));
       if (!any) {
         return InvalidArgument(path,
                                ": there are no files in it: see that its file system is mounted; --allow-empty packs "
@@ -238,7 +269,7 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
       }
     }
     if (tar) {
-      const auto opened = TarReader::Open(options.file_system, path, options.max_decompression);
+      const auto opened = TarReader::Open(options.file_system, path, options.max_decompression, options.keep_hidden);
       // A tar that is empty, or whose beginning is lost, is recognized by its name.
       const bool damaged = absl::IsInvalidArgument(opened.status()) || absl::IsDataLoss(opened.status());
       const bool tolerated = options.skip_errors && damaged && IsTarPath(path);
@@ -284,17 +315,41 @@ absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths,
                               if (input.tar) {
                                 SHARDKIT_ASSIGN_OR_RETURN(fits, IsSa1bTar(input.path, options));
                               } else {
-                                SHARDKIT_ASSIGN_OR_RETURN(fits, IsSa1bTree(input.path, options.file_system));
+                                SHARDKIT_ASSIGN_OR_RETURN(fits, IsSa1bTree(input.path, options));
                               }
                               any = any || fits.value_or(false);
                               return fits.value_or(true);
                             }));
-  SHARDKIT_ASSIGN_OR_RETURN(const bool images, all([&](const SourceInput& input) -> absl::StatusOr<bool> {
-                              if (input.tar || (sa1b && any)) return false;
-                              return IsImageFolder(input.path, options.file_system);
-                            }));
-  if (sa1b && any) detected.kind = "sa1b";
-  if (images) detected.kind = "imagefolder";
+  if (sa1b && any) {
+    detected.kind = "sa1b";
+    return detected;
+  }
+  std::vector<ImageFolder> folders;
+  for (const SourceInput& input : detected.inputs) {
+    if (input.tar) return detected;
+    SHARDKIT_ASSIGN_OR_RETURN(folders.emplace_back(), LookAtImageFolder(input.path, options));
+    if (!folders.back().fits && folders.back().but.empty()) return detected;
+  }
+  const auto wrong = std::ranges::find(folders, false, &ImageFolder::fits);
+  if (wrong != folders.end()) {
+    detected.notes.push_back(
+        StrCat(detected.inputs[static_cast<size_t>(wrong - folders.begin())].path, ": looks like class folders, but ",
+               wrong->but,
+               ": it is packed as files, without labels; --from imagefolder --on-error skip packs the images with "
+               "labels (--from files says that it is meant)"));
+    return detected;
+  }
+  detected.kind = "imagefolder";
+  if (std::ranges::all_of(folders,
+                          [](const ImageFolder& found) { return std::ranges::all_of(found.classes, IsSplitName); })) {
+    const ImageFolder& found = folders[0];
+    detected.notes.push_back(StrCat(paths[0], ": the classes are named ", found.classes[0], ", ", found.classes[1],
+                                    found.classes.size() > 2 ? ", …" : "",
+                                    ": are the classes in these folders? Then "
+                                    "pack each by itself, as ",
+                                    JoinPath(paths[0], found.classes[0]),
+                                    " (--from imagefolder says that it is meant)"));
+  }
   return detected;
 }
 

@@ -19,6 +19,7 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
 struct DetectedInputs {
   std::string_view kind;            // "webdataset", "mds", "sa1b", "imagefolder" or "files"
   std::vector<SourceInput> inputs;  // for the last three kinds; a directory of only tars becomes these tars
+  std::vector<std::string> notes;   // what the user may not intend, one line each
 };
 
 // A kind other than "files" means that every input is of that kind. InvalidArgument when inputs are datasets of shards,

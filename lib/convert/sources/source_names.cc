@@ -86,6 +86,13 @@ bool HasImageExtension(std::string_view name) {
   return codec::IsImageExtension(extension) || is("ppm") || is("pgm");
 }
 
+bool IsLeftoverName(std::string_view base_name, bool directory) {
+  if (directory) return base_name == "__MACOSX" || base_name == ".ipynb_checkpoints" || base_name == "@eaDir";
+  // Windows does not tell cases apart.
+  const auto is = [&](std::string_view name) { return absl::EqualsIgnoreCase(ToAbsl(base_name), ToAbsl(name)); };
+  return base_name == ".DS_Store" || is("Thumbs.db") || is("desktop.ini");
+}
+
 absl::Status CheckKey(std::string_view key) {
   if (ValidUtf8(key)) return absl::OkStatus();
   return InvalidArgument("the name is not valid UTF-8, which a key must be: rename the file");

@@ -1,6 +1,7 @@
 // How a file's name becomes a sample's key and a column, and back.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -53,6 +54,18 @@ std::string_view BasePart(std::string_view path);
 
 // Whether IsImageExtension is true of the extension, or it is ppm or pgm in any letter case.
 bool HasImageExtension(std::string_view name);
+
+// Whether macOS, Windows, a NAS or notebooks leave a file (or directory) of this base name among those of a user. Of a
+// file named "._*" its first bytes decide: kAppleDoubleMagic.
+bool IsLeftoverName(std::string_view base_name, bool directory);
+inline constexpr std::string_view kAppleDoublePrefix = "._";
+inline constexpr std::string_view kAppleDoubleMagic("\x00\x05\x16\x07", 4);
+
+// What was passed over, in the order in which it was found.
+struct PassedOver {
+  uint64_t count = 0;
+  std::string first;  // where it is
+};
 
 // InvalidArgument when a key is not UTF-8, or a column name not UTF-8 of at most 255 bytes.
 absl::Status CheckKey(std::string_view key);

@@ -22,6 +22,14 @@ uint64_t PrefixOf(std::string_view text) {
   return __builtin_bswap64(LoadLittle<uint64_t>(bytes));
 }
 
+// False, too, of a file that cannot be read: who loads it reports that.
+bool IsAppleDouble(ReadableFileSystem& file_system, const std::string& path) {
+  const auto file = file_system.OpenForReading(path);
+  if (!file.ok() || (*file)->size() < kAppleDoubleMagic.size()) return false;
+  std::string begin(kAppleDoubleMagic.size(), '\0');
+  return (*file)->ReadAt(0, begin).ok() && begin == kAppleDoubleMagic;
+}
+
 }  // namespace
 
 absl::Status CheckEntryKind(EntryKind kind) {
@@ -40,16 +48,41 @@ absl::Status CheckEntryKind(EntryKind kind) {
 }
 
 absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(ReadableFileSystem& file_system,
-                                                                         const std::string& path, NameSplit split) {
+                                                                         const std::string& path, NameSplit split,
+                                                                         PassOver pass_over, PassedOver* passed_over) {
   auto listing = std::make_unique<DirectoryListing>();
-  SHARDKIT_RETURN_IF_ERROR(file_system.ForEachEntry(
-      path, [&](const ListedEntry& entry) { return listing->Add(file_system, path, entry, split); }));
+  Passed passed;
+  std::vector<Doubtful> doubtful;
+  SHARDKIT_RETURN_IF_ERROR(file_system.ForEachEntry(path, [&](const ListedEntry& entry) {
+    return listing->Add(file_system, path, entry, split, pass_over, &passed, &doubtful);
+  }));
+  for (const Doubtful& file : doubtful) {
+    if (IsAppleDouble(file_system, JoinPath(path, file.name))) {
+      passed.Add(file.name);
+    } else {
+      listing->Store(EntryKind::kFile, file.name, file.size, split);
+    }
+  }
   listing->Sort();
+  if (passed_over != nullptr && passed.count > 0) {
+    if (passed_over->count == 0) passed_over->first = JoinPath(path, passed.least);
+    passed_over->count += passed.count;
+  }
   return listing;
 }
 
+// A file system lists names in any order.
+void DirectoryListing::Passed::Add(std::string_view name) {
+  if (count++ == 0 || name < least) least = name;
+}
+
 absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::string& path, const ListedEntry& entry,
-                                   NameSplit split) {
+                                   NameSplit split, PassOver pass_over, Passed* passed,
+                                   std::vector<Doubtful>* doubtful) {
+  if (pass_over == PassOver::kHidden && entry.name.starts_with('.')) {
+    passed->Add(entry.name);
+    return absl::OkStatus();
+  }
   FileType type = entry.type;
   if (type == FileType::kSymbolicLink) {
     const auto info = file_system.Stat(JoinPath(path, entry.name));
@@ -63,6 +96,16 @@ absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::s
   const EntryKind kind = type == FileType::kRegular     ? EntryKind::kFile
                          : type == FileType::kDirectory ? EntryKind::kDirectory
                                                         : EntryKind::kOther;
+  if (pass_over != PassOver::kNothing) {
+    if (IsLeftoverName(entry.name, kind == EntryKind::kDirectory)) {
+      passed->Add(entry.name);
+      return absl::OkStatus();
+    }
+    if (kind == EntryKind::kFile && entry.name.starts_with(kAppleDoublePrefix)) {
+      doubtful->push_back({std::string(entry.name), entry.size});
+      return absl::OkStatus();
+    }
+  }
   Store(kind, entry.name, kind == EntryKind::kFile ? entry.size : std::nullopt, split);
   return absl::OkStatus();
 }
@@ -129,8 +172,13 @@ void DirectoryListing::Sort() {
   });
 }
 
-TreeWalk::TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split)
-    : file_system_(file_system), root_(std::move(root)), split_(split) {}
+TreeWalk::TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split, PassOver pass_over,
+                   PassedOver* passed_over)
+    : file_system_(file_system),
+      root_(std::move(root)),
+      split_(split),
+      pass_over_(pass_over),
+      passed_over_(passed_over) {}
 
 absl::StatusOr<bool> TreeWalk::Enter(std::string_view name) {
   directory_.append(name);
@@ -145,7 +193,8 @@ absl::StatusOr<bool> TreeWalk::Enter(std::string_view name) {
     }
   }
   Level level;
-  SHARDKIT_ASSIGN_OR_RETURN(level.listing, DirectoryListing::Read(*file_system_, path, split_));
+  SHARDKIT_ASSIGN_OR_RETURN(level.listing,
+                            DirectoryListing::Read(*file_system_, path, split_, pass_over_, passed_over_));
   level.directory_length = directory_.size();
   level.device = info.device;
   level.inode = info.inode;
@@ -189,8 +238,9 @@ absl::StatusOr<bool> TreeWalk::Next(WalkedGroup* group) {
   return false;
 }
 
-absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split) {
-  TreeWalk walk(file_system, root, split);
+absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split,
+                                     PassOver pass_over) {
+  TreeWalk walk(file_system, root, split, pass_over);
   WalkedGroup group;
   for (uint64_t count = 0;; ++count) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));

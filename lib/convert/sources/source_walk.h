@@ -23,6 +23,18 @@ enum class EntryKind : uint8_t {
   kOther,      // a socket, a device, a pipe
 };
 
+// Which names are passed over, as if they were not there.
+enum class PassOver : uint8_t {
+  kNothing,    // as SourceOptions::keep_hidden says
+  kLeftovers,  // IsLeftoverName, and AppleDouble
+  kHidden,     // these, and all that begin with a dot
+};
+
+// What a source passes over that does not keep hidden files.
+inline PassOver PassOverOf(const SourceOptions& options, PassOver unless_kept) {
+  return options.keep_hidden ? PassOver::kNothing : unless_kept;
+}
+
 // Why an entry that is no file cannot be packed; OK for kFile.
 absl::Status CheckEntryKind(EntryKind kind);
 
@@ -31,9 +43,11 @@ absl::Status CheckEntryKind(EntryKind kind);
 // the zero byte after a stem is smaller than every byte of a name. Three million names of 20 bytes take 130 MB.
 class DirectoryListing {
  public:
-  // `path` is the directory to list.
+  // `path` is the directory to list. Adds to *passed_over, which may be null.
   static absl::StatusOr<std::unique_ptr<DirectoryListing>> Read(ReadableFileSystem& file_system,
-                                                                const std::string& path, NameSplit split);
+                                                                const std::string& path, NameSplit split,
+                                                                PassOver pass_over = PassOver::kNothing,
+                                                                PassedOver* passed_over = nullptr);
 
   size_t size() const { return entries_.size(); }
   EntryKind kind(size_t i) const { return RecordKind(entries_[i].record); }
@@ -52,7 +66,18 @@ class DirectoryListing {
 
   static EntryKind RecordKind(const char* record);
   static std::string_view RecordName(const char* record);
-  absl::Status Add(ReadableFileSystem& file_system, const std::string& path, const ListedEntry& entry, NameSplit split);
+  // A file of a walk that passes over AppleDouble, which its first bytes decide.
+  struct Doubtful {
+    std::string name;
+    std::optional<uint64_t> size;
+  };
+  struct Passed {
+    uint64_t count = 0;
+    std::string least;  // name
+    void Add(std::string_view name);
+  };
+  absl::Status Add(ReadableFileSystem& file_system, const std::string& path, const ListedEntry& entry, NameSplit split,
+                   PassOver pass_over, Passed* passed, std::vector<Doubtful>* doubtful);
   void Store(EntryKind kind, std::string_view name, std::optional<uint64_t> size, NameSplit split);
   void Sort();
 
@@ -88,7 +113,9 @@ class GroupWalk {
 // ascending byte order of their keys.
 class TreeWalk final : public GroupWalk {
  public:
-  TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split);
+  // Adds to *passed_over, which may be null, when a directory is listed.
+  TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split, PassOver pass_over = PassOver::kNothing,
+           PassedOver* passed_over = nullptr);
 
   absl::StatusOr<bool> Next(WalkedGroup* group) override;
 
@@ -107,12 +134,15 @@ class TreeWalk final : public GroupWalk {
   ReadableFileSystem* const file_system_;
   const std::string root_;
   const NameSplit split_;
+  const PassOver pass_over_;
+  PassedOver* const passed_over_;
   bool started_ = false;
   std::string directory_;
   std::vector<Level> levels_;
 };
 
 // The number of groups of a tree.
-absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split);
+absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split,
+                                     PassOver pass_over);
 
 }  // namespace shardkit::convert

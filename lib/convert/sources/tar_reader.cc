@@ -56,6 +56,11 @@ struct TarReader::State {
   uint64_t members = 0;
   std::string last_name;      // for messages
   bool data_pending = false;  // the current member's data was not skipped yet
+  bool keep_hidden = false;
+  PassedOver* passed_over = nullptr;
+  // What was read to decide whether the current member is AppleDouble, for Read.
+  std::optional<absl::StatusOr<Value>> looked_at;
+  ByteArena looked_at_bytes;
 
   // Bytes of the tar, without compression, that were consumed.
   uint64_t position() const { return static_cast<uint64_t>(archive_filter_bytes(reader.get(), 0)); }
@@ -78,9 +83,12 @@ absl::Status TarReader::Error(std::string_view where) const {
 }
 
 absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(ReadableFileSystem* file_system, const std::string& path,
-                                                           uint64_t max_decompression) {
+                                                           uint64_t max_decompression, bool keep_hidden,
+                                                           PassedOver* passed_over) {
   SHARDKIT_ASSIGN_OR_RETURN(auto file, file_system->OpenForReading(path));
   auto state = std::make_unique<State>(file_system, std::move(file), max_decompression);
+  state->keep_hidden = keep_hidden;
+  state->passed_over = passed_over;
   state->reader.reset(archive_read_new());
   archive* const reader = state->reader.get();
   if (reader == nullptr) return ResourceExhausted(path, ": no memory for a tar reader");
@@ -106,8 +114,9 @@ absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(ReadableFileSystem* f
 
 absl::StatusOr<std::unique_ptr<TarReader>> TarReader::OpenDamaged(ReadableFileSystem* file_system,
                                                                   const std::string& path, uint64_t max_decompression,
+                                                                  bool keep_hidden, PassedOver* passed_over,
                                                                   bool skip_errors, absl::Status* damage) {
-  auto opened = Open(file_system, path, max_decompression);
+  auto opened = Open(file_system, path, max_decompression, keep_hidden, passed_over);
   if (opened.ok()) return opened;
   *damage = opened.status();
   if (absl::IsDataLoss(*damage) || (skip_errors && absl::IsInvalidArgument(*damage))) return nullptr;
@@ -120,6 +129,36 @@ absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples) {
 }
 
 absl::StatusOr<bool> TarReader::Next(TarEntry* member) {
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, NextMember(member));
+    if (!more || member->kind == TarEntry::Kind::kDirectory || state_->keep_hidden || !IsLeftover(*member)) return more;
+    PassedOver* const passed = state_->passed_over;
+    if (passed != nullptr && passed->count++ == 0) {
+      passed->first = StrCat(state_->path, ": member '", member->name, "'");
+    }
+  }
+}
+
+bool TarReader::IsLeftover(const TarEntry& member) {
+  const std::string_view base = BasePart(member.name);
+  std::string_view folders = DirectoryPart(member.name);
+  for (; !folders.empty(); folders.remove_prefix(folders.find('/') + 1)) {
+    if (IsLeftoverName(folders.substr(0, folders.find('/')), /*directory=*/true)) return true;
+  }
+  if (IsLeftoverName(base, /*directory=*/false)) return true;
+  if (member.kind != TarEntry::Kind::kRegular || !base.starts_with(kAppleDoublePrefix)) return false;
+  state_->looked_at_bytes.Clear();
+  state_->looked_at = ReadData(member, kLargestCopied, &state_->looked_at_bytes);
+  if (!state_->looked_at->ok()) return false;  // for who reads it
+  const Value& value = **state_->looked_at;
+  if (value.length() < kAppleDoubleMagic.size()) return false;
+  std::string begin(kAppleDoubleMagic.size(), '\0');
+  if (value.file) return value.file->ReadAt(0, begin).ok() && begin == kAppleDoubleMagic;
+  return value.bytes.starts_with(kAppleDoubleMagic);
+}
+
+absl::StatusOr<bool> TarReader::NextMember(TarEntry* member) {
+  state_->looked_at.reset();
   archive* const reader = state_->reader.get();
   const std::string where = state_->members == 0
                                 ? std::string("first member")
@@ -161,6 +200,13 @@ absl::StatusOr<bool> TarReader::Next(TarEntry* member) {
 }
 
 absl::StatusOr<Value> TarReader::Read(const TarEntry& member, uint64_t stream_above, ByteArena* arena) {
+  if (!state_->looked_at) return ReadData(member, stream_above, arena);
+  absl::StatusOr<Value> value = *std::exchange(state_->looked_at, std::nullopt);
+  if (value.ok() && !value->file) value->bytes = arena->Copy(value->bytes);
+  return value;
+}
+
+absl::StatusOr<Value> TarReader::ReadData(const TarEntry& member, uint64_t stream_above, ByteArena* arena) {
   archive* const reader = state_->reader.get();
   const std::string where = StrCat("member '", member.name, "'");
   if (member.size >= stream_above || member.size > kLargestCopied) {

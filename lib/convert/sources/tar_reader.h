@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "convert/sources/source_names.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/sample.h"
 
@@ -25,12 +26,15 @@ struct TarEntry {
 // One thread at a time. DataLoss, naming file and member, for a tar that is damaged, cut off, or has no end mark.
 class TarReader {
  public:
-  // InvalidArgument when the file is not a tar.
+  // InvalidArgument when the file is not a tar. Unless `keep_hidden`, members that systems leave (IsLeftoverName of a
+  // component of the name, and AppleDouble) are passed over and added to *passed_over, which may be null.
   static absl::StatusOr<std::unique_ptr<TarReader>> Open(ReadableFileSystem* file_system, const std::string& path,
-                                                         uint64_t max_decompression);
+                                                         uint64_t max_decompression, bool keep_hidden,
+                                                         PassedOver* passed_over = nullptr);
   // The same, but null for a damaged tar, and with `skip_errors` for a file that is not a tar: then *damage says why.
   static absl::StatusOr<std::unique_ptr<TarReader>> OpenDamaged(ReadableFileSystem* file_system,
                                                                 const std::string& path, uint64_t max_decompression,
+                                                                bool keep_hidden, PassedOver* passed_over,
                                                                 bool skip_errors, absl::Status* damage);
   ~TarReader();
 
@@ -47,6 +51,10 @@ class TarReader {
   struct State;
   explicit TarReader(std::unique_ptr<State> state);
   absl::Status Error(std::string_view where) const;
+  absl::StatusOr<bool> NextMember(TarEntry* member);
+  absl::StatusOr<Value> ReadData(const TarEntry& member, uint64_t stream_above, ByteArena* arena);
+  // Whether the member that NextMember gave is passed over.
+  bool IsLeftover(const TarEntry& member);
 
   std::unique_ptr<State> state_;
 };

@@ -30,15 +30,16 @@ std::optional<uint64_t> SeenKeys::Find(std::string_view key) const {
 }
 
 absl::StatusOr<std::unique_ptr<TarSamples>> TarSamples::Open(const std::string& path, const SourceOptions& options,
-                                                             bool headers_only) {
+                                                             bool headers_only, PassedOver* passed_over) {
   std::unique_ptr<TarSamples> samples(new TarSamples());
   samples->path_ = path;
   samples->stream_above_ = options.stream_above;
   samples->headers_only_ = headers_only;
   samples->split_ = SplitOf(options);
-  SHARDKIT_ASSIGN_OR_RETURN(samples->reader_,
-                            TarReader::OpenDamaged(options.file_system, path, options.max_decompression,
-                                                   options.skip_errors, &samples->damage_));
+  SHARDKIT_ASSIGN_OR_RETURN(
+      samples->reader_,
+      TarReader::OpenDamaged(options.file_system, path, options.max_decompression, options.keep_hidden, passed_over,
+                             options.skip_errors, &samples->damage_));
   return samples;
 }
 

@@ -51,10 +51,10 @@ struct TarSample {
 // One thread at a time.
 class TarSamples {
  public:
-  // With `headers_only` the values are empty. In a damaged tar the sample at the damage fails and is the last one. A
-  // file that is not a tar is InvalidArgument unless `options` skips errors.
+  // Adds to *passed_over, which may be null. With `headers_only` the values are empty. In a damaged tar the sample at
+  // the damage fails and is the last one. A file that is not a tar is InvalidArgument unless `options` skips errors.
   static absl::StatusOr<std::unique_ptr<TarSamples>> Open(const std::string& path, const SourceOptions& options,
-                                                          bool headers_only);
+                                                          bool headers_only, PassedOver* passed_over = nullptr);
 
   // False at the end.
   absl::StatusOr<bool> Next(ByteArena* arena, TarSample* sample);

@@ -38,8 +38,8 @@ struct PackOptions {
   // Internal with its text.
   std::function<void(const PackProgress&)> progress;
 
-  // Called on the calling thread before samples are packed, with what the user may not intend: datasets of other
-  // containers among the files.
+  // Called on the calling thread before samples are packed with Source::notes; and by PlanPack, which gives no report,
+  // with Source::warnings.
   std::function<void(const std::string&)> note;
 };
 

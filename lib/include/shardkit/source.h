@@ -113,6 +113,10 @@ class Source {
   // Empty otherwise.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 
+  // What the user may not intend, known before samples are listed, one line each: of a kind of input that was found by
+  // "auto". After InitialColumns. Not thread-safe.
+  virtual std::vector<std::string> notes() const { return {}; }
+
   // What the user should know about the samples listed so far, one line each. Not thread-safe.
   virtual std::vector<std::string> warnings() const { return {}; }
 
@@ -153,9 +157,14 @@ struct SourceOptions {
   bool verify_listed_hashes = true;
   // Half pairs of a tar wait for their other half in at most this many bytes.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
-  // False: an input directory without files, except hidden ones, is InvalidArgument. The usual cause is a file system
-  // that is not mounted.
+  // False: an input directory without files, except hidden ones (see keep_hidden), is InvalidArgument. The usual cause
+  // is a file system that is not mounted.
   bool allow_empty = false;
+  // False: what macOS, Windows, a NAS and notebooks leave among the files is passed over and counted
+  // (Source::warnings): .DS_Store, "._*" in the form AppleDouble, __MACOSX/, .ipynb_checkpoints/, Thumbs.db,
+  // desktop.ini, @eaDir/. So is, for "imagefolder", every file and directory whose name begins with a dot. Of no effect
+  // for "webdataset" and "mds".
+  bool keep_hidden = false;
 };
 
 // `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds". Inputs are directories or tar files (plain

@@ -176,6 +176,28 @@ TEST_F(DetectTest, ClassDirectoriesOfImagesAreAnImageFolder) {
   EXPECT_EQ(Kind(), "files");
 }
 
+TEST_F(DetectTest, HiddenNamesAreNoClassesAndNoImages) {
+  Add("/in/a/1.jpg", test::kJpegBytes);
+  Add("/in/b/2.jpg", test::kJpegBytes);
+  Add("/in/.DS_Store", "x");
+  Add("/in/a/thumbs.DB", "x");
+  Add("/in/b/.x/3.jpg", test::kJpegBytes);
+  Add("/in/.ipynb_checkpoints/4.jpg", test::kJpegBytes);
+  EXPECT_EQ(Kind(), "imagefolder");
+  const auto source = OpenSource("imagefolder", {"/in"}, {file_system_.get()});
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ((*source)->Count().value(), 2u);
+  const test::Loaded loaded = LoadAll(**source);
+  EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"a/1.jpg", "b/2.jpg"}));
+  EXPECT_EQ(Label(loaded.samples[1]), 1);
+  EXPECT_EQ((*source)->warnings(),
+            (std::vector<std::string>{"passed over 4 hidden files or folders (/in/.DS_Store, …); --keep-hidden packs "
+                                      "them"}));
+  SourceOptions options{file_system_.get()};
+  options.keep_hidden = true;
+  EXPECT_EQ(LoadAll(file_system_.get(), "imagefolder", {"/in"}, options).positions, 6u);
+}
+
 TEST_F(DetectTest, EverythingElseIsFiles) {
   Add("/in/a/1.jpg", "x");
   EXPECT_EQ(Kind(), "files") << "one directory makes no classes";
