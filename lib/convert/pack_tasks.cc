@@ -1,5 +1,4 @@
 // Packing in tasks.
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -63,7 +62,7 @@ absl::StatusOr<PackPlan> Plan(FileSystem& file_system, std::string_view kind, co
   const auto add = [&](const convert::PlannedUnit& unit) { return writer->Add(unit); };
   SHARDKIT_RETURN_IF_ERROR(Guarded("listing", [&] { return convert::ListUnits(*source, options, add, &head.totals); }));
   SHARDKIT_RETURN_IF_ERROR(writer->Finish(head));
-  if (options.note) std::ranges::for_each(source->warnings(), options.note);
+  head.totals.warnings = convert::WarningsOf(*source, options);
   return head.totals;
 }
 

@@ -352,6 +352,13 @@ absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptio
   return columns;
 }
 
+std::vector<std::string> WarningsOf(const Source& source, const PackOptions& options) {
+  std::vector<std::string> warnings;
+  if (!options.note) warnings = source.notes();
+  std::ranges::move(source.warnings(), std::back_inserter(warnings));
+  return warnings;
+}
+
 absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, DatasetWriter& writer,
                                     dataset::DatasetJob* units) {
   PackReport report;
@@ -386,7 +393,7 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
       report.skipped = std::move(summary->skipped);
       report.existing = summary->existing;
       report.samples -= report.existing;
-      std::ranges::move(source.warnings(), std::back_inserter(report.warnings));
+      std::ranges::move(WarningsOf(source, options), std::back_inserter(report.warnings));
       return report;
     }
     status = repeated.ok() ? summary.status() : repeated;
@@ -411,7 +418,7 @@ absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& option
   report.input_bytes = packer.input_bytes();
   report.samples = packer.stored_samples();
   report.skipped = packer.skipped();
-  report.warnings = source.warnings();
+  report.warnings = WarningsOf(source, options);
   return report;
 }
 

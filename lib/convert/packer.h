@@ -26,6 +26,9 @@ absl::Status CheckColumnsOf(const DatasetWriterOptions& options, const std::vect
 // The columns that the source knows before any sample. Makes the checks that are possible then, and gives the note.
 absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptions& options);
 
+// Those of the source, after its notes where nobody takes them.
+std::vector<std::string> WarningsOf(const Source& source, const PackOptions& options);
+
 // The options of the dataset that a source is packed into, with its job and its metadata.
 DatasetWriterOptions WriterOptionsOf(const Source& source, const PackOptions& options);
 

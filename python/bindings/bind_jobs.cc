@@ -87,6 +87,7 @@ nb::dict PlanDict(const PackPlan& plan) {
   result["units"] = plan.units;
   result["input_bytes"] = plan.input_bytes;
   result["samples"] = plan.samples;
+  result["warnings"] = plan.warnings;
   return result;
 }
 

@@ -146,7 +146,10 @@ def plan_pack(
     """
     options |= {"kind": kind, "types": types, "group_by": group_by, "skip_errors": skip_errors}
     with _progress(progress, "plan", "samples") as show:
-        return reports.PackPlan(**_core.plan_pack(_paths(inputs), os.fspath(output), parsed(options), show))
+        plan = reports.PackPlan(**_core.plan_pack(_paths(inputs), os.fspath(output), parsed(options), show))
+    for warning in plan.warnings:
+        _log.warning("%s", warning)
+    return plan
 
 
 def read_pack_plan(output: str | os.PathLike[str]) -> reports.PackPlan:

@@ -173,6 +173,7 @@ class PackPlan:
     units: int
     input_bytes: int
     samples: int | None
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

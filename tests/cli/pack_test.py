@@ -365,6 +365,35 @@ class PackTest(CliTest):
             self.write(f"photos/{name}", tiny_jpeg())
         self.assertEqual(self.pack("photos")[1], "")
 
+    def test_files_of_many_samples_are_told(self):
+        rows = "give sk.pack of Python their rows, as dicts"
+        ways = {"a.jsonl": ("jsonl", rows), "a.jsonl.gz": ("jsonl.gz", rows), "a.csv": ("csv", rows),
+                "part.0.parquet": ("parquet", "give sk.pack of Python shardkit.sources.parquet(FILES)"),
+                "a.arrow": ("arrow", "give sk.pack of Python shardkit.sources.hugging_face(DATASET)"),
+                "a.tfrecord": ("tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"),
+                "chunk-0-0.bin": ("bin", "give sk.pack of Python what their own library reads, as dicts"),
+                "train.bin": ("bin", "give sk.pack of Python what their own library reads, as dicts"),
+                "a.beton": ("beton", "pack the files that they were made from"), "a.zip": ("zip", "extract them")}
+        for name, (ending, way) in ways.items():
+            self.write("in/other.txt", "x")
+            os.truncate(self.write(f"in/{name}", "x"), 16 << 20 if name == "train.bin" else 1)
+            with tarfile.open(self.path("in.tar"), "w") as tar:
+                tar.add(self.path("in"), "")
+            with self.subTest(name):
+                said = (f"files *.{ending} of the input are packed as they are, not the samples in them: to have those, {way} "
+                        "(--from files says that it is meant)")
+                for given in ("in", "in.tar"):
+                    found, stderr = self.pack(given)
+                    self.assertEqual((found["source"], stderr), ("files", f"shardctl: note: {said}\n"))
+                    self.assertEqual(self.pack(given, "--from", "files")[1], "")
+                run = self.shardctl("plan-pack", "in", "-o", "tasks", "--tasks", "1")
+                self.assertEqual(run.stderr, f"shardctl: note: {said}\n")
+                shutil.rmtree(self.path("tasks"))
+            shutil.rmtree(self.path("in"))
+        for name in ("a.jpg.csv", "a.txt", "small.bin", "b.csv", "b.txt"):  # a.jpg.csv and b.csv are parts of samples
+            self.write(f"in/{name}", "x")
+        self.assertEqual(self.pack("in")[1], "")
+
     def test_splits_are_no_classes(self):
         for name in ("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg"):
             self.write(f"photos/{name}", tiny_jpeg())

@@ -42,6 +42,7 @@ int RunPlanPack(int argc, char** argv) {
     document["samples"] = plan->samples.has_value() ? Json(*plan->samples) : Json(nullptr);
     document["input_bytes"] = plan->input_bytes;
     document["tasks"] = arguments.tasks;
+    document["warnings"] = plan->warnings;
     document["seconds"] = progress.seconds();
     PrintJson(document);
   } else {
@@ -53,6 +54,8 @@ int RunPlanPack(int argc, char** argv) {
     text += "and when they have ended:\n  shardctl pack --finish -o " + *arguments.output + "\n";
     Stdout().Write(text);
   }
+  Stdout().Flush();
+  for (const std::string& warning : plan->warnings) PrintError("shardctl: warning: " + warning);
   if (arguments.tasks > std::max<uint64_t>(plan->units, 1)) {
     Note("there are fewer units than tasks, so some tasks have nothing to do: a smaller --shard-size makes more units");
   }

@@ -16,6 +16,27 @@ namespace {
 constexpr uint64_t kSniffedTarBytes = uint64_t{16} << 20;
 constexpr size_t kSniffedTarSamples = 256;
 
+// A file *.bin of as many bytes is hardly one sample.
+constexpr uint64_t kManyBinBytes = uint64_t{16} << 20;
+
+// How to have the samples in files that have many. Empty for other files.
+std::string_view WayOf(std::string_view ending) {
+  constexpr std::pair<std::string_view, std::string_view> kWays[] = {
+      {"jsonl", "give sk.pack of Python their rows, as dicts"},
+      {"ndjson", "give sk.pack of Python their rows, as dicts"},
+      {"csv", "give sk.pack of Python their rows, as dicts"},
+      {"tsv", "give sk.pack of Python their rows, as dicts"},
+      {"parquet", "give sk.pack of Python shardkit.sources.parquet(FILES)"},
+      {"arrow", "give sk.pack of Python shardkit.sources.hugging_face(DATASET)"},
+      {"tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"},
+      {"bin", "give sk.pack of Python what their own library reads, as dicts"},
+      {"beton", "pack the files that they were made from"},
+      {"zip", "extract them"},
+  };
+  const auto* const way = std::ranges::find(kWays, ending, [](const auto& pair) { return pair.first; });
+  return way == std::end(kWays) ? std::string_view() : way->second;
+}
+
 // A sample with more members is unusual: names may be divided at the wrong dot.
 constexpr size_t kManyMembers = 32;
 
@@ -73,9 +94,9 @@ std::map<std::string, std::string> FilesSource::metadata() const {
 std::vector<std::string> FilesSource::notes() const {
   std::vector<std::string> notes = FileSource::notes();
   if (!detected_) return notes;
-  for (const std::string& column : containers_) {
-    notes.push_back(StrCat("files *.", column, " of the input are packed as they are, not the samples in them: ",
-                           "to have those, pack or convert them by themselves (--from files says that it is meant)"));
+  for (const auto& [ending, way] : containers_) {
+    notes.push_back(StrCat("files *.", ending, " of the input are packed as they are, not the samples in them: ",
+                           "to have those, ", way, " (--from files says that it is meant)"));
   }
   return notes;
 }
@@ -96,6 +117,24 @@ std::vector<std::string> FilesSource::warnings() const {
   return warnings;
 }
 
+void FilesSource::NoteContainer(std::string_view name, size_t members, uint64_t bytes) {
+  std::string_view ending = LastExtension(name);
+  const std::string_view last = ending;
+  if (ending == "tar" || ending == "shard" || ending == "mds") {
+    containers_.try_emplace(std::string(ending), "pack or convert them by themselves");
+    return;
+  }
+  if (members > 1) return;  // others are often a part of a sample
+  if (ending == "gz" || ending == "zst" || ending == "bz2" || ending == "xz") {
+    ending = LastExtension(name.substr(0, name.size() - ending.size() - 1));
+  }
+  const std::string_view way = WayOf(ending);
+  if (way.empty()) return;
+  // Many inputs have a small *.bin for each sample; the chunks of litData have many samples.
+  if (ending == "bin" && bytes < kManyBinBytes && !name.starts_with("chunk-")) return;
+  containers_.try_emplace(last == ending ? std::string(ending) : StrCat(ending, ".", last), way);
+}
+
 void FilesSource::NoteMembers(const std::string& input, std::string_view key, size_t members) {
   if ((key.empty() || key.ends_with('/')) && unnamed_samples_++ == 0) {
     first_unnamed_ = StrCat(input, ": sample \"", key, "\"");
@@ -106,16 +145,11 @@ void FilesSource::NoteMembers(const std::string& input, std::string_view key, si
 
 absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
   FoundColumns found(columns_);
+  containers_.clear();
   for (const SourceInput& input : inputs_) {
     SHARDKIT_RETURN_IF_ERROR(input.tar ? FindTarColumns(input, &found) : FindTreeColumns(input, &found));
   }
   std::vector<Column> columns = found.Columns();
-  containers_.clear();
-  for (const Column& column : columns) {
-    const std::string suffix = StrCat(".", column.name);
-    const std::string_view ending = LastExtension(suffix);
-    if (ending == "tar" || ending == "shard" || ending == "mds") containers_.push_back(column.name);
-  }
   // Only the beginning of a tar was looked at, so a named column may come later.
   if (std::ranges::none_of(inputs_, &SourceInput::tar)) SHARDKIT_RETURN_IF_ERROR(columns_.CheckTypes());
   return columns;
@@ -124,6 +158,7 @@ absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
 absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns* found) {
   TreeWalk walk(options_.file_system, input.path, split_, pass_over_);
   WalkedGroup group;
+  std::string name;
   uint64_t count = 0;
   while (true) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
@@ -133,6 +168,9 @@ absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns
       const WalkedFile& file = group.files[i];
       const std::string_view column = ColumnOfFile({group.stem, file.rest, file.has_dot}, split_);
       if (file.kind != EntryKind::kFile || !CheckColumnName(column).ok()) continue;
+      name.assign(group.stem);
+      if (file.has_dot) name.append(".").append(file.rest);
+      NoteContainer(name, group.files.size(), file.size.value_or(0));
       std::optional<Type>* const type = found->Unknown(column);
       if (type == nullptr) continue;
       SHARDKIT_RETURN_IF_ERROR(found->Check(input.path));
@@ -143,6 +181,7 @@ absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns
       const auto value =
           LoadFile(options_.file_system, unit.FullPath(0, listed), listed.size, options_.stream_above, &arena);
       if (!value.ok()) continue;  // Load will report it
+      NoteContainer(name, group.files.size(), value->length());
       const auto guessed = columns_.TypeOf(column, *value, LastExtension(unit.name(listed)));
       if (guessed.ok()) *type = *guessed;
     }
@@ -162,6 +201,9 @@ absl::Status FilesSource::FindTarColumns(const SourceInput& input, FoundColumns*
     if (!more) break;
     for (const TarValue& value : sample.values) {
       bytes += value.value.length();
+      const std::string name = StrCat(BasePart(sample.key), SuffixOfColumn(value.column));
+      NoteContainer(split_ == NameSplit::kNever ? BasePart(sample.key) : name, sample.values.size(),
+                    value.value.length());
       std::optional<Type>* const type = found->Unknown(value.column);
       if (type == nullptr || !sample.status.ok()) continue;
       SHARDKIT_RETURN_IF_ERROR(found->Check(input.path));

@@ -44,6 +44,9 @@ class FilesSource final : public FileSource {
   absl::Status LoadTreeSample(const TreeUnit& unit, size_t i, ByteArena* arena, Sample* sample);
   absl::Status LoadTarSample(const std::string& path, TarSample& listed, Sample* sample);
 
+  // Looks whether a file of a sample of `members` files is one that has samples in it. Of `name` the beginning and the
+  // last endings count; `bytes` are its length, 0 where that is not known.
+  void NoteContainer(std::string_view name, size_t members, uint64_t bytes);
   void NoteMembers(const std::string& input, std::string_view key, size_t members);
 
   const NameSplit split_;
@@ -52,8 +55,8 @@ class FilesSource final : public FileSource {
   uint64_t unnamed_samples_ = 0;  // samples whose files' names begin with the dot that ends the key
   std::string first_unnamed_;     // what to say of the first of them
   ColumnTable columns_;
-  std::vector<std::string> containers_;  // columns of datasets in other containers, in order
-  std::unique_ptr<TarSamples> tar_;      // when the input being listed is a tar
+  std::map<std::string, std::string> containers_;  // by what names end in: how to have the samples in such files
+  std::unique_ptr<TarSamples> tar_;                // when the input being listed is a tar
   std::optional<uint64_t> count_;
 };
 

@@ -38,8 +38,8 @@ struct PackOptions {
   // Internal with its text.
   std::function<void(const PackProgress&)> progress;
 
-  // Called on the calling thread before samples are packed with Source::notes; and by PlanPack, which gives no report,
-  // with Source::warnings.
+  // Called on the calling thread with Source::notes, before samples are packed. Empty: they are the first warnings of
+  // the report or plan.
   std::function<void(const std::string&)> note;
 };
 
@@ -71,8 +71,9 @@ absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options
 
 struct PackPlan {
   uint64_t units = 0;
-  uint64_t input_bytes = 0;         // of files and tars, and of datasets the stored bytes of blocks
-  std::optional<uint64_t> samples;  // empty when there are tars, which nobody has looked into
+  uint64_t input_bytes = 0;           // of files and tars, and of datasets the stored bytes of blocks
+  std::optional<uint64_t> samples;    // empty when there are tars, which nobody has looked into
+  std::vector<std::string> warnings;  // see Source::warnings; none of ReadPackPlan
 };
 
 // Lists the inputs, which are those of OpenSource, and writes the plan into `directory`, which must be empty or
