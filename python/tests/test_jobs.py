@@ -58,6 +58,23 @@ def test_skipped_samples_are_reported(tmp_path: Path, caplog: pytest.LogCaptureF
     assert "000001" in caplog.text
 
 
+def test_what_the_command_notes_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for name in ("a.jsonl", "b.jsonl", ".DS_Store"):
+        (folder / name).write_text("{}")
+    report = sk.pack(folder, tmp_path / "out")
+    note, passed_over = report.warnings
+    assert note.startswith("files *.jsonl of the input are packed as they are, not the samples in them")
+    assert passed_over.startswith("passed over 1 hidden file or folder")
+    assert note in caplog.messages
+    assert sk.plan_pack(folder, tmp_path / "tasks").warnings == report.warnings
+    assert sk.read_pack_plan(tmp_path / "tasks").warnings == []
+    kept = sk.pack(folder, tmp_path / "kept", kind="files", keep_hidden=True)
+    assert kept.samples == 3
+    assert 'sample ""' in kept.warnings[0]
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 

@@ -258,7 +258,7 @@ class ConvertTest(CliTest):
         self.pack_small_files()
         document = self.convert("out", "mds", "mds", "--lossy", "--json").json()
         self.assertEqual(set(document), {"input", "output", "container", "dry_run", "samples", "samples_this_run", "value_bytes",
-                                         "bytes", "shards", "columns", "skipped", "seconds"})
+                                         "bytes", "shards", "columns", "skipped", "warnings", "seconds"})
         self.assertEqual((document["input"], document["output"], document["container"], document["dry_run"]),
                          ("out", "mds", "mds", False))
         self.assertEqual((document["samples"], document["samples_this_run"], document["shards"]), (5, 5, 1))

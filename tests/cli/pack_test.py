@@ -365,6 +365,19 @@ class PackTest(CliTest):
             self.write(f"photos/{name}", tiny_jpeg())
         self.assertEqual(self.pack("photos")[1], "")
 
+    def test_samples_torn_by_apple_double_are_told(self):
+        for name in ("d/a.txt", "d/a.json", "d/._a.json", "d/b.txt"):
+            self.write(name, "{}")
+        os.mkdir(self.path("tars"))
+        for number, names in enumerate((("a.txt", "._a.json", "a.json"), ("b.txt",))):
+            with tarfile.open(self.path("tars", f"{number}.tar"), "w") as tar:
+                for name in names:
+                    tar.add(self.path("d", name), f"d/{name}")
+        found, said = self.pack("tars")
+        self.assertEqual((found["source"], found["keys"]), ("webdataset", ["d/", "d/a", "d/a", "d/b"]))
+        self.assertIn("shardctl: warning: 1 sample has a key that ends in '/': members whose names begin with a dot", said)
+        self.assertIn("a key that ends in '/'", self.shardctl("convert", "tars", "-o", "new", "--to", "shard").stderr)
+
     def test_files_of_many_samples_are_told(self):
         rows = "give sk.pack of Python their rows, as dicts"
         ways = {"a.jsonl": ("jsonl", rows), "a.jsonl.gz": ("jsonl.gz", rows), "a.csv": ("csv", rows),

@@ -65,6 +65,7 @@ void PrintJsonSummary(const ConvertArguments& arguments, const shardkit::PackRep
   document["columns"] = Json::array();
   for (const shardkit::Column& column : manifest.schema.columns()) document["columns"].push_back(ColumnJson(column));
   document["skipped"] = SkippedJson(report.skipped);
+  document["warnings"] = report.warnings;
   document["seconds"] = seconds;
   PrintJson(document);
 }
@@ -110,6 +111,7 @@ int RunConvert(int argc, char** argv) {
     PrintSummary(arguments, *report, progress.seconds());
   }
   Stdout().Flush();
+  for (const std::string& warning : report->warnings) PrintError("shardctl: warning: " + warning);
   return ReportSkipped(report->skipped);
 }
 

@@ -355,8 +355,19 @@ void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
   };
   LoadEach(unit, batch, load, key,
            [&](size_t i, const Sample*) { return part.BytesAt(piece, wanted.first_sample + i); });
+  if (name() == "webdataset") {
+    unnamed_samples_ += static_cast<uint64_t>(
+        std::ranges::count_if(batch->samples, [](const Sample& sample) { return sample.key.ends_with('/'); }));
+  }
   std::lock_guard lock(part.mutex);
   part.idle.push_back(std::move(mapper));
+}
+
+std::vector<std::string> DatasetSource::warnings() const {
+  if (unnamed_samples_ == 0) return {};
+  return {StrCat(unnamed_samples_.load(), unnamed_samples_ == 1 ? " sample has" : " samples have",
+                 " a key that ends in '/': members whose names begin with a dot, as ._NAME of macOS, make samples of "
+                 "their own and tear those between whose members they lie: make the tars without them")};
 }
 
 std::unique_ptr<SampleMapper> DatasetSource::TakeMapper(Part& part) {

@@ -1,6 +1,7 @@
 // A source that reads the samples of datasets of any container, block by block and one dataset after the other.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -60,6 +61,7 @@ class DatasetSource final : public Source {
   bool keys_ascend() const override { return false; }
   bool keys_are_unique() const override { return false; }
   bool has_own_units() const override { return true; }
+  std::vector<std::string> warnings() const override;
   // What all inputs have.
   std::map<std::string, std::string> metadata() const override;
 
@@ -110,6 +112,7 @@ class DatasetSource final : public Source {
   const bool skip_errors_;
   bool keep_blocks_ = false;
   container::WholeBlocks whole_blocks_;
+  std::atomic<uint64_t> unnamed_samples_ = 0;  // loaded, of WebDataset: of members whose names begin with a dot
   std::vector<std::unique_ptr<Part>> parts_;
   ColumnTable guessed_;
   size_t part_ = 0;        // the part to list next
