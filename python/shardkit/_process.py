@@ -9,6 +9,7 @@ from shardkit import _core
 
 generation = 0
 _made: weakref.WeakSet[object] = weakref.WeakSet()
+_held: list[object] = []  # what there was before a fork, during it
 
 
 def belongs_here(made: object) -> None:
@@ -19,12 +20,23 @@ def belongs_here(made: object) -> None:
     _made.add(made)
 
 
-def _after_fork() -> None:
+def _before_fork() -> None:
+    # The child's collector may run before _keep, and would destroy what the parent's has not collected.
+    while True:
+        try:
+            _held.extend(_made)
+            return
+        except RuntimeError:  # another thread has made one meanwhile
+            _held.clear()
+
+
+def _keep() -> None:
     global generation
     generation += 1
-    for made in list(_made):
+    for made in _held:
         _core.keep_forever(made)
+    _held.clear()
     _made.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_parent=_held.clear, after_in_child=_keep)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import shardkit as sk
@@ -70,6 +72,27 @@ def test_works_after_a_fork_while_threads_read(dataset: str) -> None:
 def label(arguments: tuple[sk.Dataset, int]) -> int:
     samples, i = arguments
     return int(samples[i]["label"])
+
+
+def test_a_child_collects_what_the_parent_has_not(dataset: str) -> None:
+    script = """
+import gc, os, sys
+os.register_at_fork(after_in_child=gc.collect)  # before Shardkit's own
+import shardkit as sk
+gc.disable()
+loader = sk.Loader(sys.argv[1], 8)
+batch = next(iter(loader))
+cycle = [loader, batch]
+cycle.append(cycle)
+del loader, batch, cycle
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+assert gc.collect() > 0
+"""
+    subprocess.run([sys.executable, "-c", script, dataset], check=True, timeout=60)
 
 
 def test_spawned_and_forked_pools(dataset: str) -> None:
