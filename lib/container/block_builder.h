@@ -22,7 +22,8 @@ struct RawColumn {
   // The values. In a column with a values chunk each present one is a record: 8 bytes follow it, for its checksum.
   Buffer values;
 
-  // A value too large for memory: it is this file, `values` is empty, and the block has only this sample.
+  // A value too large for memory: it is this file, `values` is empty, and the block has only this sample. Several
+  // columns may have such values.
   std::shared_ptr<const RandomAccessFile> file;
 };
 

@@ -133,8 +133,6 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
     if (column.has_values_chunk()) {
       Buffer& chunk = column.is_paged() ? out.pages.back() : raw.values;
       if (raw.file) {
-        out.file = raw.file;
-        out.file_column = i;
         entry.values_length = raw.file->size() + format::kValueChecksumBytes;
       } else {
         entry.values_length = chunk.size();
@@ -149,8 +147,10 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
   out.raw = std::move(block);
   auto pages = out.pages.begin();
   for (const size_t i : schema.values_columns()) {
+    if (out.raw.columns[i].file) out.files.resize(schema.values_columns().size());
     out.values.push_back(schema[i].is_paged() ? (pages++)->view() : out.raw.columns[i].values.view());
   }
+  for (size_t k = 0; k < out.files.size(); ++k) out.files[k] = out.raw.columns[schema.values_columns()[k]].file;
   return out;
 }
 

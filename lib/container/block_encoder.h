@@ -20,15 +20,14 @@ namespace shardkit::container {
 struct EncodedBlock {
   format::BlockHeader header;                // lengths and checksums; first_sample and previous are not set yet
   Buffer heads;                              // the head chunks with their padding
-  std::vector<std::string_view> values;      // per column with a values chunk: that with padding, but not of `file`
+  std::vector<std::string_view> values;      // per column with a values chunk: that with padding; empty for a file
   std::vector<ColumnStatistics> statistics;  // per column
   std::vector<uint64_t> key_hashes;          // per sample, when the schema has a key column
 
-  // The value that is too large for memory, if there is one, and the position of its column in the schema.
-  // header.columns[file_column] has its values_length. Its checksum is computed while it is written: in both storages
-  // the values chunk is the value and its checksum.
-  std::shared_ptr<const RandomAccessFile> file;
-  size_t file_column = 0;
+  // Per column with a values chunk: its value, if that is too large for memory, else null. The header has its
+  // values_length; the checksum is computed while it is written: in both storages the values chunk is the value and its
+  // checksum. Empty where no value is a file.
+  std::vector<std::shared_ptr<const RandomAccessFile>> files;
 
   // The block as it was before, of which `values` shows the records: encoding it again needs nothing else. Of the other
   // columns it is kept only where the plan is provisional. No columns when the block was copied.

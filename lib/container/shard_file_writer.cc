@@ -77,8 +77,8 @@ absl::Status ShardFileWriter::Append(std::string_view bytes) {
 absl::Status ShardFileWriter::Write(EncodedBlock& block, const Cancellation* cancellation) {
   block.header.first_sample = sample_count_;
   block.header.previous = previous_;
-  if (block.file) {
-    SHARDKIT_RETURN_IF_ERROR(WriteWithFile(block, cancellation));
+  if (!block.files.empty()) {
+    SHARDKIT_RETURN_IF_ERROR(WriteWithFiles(block, cancellation));
   } else {
     header_bytes_.clear();
     format::EncodeBlockHeader(block.header, &header_bytes_);
@@ -158,48 +158,57 @@ absl::Status ShardFileWriter::WritePieces(const EncodedBlock& block, std::span<c
 
 // The checksums of a value that does not fit in memory stand before it, and a file may be an upload, which only goes
 // forward. So the value is read twice.
-absl::Status ShardFileWriter::WriteWithFile(EncodedBlock& block, const Cancellation* cancellation) {
-  const auto for_each_piece = [&](const std::function<absl::Status(std::string_view)>& take) -> absl::Status {
+absl::Status ShardFileWriter::WriteWithFiles(EncodedBlock& block, const Cancellation* cancellation) {
+  const auto for_each_piece = [&](const RandomAccessFile& file,
+                                  const std::function<absl::Status(std::string_view)>& take) -> absl::Status {
     Buffer piece;
-    const uint64_t size = block.file->size();
-    for (uint64_t done = 0; done < size; done += piece.size()) {
+    for (uint64_t done = 0; done < file.size(); done += piece.size()) {
       if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("copying a large value"));
-      piece.resize_discard(std::min(kCopyPiece, size - done));
-      SHARDKIT_RETURN_IF_ERROR(block.file->ReadAt(done, {piece.data(), piece.size()}));
+      piece.resize_discard(std::min(kCopyPiece, file.size() - done));
+      SHARDKIT_RETURN_IF_ERROR(file.ReadAt(done, {piece.data(), piece.size()}));
       SHARDKIT_RETURN_IF_ERROR(take(piece.view()));
     }
     return absl::OkStatus();
   };
-  StreamingHash64 value_hash, chunk_hash;
-  SHARDKIT_RETURN_IF_ERROR(for_each_piece([&](std::string_view piece) {
-    value_hash.Update(piece);
-    chunk_hash.Update(piece);
-    return absl::OkStatus();
-  }));
-  format::ColumnEntry& entry = block.header.columns[block.file_column];
-  std::string tail;
-  AppendLittle(tail, value_hash.Digest());
-  tail.resize(tail.size() + RoundUp(entry.values_length, format::kChunkAlignment) - entry.values_length, '\0');
-  chunk_hash.Update(tail);
-  entry.values_checksum = chunk_hash.Digest();
+  struct Checksum {
+    uint64_t value = 0;
+    std::string tail;  // what follows the value: its checksum and padding
+  };
+  std::vector<Checksum> checksums(block.files.size());
+  for (size_t k = 0; k < block.files.size(); ++k) {
+    if (!block.files[k]) continue;
+    StreamingHash64 value_hash, chunk_hash;
+    SHARDKIT_RETURN_IF_ERROR(for_each_piece(*block.files[k], [&](std::string_view piece) {
+      value_hash.Update(piece);
+      chunk_hash.Update(piece);
+      return absl::OkStatus();
+    }));
+    format::ColumnEntry& entry = block.header.columns[schema_.values_columns()[k]];
+    auto& [value, tail] = checksums[k];
+    value = value_hash.Digest();
+    AppendLittle(tail, value);
+    tail.resize(tail.size() + RoundUp(entry.values_length, format::kChunkAlignment) - entry.values_length, '\0');
+    chunk_hash.Update(tail);
+    entry.values_checksum = chunk_hash.Digest();
+  }
   header_bytes_.clear();
   format::EncodeBlockHeader(block.header, &header_bytes_);
   SHARDKIT_RETURN_IF_ERROR(Append(header_bytes_));
   SHARDKIT_RETURN_IF_ERROR(Append(block.heads.view()));
   for (size_t k = 0; k < block.values.size(); ++k) {
-    if (schema_.values_columns()[k] != block.file_column) {
+    if (!block.files[k]) {
       SHARDKIT_RETURN_IF_ERROR(Append(block.values[k]));
       continue;
     }
     StreamingHash64 written_hash;
-    SHARDKIT_RETURN_IF_ERROR(for_each_piece([&](std::string_view piece) {
+    SHARDKIT_RETURN_IF_ERROR(for_each_piece(*block.files[k], [&](std::string_view piece) {
       written_hash.Update(piece);
       return Append(piece);
     }));
-    if (written_hash.Digest() != value_hash.Digest()) {
-      return FailedPrecondition(block.file->path(), ": changed while it was copied; pack it again");
+    if (written_hash.Digest() != checksums[k].value) {
+      return FailedPrecondition(block.files[k]->path(), ": changed while it was copied; pack it again");
     }
-    SHARDKIT_RETURN_IF_ERROR(Append(tail));
+    SHARDKIT_RETURN_IF_ERROR(Append(checksums[k].tail));
   }
   return Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0'));
 }

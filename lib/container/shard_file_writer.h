@@ -65,7 +65,7 @@ class ShardFileWriter {
   ShardFileWriter() = default;
   absl::Status Append(std::string_view bytes);
   absl::Status WritePieces(const EncodedBlock& block, std::span<const std::string_view> chunks);
-  absl::Status WriteWithFile(EncodedBlock& block, const Cancellation* cancellation);
+  absl::Status WriteWithFiles(EncodedBlock& block, const Cancellation* cancellation);
   absl::Status CopyPieces(const EncodedBlock& block, const StoredBlock& stored, const Cancellation* cancellation);
   void StartWritebackNowAndThen();
   void Remember(const EncodedBlock& block);

@@ -197,29 +197,30 @@ void CheckLargeValues(Storage storage) {
   Random random(102);
   const auto file_system = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "small", .type = Type::kUtf8, .codec = Codec::kZstd},
-                                         {.name = "large", .type = Type::kBytes, .nullable = true}});
+                                         {.name = "large", .type = Type::kBytes, .nullable = true},
+                                         {.name = "second", .type = Type::kBytes, .nullable = true}});
   std::vector<ShardRow> rows;
   auto writer = ShardWriter::Create(*file_system, std::string(kPath), schema,
                                     {.block_size = 1000, .storage = {{"large", storage}}});
   ASSERT_TRUE(writer.ok()) << writer.status();
   for (const size_t size : {0, 10, 999, 1000, 1001, 70000, 4 << 20, (9 << 20) + 5, 3}) {
-    for (const bool as_file : {false, true}) {
-      rows.push_back({StrCat("row ", rows.size()), random.Bytes(size)});
-      const std::string path = StrCat("/value", rows.size());
-      WriteWhole(*file_system, path, *rows.back()[1]);
-      Value value(*rows.back()[1]);
-      if (as_file) {
+    for (const int files : {0, 1, 2, 3}) {  // bits: of the large value, of the second
+      rows.push_back({StrCat("row ", rows.size()), random.Bytes(size), random.Bytes(size / 3)});
+      std::optional<Value> values[] = {Value(*rows.back()[0]), Value(*rows.back()[1]), Value(*rows.back()[2])};
+      for (const size_t column : {1, 2}) {
+        if ((files & column) == 0) continue;
+        const std::string path = StrCat("/value", rows.size(), "-", column);
+        WriteWhole(*file_system, path, *rows.back()[column]);
         auto file = file_system->OpenForReading(path);
         ASSERT_TRUE(file.ok()) << file.status();
-        value = Value();
-        value.file = *std::move(file);
+        values[column]->bytes = {};
+        values[column]->file = *std::move(file);
       }
-      const std::optional<Value> values[] = {Value(*rows.back()[0]), value};
       const absl::Status status = (*writer)->Append(values);
       ASSERT_TRUE(status.ok()) << status;
     }
-    rows.push_back({StrCat("row ", rows.size()), std::nullopt});
-    const std::optional<Value> values[] = {Value(*rows.back()[0]), std::nullopt};
+    rows.push_back({StrCat("row ", rows.size()), std::nullopt, std::nullopt});
+    const std::optional<Value> values[] = {Value(*rows.back()[0]), std::nullopt, std::nullopt};
     ASSERT_TRUE((*writer)->Append(values).ok());
   }
   ASSERT_TRUE((*writer)->Finish().ok());
