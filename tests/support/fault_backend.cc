@@ -6,9 +6,10 @@ namespace shardkit::test {
 
 using gpu::HostBackend;
 
-void FaultBackend::FailCall(uint64_t number) {
+void FaultBackend::FailCall(uint64_t number, const std::string& name) {
   std::lock_guard lock(mutex_);
   fail_call_ = number;
+  fail_name_ = name;
 }
 void FaultBackend::FailCopyLater(uint64_t number) {
   std::lock_guard lock(mutex_);
@@ -50,8 +51,9 @@ void FaultBackend::Release() {
 
 bool FaultBackend::Fails(const char* name) {
   std::lock_guard lock(mutex_);
-  ++calls_by_name_.find(name)->second;
-  if (++calls_ != fail_call_) return false;
+  const uint64_t of_name = ++calls_by_name_.find(name)->second;
+  ++calls_;
+  if (fail_name_.empty() ? calls_ != fail_call_ : fail_name_ != name || of_name != fail_call_) return false;
   failed_ = name;
   return true;
 }

@@ -17,8 +17,8 @@ namespace shardkit::test {
 class FaultBackend : public gpu::HostBackend {
  public:
   // Makes the call with this number return an error: ResourceExhausted for memory, Internal for all others. Numbers
-  // count from 1 over all calls that can fail.
-  void FailCall(uint64_t number);
+  // count from 1 over all calls that can fail, or over those with a name: calls of several threads have no fixed order.
+  void FailCall(uint64_t number, const std::string& name = "");
   // Makes the copy with this number, counted from 1, fail during its execution. The call itself succeeds.
   void FailCopyLater(uint64_t number);
 
@@ -61,6 +61,7 @@ class FaultBackend : public gpu::HostBackend {
 
   mutable std::mutex mutex_;
   std::condition_variable released_;
+  std::string fail_name_;
   uint64_t fail_call_ = 0, fail_copy_ = 0;
   uint64_t calls_ = 0, copies_ = 0;
   // All names are present from the start, so that counting allocates nothing: in some tests allocations fail.
