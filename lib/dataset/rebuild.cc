@@ -65,7 +65,6 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     for (const DirectoryEntry& entry : entries) {
       if (entry.name.ends_with(".shard")) shards.push_back({.name = entry.name});
     }
-    std::ranges::sort(shards, {}, &ManifestShard::name);
     if (!text.ok() && dataset::HadView(entries)) {
       return DataLoss(ToStd(old.status().message()),
                       "; cannot be made anew: the dataset had layers or removed samples, ", "and only ", kManifestName,

@@ -210,7 +210,6 @@ absl::StatusOr<std::vector<std::string>> ListTars(ReadableFileSystem& file_syste
     if (format::IsTarName(entry.name) && entry.type != FileType::kDirectory)
       paths.push_back(JoinPath(directory, entry.name));
   }
-  std::ranges::sort(paths);
   return paths;
 }
 

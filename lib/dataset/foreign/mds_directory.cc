@@ -30,7 +30,6 @@ absl::StatusOr<std::vector<std::string>> ListFolders(ReadableFileSystem& file_sy
     if (!info.ok()) return info.status();
     if (info->type == FileType::kDirectory) names.push_back(entry.name);
   }
-  std::ranges::sort(names);
   return names;
 }
 

@@ -105,8 +105,6 @@ class DatasetRepair {
       if (entry.name.ends_with(".shard")) names_.push_back(entry.name);
       if (entry.name.ends_with(kUnfinished)) unfinished.push_back(entry.name);
     }
-    std::ranges::sort(names_);
-    std::ranges::sort(unfinished);
     names_.insert(names_.end(), unfinished.begin(), unfinished.end());
   }
 
