@@ -147,10 +147,8 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
   out.raw = std::move(block);
   auto pages = out.pages.begin();
   for (const size_t i : schema.values_columns()) {
-    if (out.raw.columns[i].file) out.files.resize(schema.values_columns().size());
     out.values.push_back(schema[i].is_paged() ? (pages++)->view() : out.raw.columns[i].values.view());
   }
-  for (size_t k = 0; k < out.files.size(); ++k) out.files[k] = out.raw.columns[schema.values_columns()[k]].file;
   return out;
 }
 

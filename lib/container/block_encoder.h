@@ -24,13 +24,10 @@ struct EncodedBlock {
   std::vector<ColumnStatistics> statistics;  // per column
   std::vector<uint64_t> key_hashes;          // per sample, when the schema has a key column
 
-  // Per column with a values chunk: its value, if that is too large for memory, else null. The header has its
-  // values_length; the checksum is computed while it is written: in both storages the values chunk is the value and its
-  // checksum. Empty where no value is a file.
-  std::vector<std::shared_ptr<const RandomAccessFile>> files;
-
   // The block as it was before, of which `values` shows the records: encoding it again needs nothing else. Of the other
-  // columns it is kept only where the plan is provisional. No columns when the block was copied.
+  // columns it is kept only where the plan is provisional. No columns when the block was copied. Of a value that is a
+  // file the header has the values_length; the checksum is computed while it is written: in both storages the values
+  // chunk is the value and its checksum.
   RawBlock raw;
   std::vector<Buffer> pages;  // of each paged column: its values chunk, which `values` shows
 

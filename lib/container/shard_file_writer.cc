@@ -77,7 +77,7 @@ absl::Status ShardFileWriter::Append(std::string_view bytes) {
 absl::Status ShardFileWriter::Write(EncodedBlock& block, const Cancellation* cancellation) {
   block.header.first_sample = sample_count_;
   block.header.previous = previous_;
-  if (!block.files.empty()) {
+  if (std::ranges::any_of(block.raw.columns, [](const RawColumn& column) { return column.file != nullptr; })) {
     SHARDKIT_RETURN_IF_ERROR(WriteWithFiles(block, cancellation));
   } else {
     header_bytes_.clear();
@@ -174,16 +174,18 @@ absl::Status ShardFileWriter::WriteWithFiles(EncodedBlock& block, const Cancella
     uint64_t value = 0;
     std::string tail;  // what follows the value: its checksum and padding
   };
-  std::vector<Checksum> checksums(block.files.size());
-  for (size_t k = 0; k < block.files.size(); ++k) {
-    if (!block.files[k]) continue;
+  const std::vector<size_t>& columns = schema_.values_columns();
+  std::vector<Checksum> checksums(columns.size());
+  for (size_t k = 0; k < columns.size(); ++k) {
+    const RandomAccessFile* const file = block.raw.columns[columns[k]].file.get();
+    if (file == nullptr) continue;
     StreamingHash64 value_hash, chunk_hash;
-    SHARDKIT_RETURN_IF_ERROR(for_each_piece(*block.files[k], [&](std::string_view piece) {
+    SHARDKIT_RETURN_IF_ERROR(for_each_piece(*file, [&](std::string_view piece) {
       value_hash.Update(piece);
       chunk_hash.Update(piece);
       return absl::OkStatus();
     }));
-    format::ColumnEntry& entry = block.header.columns[schema_.values_columns()[k]];
+    format::ColumnEntry& entry = block.header.columns[columns[k]];
     auto& [value, tail] = checksums[k];
     value = value_hash.Digest();
     AppendLittle(tail, value);
@@ -195,18 +197,19 @@ absl::Status ShardFileWriter::WriteWithFiles(EncodedBlock& block, const Cancella
   format::EncodeBlockHeader(block.header, &header_bytes_);
   SHARDKIT_RETURN_IF_ERROR(Append(header_bytes_));
   SHARDKIT_RETURN_IF_ERROR(Append(block.heads.view()));
-  for (size_t k = 0; k < block.values.size(); ++k) {
-    if (!block.files[k]) {
+  for (size_t k = 0; k < columns.size(); ++k) {
+    const RandomAccessFile* const file = block.raw.columns[columns[k]].file.get();
+    if (file == nullptr) {
       SHARDKIT_RETURN_IF_ERROR(Append(block.values[k]));
       continue;
     }
     StreamingHash64 written_hash;
-    SHARDKIT_RETURN_IF_ERROR(for_each_piece(*block.files[k], [&](std::string_view piece) {
+    SHARDKIT_RETURN_IF_ERROR(for_each_piece(*file, [&](std::string_view piece) {
       written_hash.Update(piece);
       return Append(piece);
     }));
     if (written_hash.Digest() != checksums[k].value) {
-      return FailedPrecondition(block.files[k]->path(), ": changed while it was copied; pack it again");
+      return FailedPrecondition(file->path(), ": changed while it was copied; pack it again");
     }
     SHARDKIT_RETURN_IF_ERROR(Append(checksums[k].tail));
   }
