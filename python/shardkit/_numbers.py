@@ -40,7 +40,7 @@ NUMPY_NAMES: dict[str, str] = {
 class _Small(NamedTuple):
     """A floating-point type that NumPy lacks."""
 
-    ml_dtypes: str  # its name there
+    ml_dtypes: str  # its name there, and in torch
     bits: str  # NumPy's code of integers as large
     mantissa: int  # bits
     least_exponent: int  # of a number that is not subnormal
@@ -55,7 +55,7 @@ _SMALL = {
     "f8e5m2": _Small("float8_e5m2", "u1", 2, -14, 0x7B, 0x7C, 0x7E),
 }
 _SMALL_NAMES = {small.ml_dtypes: name for name, small in _SMALL.items()}
-_TORCH_NAMES = {"torch.bfloat16": "bf16", "torch.float8_e4m3fn": "f8e4m3", "torch.float8_e5m2": "f8e5m2"}
+_TORCH_NAMES = {f"torch.{small.ml_dtypes}": name for name, small in _SMALL.items()}
 _NAMES = {np.dtype(kind): name for name, kind in NUMPY_NAMES.items()}
 
 
@@ -64,6 +64,11 @@ def ordinal(index: Any) -> int:
     if isinstance(index, bool) or "bool" in str(getattr(index, "dtype", "")):
         raise TypeError("an index is an integer, not a bool")
     return operator.index(index)
+
+
+def torch_name(name: str) -> str | None:
+    """Return what torch calls a type that NumPy lacks; None of others."""
+    return _SMALL[name].ml_dtypes if name in _SMALL else None
 
 
 def is_scalar(name: str) -> bool:
@@ -210,7 +215,8 @@ def plain(value: Any) -> Any:
         tensor = value.detach().cpu().resolve_conj().resolve_neg()
         if str(tensor.dtype) in _TORCH_NAMES:
             name = _TORCH_NAMES[str(tensor.dtype)]
-            return numbers(tensor.contiguous().view(_torch_bits(torch, name)).numpy().view(stored_dtype(name)), name)
+            bits = tensor.contiguous().view(torch.int16 if tensor.element_size() == 2 else torch.uint8)
+            return numbers(bits.numpy().view(stored_dtype(name)), name)
         try:
             return tensor.numpy()
         except TypeError as error:
@@ -218,10 +224,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and any(isinstance(each, torch.Tensor) for each in value):
         return [plain(each) for each in value]
     return value
-
-
-def _torch_bits(torch: Any, name: str) -> Any:
-    return torch.int16 if name == "bf16" else torch.uint8
 
 
 def _array(value: Any) -> tuple[Array, list[tuple[tuple[int, ...], int]]]:

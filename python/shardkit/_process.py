@@ -24,10 +24,10 @@ def _before_fork() -> None:
     # The child's collector may run before _keep, and would destroy what the parent's has not collected.
     while True:
         try:
-            _held.extend(_made)
+            _held.extend(list(_made))
             return
         except RuntimeError:  # another thread has made one meanwhile
-            _held.clear()
+            continue
 
 
 def _keep() -> None:

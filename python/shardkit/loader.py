@@ -186,7 +186,8 @@ class Loader:
     **options
         ``order`` ("shuffled", "sequential", "window"), ``remainder`` ("keep", "drop", "pad"), ``shuffle_buffer_bytes``,
         ``lanes``, ``expected_world_size``, ``locality``, ``epoch_samples``; ``mode``, ``verify``,
-        ``verify_listed_hashes``, ``max_decompression`` as for `open`; ``trace``.
+        ``verify_listed_hashes``, ``max_decompression`` as for `open`; ``trace``; ``empty_batches``, to allow steps in
+        which this rank has no sample.
 
     Raises
     ------

@@ -21,12 +21,6 @@ from shardkit.columns import Spec, Stored, Tokens
 from shardkit.dataset import open as open_dataset
 
 _SIGNED = {np.dtype(f"u{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
-# What torch has of the types that NumPy lacks, and torch's name of integers of the same bits.
-_EXTENSIONS = {
-    "bf16": ("bfloat16", np.int16),
-    "f8e4m3": ("float8_e4m3fn", np.uint8),
-    "f8e5m2": ("float8_e5m2", np.uint8),
-}
 
 
 def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor:
@@ -44,11 +38,11 @@ def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor
     """
     if not array.flags.writeable:
         array = array.copy()
-    if dtype in _EXTENSIONS:
-        name, bits = _EXTENSIONS[dtype]
+    if dtype is not None and (name := _numbers.torch_name(dtype)) is not None:
         if not hasattr(torch, name):
             return torch.from_numpy(_numbers.numbers(array, dtype).astype(np.float32))
-        return torch.from_numpy(array.view(bits)).view(getattr(torch, name))
+        bits = array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8)
+        return torch.from_numpy(bits).view(getattr(torch, name))
     if array.dtype in _SIGNED and not hasattr(torch, f"uint{8 * array.dtype.itemsize}"):
         array = array.view(_SIGNED[array.dtype])
     return torch.from_numpy(array)
@@ -62,7 +56,7 @@ class Batch(_batch.Batch):
 
     def _column(self, position: int, name: str) -> Any:
         layout, dtype, values, *_ = self._batch.column(position)
-        if layout == "tensor" and dtype in _EXTENSIONS:
+        if layout == "tensor" and _numbers.torch_name(dtype) is not None:
             tensor = to_tensor(values, dtype)
         else:
             value = super()._column(position, name)

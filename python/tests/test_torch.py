@@ -431,6 +431,8 @@ def test_each_rank_has_a_sample_of_each_step(dataset: str) -> None:
     batch = next(size for size in range(3, samples, 3) if 0 < samples % size < 3)
     with pytest.raises(ValueError, match=r"the last step .* drop or pad the remainder"):
         sk.Loader(dataset, batch, rank=2, world_size=3)
+    allowed = [sk.Loader(dataset, batch, rank=rank, world_size=3, empty_batches=True) for rank in range(3)]
+    assert sum(len(batch) for loader in allowed for batch in loader) == samples
     for remainder in ("drop", "pad"):
         loaders = [sk.Loader(dataset, batch, rank=rank, world_size=3, remainder=remainder) for rank in range(3)]
         assert len({len(loader) for loader in loaders}) == 1
