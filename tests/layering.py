@@ -361,10 +361,11 @@ def check_namespaces(repository):
         layer = path.split("/")[1] if path.startswith("lib/") else ""
         if layer not in LAYERS[1:] or not path.endswith(".h"):
             continue
+        inside = ""  # no namespace: another project's interface, as DLPack's
         for match in re.finditer(r"^(class|struct|enum|using|inline|constexpr|template|[\w:<>]+ \w+\()|^namespace (shardkit[\w:]*) \{", repository.texts[path], re.M):
             if match[2]:
                 inside = match[2]
-            elif not re.match(rf"shardkit::({layer}|predicate)\b", inside) and not re.match(r"(class \w+;|struct \w+::)", repository.texts[path][match.start():]):
+            elif inside and not re.match(rf"shardkit::({layer}|predicate)\b", inside) and not re.match(r"(class \w+;|struct \w+::)", repository.texts[path][match.start():]):
                 yield f"{path}: declares in the namespace {inside}; what is not public stands in shardkit::{layer}"
                 break
 
