@@ -38,6 +38,7 @@ class ShardRepair {
   absl::StatusOr<RepairReport> Run() {
     SHARDKIT_RETURN_IF_ERROR(CheckPaths());
     SHARDKIT_ASSIGN_OR_RETURN(file_, file_system_.OpenForReading(report_.path));
+    file_size_ = file_->size();
     SHARDKIT_RETURN_IF_ERROR(Investigate());
     SHARDKIT_RETURN_IF_ERROR(Find());
     Select();
@@ -263,7 +264,7 @@ class ShardRepair {
       if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("repairing a shard"));
       SHARDKIT_RETURN_IF_ERROR(TakePiece(i));
       taken_bytes_ += shard_->blocks()[i].length;
-      Progress(file_size() + std::min(taken_bytes_, file_size()));
+      Progress(file_size_ + std::min(taken_bytes_, file_size_));
     }
     if (writer_ && (report_.samples_recovered != 0 || was_empty)) {
       SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, writer_->Finish());
@@ -273,7 +274,7 @@ class ShardRepair {
     } else if (writer_) {
       SHARDKIT_RETURN_IF_ERROR(writer_->Abort());
     }
-    Progress(2 * file_size());
+    Progress(2 * file_size_);
     return absl::OkStatus();
   }
 
@@ -385,7 +386,7 @@ class ShardRepair {
   std::string GapReason(const dataset::ShardPiece& piece) const {
     if (footer_.directory && piece.first_block) {
       const uint64_t offset = (*footer_.directory)[*piece.first_block].offset + header_.base;
-      if (footer_.shift == header_.base && offset >= file_size()) return "the file ends before it";
+      if (footer_.shift == header_.base && offset >= file_size_) return "the file ends before it";
     }
     return "its header is damaged or gone";
   }
@@ -399,10 +400,8 @@ class ShardRepair {
     return found.damaged_columns.size() > 8 ? StrCat(text, " and others") : text;
   }
 
-  uint64_t file_size() const { return shard_ ? shard_->file().size() : file_->size(); }
-
   void Progress(uint64_t bytes) const {
-    if (options_.progress) options_.progress(bytes, 2 * file_size());
+    if (options_.progress) options_.progress(bytes, 2 * file_size_);
   }
 
   static void Append(std::vector<std::string> from, std::vector<std::string>* to) {
@@ -414,6 +413,7 @@ class ShardRepair {
   const dataset::ListedShard* const listing_;
   uint64_t& keys_left_;
   std::unique_ptr<RandomAccessFile> file_;  // until `shard_` has it
+  uint64_t file_size_ = 0;                  // without the blocks whose headers come from the footer
   std::optional<dataset::EndOfShard> end_;
   dataset::HeaderFinding header_;
   dataset::FooterFinding footer_;

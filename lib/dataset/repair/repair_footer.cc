@@ -71,15 +71,17 @@ class FooterReader {
     if (metadata && section.length > format::kMaxMetadataLength) return Keep(DataLoss("metadata: over 64 MiB"));
     std::string bytes(format::PaddedLength(section), '\0');
     SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(section.offset + finding_.shift, {bytes.data(), bytes.size()}));
-    if (absl::Status status = format::CheckSection(section, bytes); !status.ok()) return Keep(status);
+    const absl::Status checked = format::CheckSection(section, bytes);
     bytes.resize(section.length);
-    if (directory) return TakeDirectory(bytes);
-    if (headers) {
+    if (headers) {  // each copy has a checksum, which the directory lists
+      if (!checked.ok()) finding_.problems.emplace_back(ToStd(checked.message()));
       finding_.block_headers = std::move(bytes);
       finding_.block_headers_begin = section.offset + finding_.shift;
       finding_.block_headers_end = finding_.block_headers_begin + section.length;
       return absl::OkStatus();
     }
+    if (!checked.ok()) return Keep(checked);
+    if (directory) return TakeDirectory(bytes);
     absl::StatusOr<Metadata> decoded = format::DecodeMetadata(bytes);
     if (!decoded.ok()) return Keep(decoded.status());
     finding_.metadata = *std::move(decoded);

@@ -20,8 +20,8 @@ struct FooterFinding {
   std::optional<std::vector<BlockInfo>> directory;  // with offsets as stored, without base and shift
   uint64_t shift = 0;                               // to be added to these offsets, as EndOfShard::shift
   uint32_t alignment = 0;                           // of the directory's blocks; 0 without a directory
-  std::string block_headers;         // the copies of all block headers; empty when they or the directory are damaged
-  uint64_t block_headers_begin = 0;  // where they lie in the file, when they are whole
+  std::string block_headers;         // the copies of all block headers, some of them perhaps damaged; may be empty
+  uint64_t block_headers_begin = 0;  // where they lie in the file
   uint64_t block_headers_end = 0;
   std::optional<Metadata> metadata;
   std::optional<uint64_t> sample_count;  // of the undamaged shard

@@ -17,44 +17,58 @@
 namespace shardkit::dataset {
 namespace {
 
-// A file with other bytes at some places.
-class PatchedFile final : public RandomAccessFile {
+// A file with whole blocks behind its end, each made of a header and of the chunks that lie somewhere in the file. A
+// header cannot be put back where it was: when bytes were removed, other blocks may lie there.
+class RestoredFile final : public RandomAccessFile {
  public:
-  // `patches`: offset to bytes; none overlap.
-  PatchedFile(std::unique_ptr<RandomAccessFile> base, std::map<uint64_t, std::string> patches)
-      : base_(std::move(base)), patches_(std::move(patches)) {}
+  struct Block {
+    std::string header;
+    uint64_t chunks = 0;  // where they begin in the file
+    uint64_t length = 0;  // of the block
+  };
 
+  explicit RestoredFile(std::unique_ptr<RandomAccessFile> base)
+      : base_(std::move(base)), size_(RoundUp(base_->size(), format::kMinAlignment)) {}
+
+  // Returns where the block lies.
+  uint64_t Add(Block block) {
+    const uint64_t offset = size_;
+    size_ += block.length;
+    blocks_.emplace(offset, std::move(block));
+    return offset;
+  }
+
+  const RandomAccessFile& base() const { return *base_; }
   const std::string& path() const override { return base_->path(); }
-  uint64_t size() const override { return base_->size(); }
+  uint64_t size() const override { return size_; }
 
+  // REQUIRES: the bytes lie in one block, or in the file.
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
-    SHARDKIT_RETURN_IF_ERROR(base_->ReadAt(offset, buffer));
-    auto patch = patches_.upper_bound(offset);
-    if (patch != patches_.begin()) --patch;
-    for (; patch != patches_.end() && patch->first < offset + buffer.size(); ++patch) {
-      const uint64_t begin = std::max(offset, patch->first);
-      const uint64_t end = std::min(offset + buffer.size(), patch->first + patch->second.size());
-      if (begin >= end) continue;
-      std::memcpy(buffer.data() + (begin - offset), patch->second.data() + (begin - patch->first), end - begin);
-    }
-    return absl::OkStatus();
+    if (offset < base_->size()) return base_->ReadAt(offset, buffer);
+    const auto& [begin, block] = *std::prev(blocks_.upper_bound(offset));
+    const uint64_t from = offset - begin;
+    const size_t of_header = from < block.header.size() ? std::min(buffer.size(), block.header.size() - from) : 0;
+    if (of_header != 0) std::memcpy(buffer.data(), block.header.data() + from, of_header);
+    if (of_header == buffer.size()) return absl::OkStatus();
+    return base_->ReadAt(block.chunks + (from + of_header - block.header.size()), buffer.subspan(of_header));
   }
 
  private:
   const std::unique_ptr<RandomAccessFile> base_;
-  const std::map<uint64_t, std::string> patches_;
+  uint64_t size_;
+  std::map<uint64_t, Block> blocks_;  // by where they lie
 };
 
-// Whether the chunks that `block` describes lie at `place`.
+// Whether the chunks that `block` describes, `length` bytes, lie at `place`.
 absl::StatusOr<bool> ChunksAreWhole(const RandomAccessFile& file, const Schema& schema,
-                                    const format::BlockHeader& block, uint64_t place,
+                                    const format::BlockHeader& block, uint64_t place, uint64_t length,
                                     const Cancellation* cancellation) {
-  if (!RangeWithin(place, block.block_length, file.size())) return false;
+  if (!RangeWithin(place, length, file.size())) return false;
   format::ChunkChecker checker(schema, block);
   Buffer piece;
-  for (uint64_t done = format::BlockHeaderLength(schema.size()); done < block.block_length; done += piece.size()) {
+  for (uint64_t done = 0; done < length; done += piece.size()) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("checking blocks"));
-    piece.resize_discard(std::min(kCopyPiece, block.block_length - done));
+    piece.resize_discard(std::min(kCopyPiece, length - done));
     SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place + done, {piece.data(), piece.size()}));
     checker.Update(piece.view());
     if (!checker.damaged_columns().empty()) return false;
@@ -66,12 +80,15 @@ absl::StatusOr<bool> ChunksAreWhole(const RandomAccessFile& file, const Schema& 
 
 absl::Status RestoreHeaders(const HeaderFinding& header, const Cancellation* cancellation, FooterFinding* footer,
                             ScanResult* scan, std::unique_ptr<RandomAccessFile>* file) {
-  std::erase_if(scan->blocks, [&](const FoundBlock& copy) {
-    return copy.info.offset >= footer->block_headers_begin && copy.info.offset < footer->block_headers_end;
-  });
-  if (footer->block_headers.empty()) return absl::OkStatus();
   const Schema& schema = header.header.schema;
   const uint64_t header_length = format::BlockHeaderLength(schema.size());
+  std::erase_if(scan->blocks, [&](const FoundBlock& copy) {
+    // A block without bytes in its chunks is its header.
+    return (!copy.whole || copy.info.length == header_length) && copy.info.offset >= footer->block_headers_begin &&
+           copy.info.offset < footer->block_headers_end &&
+           (copy.info.offset - footer->block_headers_begin) % header_length == 0;
+  });
+  if (footer->block_headers.empty()) return absl::OkStatus();
   // Where bytes were inserted or removed decides which of the places is right.
   const std::set<uint64_t> shifts = {0, header.base, footer->shift};
   std::set<uint64_t> listed, found;
@@ -79,45 +96,41 @@ absl::Status RestoreHeaders(const HeaderFinding& header, const Cancellation* can
   for (const FoundBlock& block : scan->blocks) {
     if (block.whole) found.insert(block.info.header_checksum);
   }
-  std::map<uint64_t, std::string> patches;
-  size_t first_restored = SIZE_MAX;
+  auto restored = std::make_unique<RestoredFile>(std::move(*file));
+  size_t count = 0, first = 0;
   for (size_t k = 0; k < footer->directory->size(); ++k) {
-    BlockInfo info = (*footer->directory)[k];
+    const BlockInfo& info = (*footer->directory)[k];
     if (found.contains(info.header_checksum)) continue;
     std::string bytes = footer->block_headers.substr(header_length * k, header_length);
     format::BlockHeader block;
     if (!format::DecodeBlockHeader(schema, bytes, &block).ok() || block.checksum != info.header_checksum) continue;
     for (const uint64_t shift : shifts) {
-      info.offset = (*footer->directory)[k].offset + shift;
-      SHARDKIT_ASSIGN_OR_RETURN(const bool whole, ChunksAreWhole(**file, schema, block, info.offset, cancellation));
+      const uint64_t chunks = info.offset + shift + header_length, length = block.block_length - header_length;
+      SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
+                                ChunksAreWhole(restored->base(), schema, block, chunks, length, cancellation));
       if (!whole) continue;
-      const auto overlaps = [&](const FoundBlock& other) {
-        return other.info.offset < info.offset + info.length && info.offset < other.info.offset + other.info.length;
-      };
-      // The header must not be put over a block of the shard that has its own.
-      if (std::ranges::any_of(scan->blocks, [&](const FoundBlock& other) {
-            return other.whole && listed.contains(other.info.header_checksum) && overlaps(other);
-          })) {
-        continue;
-      }
+      // What looks like a block there is part of a value, unless the shard has such a block.
       std::erase_if(scan->blocks, [&](const FoundBlock& other) {
-        return other.info.offset >= info.offset && other.info.offset < info.offset + info.length;
+        return other.info.offset >= chunks && other.info.offset - chunks < length &&
+               !(other.whole && listed.contains(other.info.header_checksum));
       });
-      const auto place = std::ranges::upper_bound(scan->blocks, info.offset, {},
-                                                  [](const FoundBlock& other) { return other.info.offset; });
-      scan->blocks.insert(place, {.info = info, .previous = block.previous, .whole = true, .damaged_columns = {}});
-      patches[info.offset] = std::move(bytes);
-      first_restored = std::min(first_restored, k);
+      const uint64_t place =
+          restored->Add({.header = std::move(bytes), .chunks = chunks, .length = block.block_length});
+      scan->blocks.push_back({.info = {place, block.block_length, block.front_length, block.first_sample,
+                                       block.sample_count, block.checksum},
+                              .previous = block.previous,
+                              .whole = true,
+                              .damaged_columns = {}});
+      if (count++ == 0) first = k;
       break;
     }
   }
-  if (patches.empty()) return absl::OkStatus();
+  *file = std::move(restored);
+  if (count == 0) return absl::OkStatus();
   footer->problems.push_back(
-      patches.size() == 1
-          ? StrCat("block ", first_restored, ": its header is damaged; the copy in the footer is in its place")
-          : StrCat("the headers of ", patches.size(), " blocks, the first of them block ", first_restored,
-                   ", are damaged; the copies in the footer are in their place"));
-  *file = std::make_unique<PatchedFile>(std::move(*file), std::move(patches));
+      count == 1 ? StrCat("block ", first, ": its header is damaged; the copy in the footer is in its place")
+                 : StrCat("the headers of ", count, " blocks, the first of them block ", first,
+                          ", are damaged; the copies in the footer are in their place"));
   return absl::OkStatus();
 }
 

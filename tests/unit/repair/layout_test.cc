@@ -105,7 +105,7 @@ TEST(RepairMoved, UnalignedBlocksAreFoundByTheDirectory) {
     inserted.insert(original.blocks[2].offset, std::string(length, 'x'));
     ExpectRepair(original, inserted, {true, true, true, true}, true);
     removed.erase(original.blocks[1].offset + 10, length);
-    ExpectRepair(original, removed, {true, false, true, true}, true);
+    ExpectRepair(original, removed, {true, true, true, true}, true);
   }
 }
 
@@ -230,13 +230,36 @@ TEST(RepairHeaders, ABlockThatLostOnlyItsHeaderComesBack) {
   }
 }
 
-TEST(RepairHeaders, DamagedCopiesAreNotUsed) {
-  const Original& original = Kinds()[0];
-  std::string damaged = original.bytes;
-  damaged[original.blocks[1].offset] ^= 1;
-  damaged[original.block_headers_begin + 7] ^= 1;
-  const RepairReport report = ExpectRepair(original, damaged, {true, false, true, true}, true);
-  EXPECT_EQ(report.problems, std::vector<std::string>{"block headers section checksum is wrong"});
+TEST(RepairHeaders, ADamagedCopyIsNotUsedAndTheOthersAre) {
+  for (const Original& original : Kinds()) {
+    const uint64_t header_length = 64 * (original.schema.size() + 1);
+    for (size_t k = 0; k < original.blocks.size(); ++k) {
+      for (size_t copy = 0; copy < original.blocks.size(); ++copy) {
+        std::string damaged = original.bytes;
+        damaged[original.blocks[k].offset] ^= 1;
+        damaged[original.block_headers_begin + header_length * copy + 7] ^= 1;
+        std::vector<bool> whole(original.blocks.size(), true);
+        whole[k] = copy != k;
+        const RepairReport report = ExpectRepair(original, damaged, whole, true);
+        ASSERT_EQ(report.problems.size(), copy == k ? 1u : 2u);
+        EXPECT_EQ(report.problems[0], "block headers section checksum is wrong");
+      }
+    }
+  }
+}
+
+// The trailer tells by how much what follows has moved. The header's place then lies over the block before.
+TEST(RepairHeaders, ABlockThatLostItsFirstBytesComesBack) {
+  for (const Original& original : Kinds()) {
+    const uint64_t header_length = 64 * (original.schema.size() + 1);
+    for (const BlockInfo& block : original.blocks) {
+      for (const uint64_t lost : {uint64_t{1}, uint64_t{64}, header_length}) {
+        std::string damaged = original.bytes;
+        damaged.erase(block.offset, lost);
+        EXPECT_TRUE(ExpectRepair(original, damaged, std::vector<bool>(original.blocks.size(), true), true).lossless());
+      }
+    }
+  }
 }
 
 TEST(RepairEmbedded, ShardsInValuesStayValues) {

@@ -179,8 +179,7 @@ TEST(RepairModel, EveryWholeBlockComesBack) {
     if (!HeaderCertain(original, damage.bytes()) && original.has_dictionary) continue;
     if (damage.may_nest() && !exact) continue;
     // A section table may be damaged where it does not matter, or lie elsewhere, and lead to the copies of headers.
-    const bool all_whole = std::find(whole.begin(), whole.end(), false) == whole.end();
-    if (!exact && !all_whole && HeaderCopiesIn(original, damage.bytes())) continue;
+    if (!exact && MayBeRestored(original, damage.bytes(), whole)) continue;
     const RepairReport report = ExpectRepair(original, damage.bytes(), whole, exact);
     exact_rounds += exact ? 1 : 0;
     recovered += report.blocks_recovered;

@@ -130,13 +130,10 @@ const std::vector<Original>& Kinds() {
 std::vector<bool> BlocksIn(const Original& original, std::string_view damaged) {
   const std::string_view bytes = original.bytes;
   std::vector<bool> whole(original.blocks.size());
-  std::vector<std::pair<uint64_t, uint64_t>> taken;  // [begin, end) of whole blocks
   for (size_t k = 0; k < whole.size(); ++k) {
     const std::string_view block = bytes.substr(original.blocks[k].offset, original.blocks[k].length);
     for (uint64_t place = 0; place + block.size() <= damaged.size(); place += original.options.alignment) {
-      if (damaged.substr(place, block.size()) != block) continue;
-      whole[k] = true;
-      taken.emplace_back(place, place + block.size());
+      if (damaged.substr(place, block.size()) == block) whole[k] = true;
     }
   }
   if (!DirectoryIn(original, damaged)) return whole;
@@ -147,26 +144,27 @@ std::vector<bool> BlocksIn(const Original& original, std::string_view damaged) {
     return begin + shift <= damaged.size() && damaged.substr(begin + shift, length) == bytes.substr(begin, length);
   };
   const uint64_t header_length = format::BlockHeaderLength(original.schema.size());
-  if (!is_at(original.block_headers_begin, header_length * whole.size(), moved)) return whole;
   for (size_t k = 0; k < whole.size(); ++k) {
     const BlockInfo& block = original.blocks[k];
+    if (!is_at(original.block_headers_begin + header_length * k, header_length, moved)) continue;
     for (const uint64_t shift : {uint64_t{0}, moved}) {
-      const uint64_t begin = block.offset + shift, end = begin + block.length;
-      if (whole[k] || begin > damaged.size()) continue;
-      if (!is_at(block.offset + header_length, block.length - header_length, shift)) continue;
-      // The header is not put over another block.
-      if (std::ranges::any_of(taken, [&](const auto& other) { return other.first < end && begin < other.second; }))
-        continue;
-      whole[k] = true;
-      taken.emplace_back(begin, end);
+      if (is_at(block.offset + header_length, block.length - header_length, shift)) whole[k] = true;
     }
   }
   return whole;
 }
 
-bool HeaderCopiesIn(const Original& original, std::string_view damaged) {
-  const uint64_t length = format::BlockHeaderLength(original.schema.size()) * original.blocks.size();
-  return damaged.find(std::string_view(original.bytes).substr(original.block_headers_begin, length)) != damaged.npos;
+bool MayBeRestored(const Original& original, std::string_view damaged, const std::vector<bool>& whole) {
+  const uint64_t header_length = format::BlockHeaderLength(original.schema.size());
+  for (size_t k = 0; k < whole.size(); ++k) {
+    const std::string_view block =
+        std::string_view(original.bytes).substr(original.blocks[k].offset, original.blocks[k].length);
+    if (!whole[k] && damaged.find(block.substr(0, header_length)) != damaged.npos &&
+        damaged.find(block.substr(header_length)) != damaged.npos) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool DirectoryIn(const Original& original, std::string_view damaged) {

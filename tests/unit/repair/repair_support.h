@@ -41,11 +41,11 @@ const std::vector<Original>& Kinds();
 Original MakeOriginal(std::string name, std::vector<Column> columns, size_t rows, size_t longest, ShardOptions options);
 
 // For each block, whether `damaged` has all its bytes in a place that repair must search: at a multiple of the
-// alignment. Where the directory is found and the copies of the headers are whole, the bytes behind the block's header
-// are enough, in the place that the directory tells.
+// alignment. Where the directory is found and the copy of the block's header is whole, the bytes behind the header are
+// enough, in the place that the directory tells.
 std::vector<bool> BlocksIn(const Original& original, std::string_view damaged);
-// Whether `damaged` has the copies of the headers anywhere.
-bool HeaderCopiesIn(const Original& original, std::string_view damaged);
+// Whether `damaged` has header and chunks, somewhere, of a block that is not one of those in `whole`.
+bool MayBeRestored(const Original& original, std::string_view damaged, const std::vector<bool>& whole);
 
 // True when the block directory and the section table are in places where repair must find them.
 bool DirectoryIn(const Original& original, std::string_view damaged);
