@@ -143,7 +143,7 @@ class AnyDatasetReader : public StoredDataset {
       if (place.kind == RecordPlace::kRecord) {
         SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(place));
         buffer->state().Pin(open);
-        auto value = container::ReadRecordAt(open->record_file(), open->options, place.begin, place.end, buffer);
+        auto value = open->ReadRecord(place.begin, place.end, buffer);
         if (!value.ok()) return DescribeSample(value.status(), sample, column);
         return std::optional<std::string_view>(*value);
       }
@@ -343,8 +343,7 @@ class AnyDatasetReader : public StoredDataset {
   // The shard in which FindRecord has found a record. The index says what its header would: that the bytes there are a
   // record as this version knows it.
   absl::StatusOr<std::shared_ptr<const CachedShard>> OpenForRecords(const RecordPlace& place) const {
-    const absl::Status known = format::CheckIncompatibleFlags(place.incompatible_flags);
-    if (!known.ok()) {
+    if (const absl::Status known = format::CheckIncompatibleFlags(place.incompatible_flags); !known.ok()) {
       SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_->Get(place.shard));
       return Annotate(known, JoinPath(path_, listed.shard.name));
     }
@@ -475,7 +474,6 @@ absl::Status AnyDatasetReader::ForEachBlockOf(std::span<const SampleRange> shard
 absl::Status AnyDatasetReader::CopyFromPages(const CachedShard& open, std::span<const uint64_t> samples,
                                              std::span<const size_t> order, size_t column, BlockBuffer* buffer,
                                              std::span<std::string_view> values) const {
-  constexpr size_t kAbsent = SIZE_MAX;
   std::string& copies = buffer->state().converted;
   copies.clear();
   std::vector<std::pair<size_t, size_t>> places(order.size());  // begin and length in `copies`
@@ -483,11 +481,11 @@ absl::Status AnyDatasetReader::CopyFromPages(const CachedShard& open, std::span<
     SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(samples[order[i]]));
     auto value = open.reader->ReadValue(location.local, open.columns[column], buffer);
     if (!value.ok()) return value.status();
-    places[i] = {copies.size(), *value ? (*value)->size() : kAbsent};
+    places[i] = {copies.size(), *value ? (*value)->size() : CachedShard::kMissing};
     if (*value) copies += **value;
   }
   for (size_t i = 0; i < order.size(); ++i) {
-    if (places[i].second == kAbsent) continue;
+    if (places[i].second == CachedShard::kMissing) continue;
     values[order[i]] = std::string_view(copies).substr(places[i].first, places[i].second);
   }
   return absl::OkStatus();
@@ -519,6 +517,7 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
   std::ranges::sort(order, {}, [&](size_t i) { return std::pair(samples[i], i); });
   std::deque<BlockBuffer>& buffers = buffer->state().batch;
   struct Batch {
+    std::shared_ptr<const CachedShard> open;
     std::vector<size_t> present;
     std::unique_ptr<container::RecordsRead> read;
   };
@@ -543,13 +542,14 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     }
     begin = end;
     if (batch.present.empty()) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(places[batch.present.front()]));
-    SHARDKIT_ASSIGN_OR_RETURN(batch.read, container::RecordsRead::Start(open->record_file(), open->options,
-                                                                        std::move(ranges), next_buffer(open)));
+    SHARDKIT_ASSIGN_OR_RETURN(batch.open, OpenForRecords(places[batch.present.front()]));
+    SHARDKIT_ASSIGN_OR_RETURN(batch.read, container::RecordsRead::Start(batch.open->record_file(), batch.open->options,
+                                                                        std::move(ranges), next_buffer(batch.open)));
     batches.push_back(std::move(batch));
   }
   for (const Batch& batch : batches) {
     std::vector<std::string_view> read(batch.present.size());
+    SHARDKIT_RETURN_IF_ERROR(batch.open->CheckIdentity());
     SHARDKIT_RETURN_IF_ERROR(batch.read->Finish(read));
     for (size_t i = 0; i < read.size(); ++i) values[batch.present[i]] = read[i];
   }

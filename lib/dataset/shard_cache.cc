@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
+#include "container/record_reader.h"
 #include "dataset/schema_mapper.h"
 
 namespace shardkit::dataset {
@@ -35,7 +36,38 @@ absl::Status CheckColumns(const ShardReader& reader, size_t shard, const Schema&
                   "\", which the dataset does not have");
 }
 
+absl::Status IsAnotherShard(const std::string& path, uint64_t number) {
+  return DataLoss(path, ": is not shard ", number,
+                  " of the manifest: content hash, length or counts differ; "
+                  "run shardctl index on the dataset if it was replaced on purpose");
+}
+
 }  // namespace
+
+TrailerComparison::TrailerComparison(const RandomAccessFile& file, const PlacedShard& listed)
+    : file_(file), listed_(listed) {
+  const ReadRequest request{file.size() - trailer_.size(), trailer_};
+  read_.emplace(file, std::span(&request, 1));
+}
+
+absl::Status TrailerComparison::Finish() {
+  if (same_.load(std::memory_order_acquire)) [[likely]]
+    return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  if (same_) return absl::OkStatus();
+  const absl::Status read = read_ ? read_->Wait() : file_.ReadAt(file_.size() - trailer_.size(), trailer_);
+  read_.reset();
+  SHARDKIT_RETURN_IF_ERROR(container::ReadOfListed(read));
+  const auto trailer = format::DecodeTrailer({trailer_.data(), trailer_.size()}, file_.size());
+  if (!trailer.ok()) return Annotate(trailer.status(), file_.path());
+  const ManifestShard& entry = listed_.shard;
+  if (trailer->content_hash != entry.content_hash || trailer->sample_count != entry.samples ||
+      trailer->block_count != entry.blocks) {
+    return IsAnotherShard(file_.path(), listed_.number);
+  }
+  same_.store(true, std::memory_order_release);
+  return absl::OkStatus();
+}
 
 absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view, BlockDamage* damage) const {
   BlockView read;
@@ -66,6 +98,12 @@ absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string_view> CachedShard::ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const {
+  auto value = container::ReadRecordAt(record_file(), options, begin, end, buffer);
+  SHARDKIT_RETURN_IF_ERROR(CheckIdentity());
+  return value;
+}
+
 ShardCache::ShardCache(OpenShardFunction open, OpenFileFunction open_file, const ShardListReader& shards,
                        const Schema& schema, const std::vector<Column>& columns, const DatasetOptions& options)
     : open_(std::move(open)),
@@ -82,7 +120,8 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::OpenFile(const Pl
   open->options = options_;
   SHARDKIT_ASSIGN_OR_RETURN(open->file, open_file_(listed));
   // Of another length: it cannot be the shard, and opening it says what is wrong with it.
-  if (open->file->size() != listed.shard.bytes) return Open(listed);
+  if (open->file->size() != listed.shard.bytes || open->file->size() < format::kTrailerBytes) return Open(listed);
+  open->comparison = std::make_unique<TrailerComparison>(*open->file, listed);
   return open;
 }
 
@@ -94,9 +133,7 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(const Placed
   const ShardReader& reader = *open->reader;
   if (reader.content_hash() != entry.content_hash || reader.sample_count() != entry.samples ||
       reader.file_length() != entry.bytes || reader.blocks().size() != entry.blocks) {
-    return DataLoss(reader.path(), ": is not shard ", listed.number,
-                    " of the manifest: content hash, length or counts differ; "
-                    "run shardctl index on the dataset if it was replaced on purpose");
+    return IsAnotherShard(reader.path(), listed.number);
   }
   SHARDKIT_RETURN_IF_ERROR(CheckColumns(reader, listed.number, schema_));
   for (const Column& column : columns_) {

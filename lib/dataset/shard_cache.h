@@ -1,12 +1,15 @@
 // The open shards of a dataset, in limited number.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,13 +20,36 @@
 
 #include "absl/status/statusor.h"
 #include "dataset/shard_list_reader.h"
+#include "format/footer.h"
+#include "io/started_read.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit::dataset {
 
+// The comparison of a shard that is open for its records alone with what the manifest lists. The shard's trailer is
+// read while its first record is. Thread-safe.
+class TrailerComparison {
+ public:
+  // Begins to read. The file must outlive this.
+  TrailerComparison(const RandomAccessFile& file, const PlacedShard& listed);
+
+  // Ends the comparison. DataLoss: the file is another shard. An error of reading is forgotten, and the next call reads
+  // again.
+  absl::Status Finish();
+
+ private:
+  const RandomAccessFile& file_;
+  const PlacedShard listed_;
+  std::array<char, format::kTrailerBytes> trailer_;
+  std::atomic<bool> same_ = false;
+  std::mutex mutex_;
+  std::optional<io::StartedRead> read_;  // before Finish
+};
+
 struct CachedShard {
-  std::unique_ptr<ShardReader> reader;     // null where the shard is open for its records alone
-  std::unique_ptr<RandomAccessFile> file;  // null where there is a reader
+  std::unique_ptr<ShardReader> reader;            // null where the shard is open for its records alone
+  std::unique_ptr<RandomAccessFile> file;         // null where there is a reader
+  std::unique_ptr<TrailerComparison> comparison;  // the same; to be finished before a record is given to the caller
   ReadOptions options;
   // For each column that is read from the dataset: its position in the shard's schema, or kMissing.
   std::vector<size_t> columns;
@@ -34,6 +60,11 @@ struct CachedShard {
 
   // Where its records lie. REQUIRES: a native shard.
   const RandomAccessFile& record_file() const { return reader ? *reader->record_file() : *file; }
+  // Whether it is the shard that the manifest lists. With a reader it was compared when it was opened.
+  absl::Status CheckIdentity() const { return comparison ? comparison->Finish() : absl::OkStatus(); }
+
+  // As container::ReadRecordAt. REQUIRES: a native shard.
+  absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const;
 
   // Reads a block into *buffer; *view has the dataset's columns. Reads nothing if the shard has
   // none of them. With `damage`, works like ShardReader::SalvageBlock.
@@ -58,7 +89,7 @@ class ShardCache {
   absl::StatusOr<std::shared_ptr<const CachedShard>> Get(size_t shard);
 
   // A shard of which only records are to be read, whose incompatible flags are known. If it is not open yet, opens its
-  // file and compares only its length with the manifest's.
+  // file, compares its length with the manifest's, and begins to compare its trailer.
   absl::StatusOr<std::shared_ptr<const CachedShard>> GetForRecords(size_t shard);
 
   std::string fallback_reason() const;

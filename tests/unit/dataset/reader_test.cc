@@ -7,6 +7,7 @@
 #include "shardkit/latency_filesystem.h"
 #include "support/counting_filesystem.h"
 #include "support/fault_filesystem.h"
+#include "unit/container/shard_maker.h"
 
 namespace shardkit::test {
 namespace {
@@ -458,6 +459,53 @@ TEST_F(DatasetReaderTest, NoticesShardsThatAreNotThoseOfTheManifest) {
   ASSERT_TRUE(files_->RemoveFile("/data/00000002.shard").ok());
   EXPECT_TRUE(absl::IsNotFound(dataset->ReadValue(20, 0, &buffer).status()));
   EXPECT_NE(ValidateText(*files_, "/data"), "");
+}
+
+// Values of the same sizes lie at the same places, and the index alone tells where they are.
+TEST_F(DatasetReaderTest, NoticesAShardOfTheSameLength) {
+  Random random(4);
+  const auto make = [&](const std::string& path) {
+    std::vector<OwnedSample> samples = MakeSamples(40);
+    for (OwnedSample& sample : samples) sample.fields = {{&ImageColumn(), random.Bytes(3000)}};
+    EXPECT_TRUE(WriteDataset(*files_, path, samples, SmallShards(9, 4)).ok());
+    return samples;
+  };
+  const auto samples = make("/a");
+  make("/b");
+  const std::string right = ReadAll(*files_, "/a/00000002.shard"), wrong = ReadAll(*files_, "/b/00000002.shard");
+  ASSERT_EQ(right.size(), wrong.size());
+  for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect}) {
+    for (const bool many : {false, true}) {
+      for (const bool exchanged : {true, false}) {
+        WriteFile(*files_, "/a/00000002.shard", exchanged ? wrong : right);
+        DatasetOptions options;
+        options.mode = mode;
+        const auto dataset = Open(options, "/a");
+        const size_t image = *dataset->FindColumn("image");
+        for (int again = 0; again < 2; ++again) {
+          for (const uint64_t sample : {0, 20}) {
+            BlockBuffer buffer;
+            std::vector<std::string_view> values(1);
+            absl::Status status;
+            if (many) {
+              status = dataset->ReadValues({&sample, 1}, image, &buffer, values);
+            } else if (const auto value = dataset->ReadValue(sample, image, &buffer); value.ok()) {
+              values[0] = **value;
+            } else {
+              status = value.status();
+            }
+            if (exchanged && sample == 20) {
+              EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+              EXPECT_NE(Message(status).find("is not shard 2 of the manifest"), std::string::npos) << status;
+            } else {
+              ASSERT_TRUE(status.ok()) << status;
+              EXPECT_EQ(values[0], samples[sample].fields[0].second);
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_F(DatasetReaderTest, AnIndexOfOtherShardsIsNotUsed) {
