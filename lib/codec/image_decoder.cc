@@ -67,6 +67,19 @@ absl::Status CheckDecodable(const codec::PngInfo& info, uint64_t pixel_bytes, ui
                            " pixels takes more than ", max_memory, " bytes of memory");
 }
 
+// Whether the output holds what the file tells.
+absl::Status CheckMeaning(const codec::PngInfo& info, int channels, bool reduce_depth) {
+  if (info.depth == 16 && !reduce_depth) {
+    return InvalidArgument("PNG: has 16 bits per channel, and the output 8: reduce_depth takes the upper 8 of them");
+  }
+  if (info.palette && channels == 1) {
+    return InvalidArgument(
+        "PNG: has a palette, whose indices are lost in gray, and with them the classes of a label map; 3 channels give "
+        "its colors");
+  }
+  return absl::OkStatus();
+}
+
 // Headers of either kind of file; the members of the other kind are empty.
 struct ImageFileInfo {
   std::optional<codec::PngInfo> png;
@@ -176,6 +189,7 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
   SHARDKIT_ASSIGN_OR_RETURN(const ImageFileInfo info, Probe(bytes));
   SHARDKIT_RETURN_IF_ERROR(CheckDecodable(info, 0, options.max_memory));
+  if (info.png) SHARDKIT_RETURN_IF_ERROR(CheckMeaning(*info.png, out.channels, options.reduce_depth));
   if (info.size.width != geometry.stored_width || info.size.height != geometry.stored_height) {
     return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ", geometry.stored_height,
                            " pixels; the file has ", info.size.width, " x ", info.size.height);

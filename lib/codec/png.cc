@@ -117,6 +117,8 @@ absl::StatusOr<PngInfo> ProbePng(std::string_view bytes) {
   PngInfo info;
   info.width = LoadBig32(bytes.data() + 16);
   info.height = LoadBig32(bytes.data() + 20);
+  info.depth = static_cast<uint8_t>(bytes[24]);
+  info.palette = bytes[25] == PNG_COLOR_TYPE_PALETTE;
   info.channels = (bytes[25] & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1;
   info.interlaced = bytes[28] != 0;
   if (info.width == 0 || info.height == 0) {

@@ -15,6 +15,8 @@ struct PngInfo {
   uint32_t width = 0;
   uint32_t height = 0;
   int channels = 0;  // as decoded: 1 gray, 3 RGB
+  int depth = 0;     // bits of a channel, or of an index into the palette
+  bool palette = false;
   bool interlaced = false;
 
   // Bytes that a decoder must hold for the whole image, even to decode a part of it: all pixels of an interlaced image.

@@ -21,7 +21,7 @@ namespace {
 namespace nb = nanobind;
 
 nb::object DecodeImage(const nb::bytes& bytes, std::optional<std::tuple<uint32_t, uint32_t>> size, int channels,
-                       bool apply_orientation, bool scaled_decode, uint64_t max_memory) {
+                       bool apply_orientation, bool scaled_decode, bool reduce_depth, uint64_t max_memory) {
   if (channels != 1 && channels != 3) throw nb::value_error("channels: give 1 (gray) or 3 (RGB)");
   const std::string_view file(bytes.c_str(), bytes.size());
   StoredSize stored = ValueOrRaise(ProbeImage(file));
@@ -38,7 +38,8 @@ nb::object DecodeImage(const nb::bytes& bytes, std::optional<std::tuple<uint32_t
   nb::object array = NewArray(Type::kU8, shape, &data);
   const MutableImageView out{static_cast<uint8_t*>(data), geometry.output_width, geometry.output_height, channels,
                              static_cast<size_t>(geometry.output_width) * channels};
-  const ImageDecodeOptions options{.scaled_decode = scaled_decode, .max_memory = max_memory};
+  const ImageDecodeOptions options{
+      .scaled_decode = scaled_decode, .reduce_depth = reduce_depth, .max_memory = max_memory};
   WithoutGil([&] {
     thread_local ImageDecoder decoder;
     return decoder.Decode(file, geometry, options, out);
@@ -61,7 +62,7 @@ nb::bytes EncodeRgb(const nb::bytes& pixels, uint32_t width, uint32_t height, in
 void BindImages(nb::module_& module) {
   module.def("decode_image", &DecodeImage, nb::arg("data"), nb::kw_only(), nb::arg("size") = nb::none(),
              nb::arg("channels") = 3, nb::arg("apply_orientation") = false, nb::arg("scaled_decode") = true,
-             nb::arg("max_memory") = kDefaultImageMemory);
+             nb::arg("reduce_depth") = false, nb::arg("max_memory") = kDefaultImageMemory);
   module.def(
       "image_format",
       [](const nb::bytes& file) {

@@ -124,6 +124,7 @@ def decode_image(
     channels: int = 3,
     apply_orientation: bool = False,
     scaled_decode: bool = True,
+    reduce_depth: bool = False,
     max_memory: int = ...,
 ) -> npt.NDArray[np.uint8]: ...
 def image_format(file: bytes) -> str: ...

@@ -123,9 +123,13 @@ class Image:
     apply_orientation : bool
         Turn upright as EXIF says.
     channels : int
-        3 for RGB, 1 for gray.
+        3 for RGB, 1 for gray. Not for label maps: what it gives of a gray PNG of class ids is blended where the size
+        changes, and a PNG with a palette is refused with 1, because gray would replace its indices.
     scaled_decode : bool
         When it shrinks, decode at 1/2, 1/4 or 1/8: faster, with slightly other pixels.
+    reduce_depth : bool
+        Of PNGs of 16 bits per channel take the upper 8; without it they are refused, because 8 bits hold one of 256
+        values of a depth map.
     fill : (int, int, int)
         The value of padding.
     max_memory : int
@@ -144,6 +148,7 @@ class Image:
     apply_orientation: bool = False
     channels: int = 3
     scaled_decode: bool = True
+    reduce_depth: bool = False
     fill: tuple[int, int, int] = (0, 0, 0)
     max_memory: int = 224 << 20
     deferred: bool = False
@@ -202,6 +207,7 @@ class Image:
         return {
             "channels": self.channels,
             "scaled_decode": self.scaled_decode,
+            "reduce_depth": self.reduce_depth,
             "fill": list(self.fill),
             "max_memory": self.max_memory,
             "deferred": self.deferred,

@@ -19,6 +19,7 @@ def decode_image(
     channels: int = 3,
     apply_orientation: bool = False,
     scaled_decode: bool = True,
+    reduce_depth: bool = False,
     max_memory: int = 224 << 20,
 ) -> npt.NDArray[np.uint8]:
     """Decode a JPEG or PNG. Does not hold the GIL.
@@ -30,11 +31,13 @@ def decode_image(
     size : (height, width)
         Resize to so many pixels, bilinear and antialiased; as stored by default.
     channels : int
-        3 for RGB, 1 for gray.
+        3 for RGB, 1 for gray. A PNG with a palette is refused with 1, because gray would replace its indices.
     apply_orientation : bool
         Turn the image upright as its EXIF orientation says.
     scaled_decode : bool
         When it shrinks, decode at 1/2, 1/4 or 1/8, which is faster and gives slightly other pixels.
+    reduce_depth : bool
+        Of a PNG of 16 bits per channel take the upper 8; without it such a PNG is refused.
     max_memory : int
         Bytes that decoding may take.
 
@@ -47,6 +50,8 @@ def decode_image(
     ------
     DataLossError
         When the file is damaged.
+    ValueError
+        For a PNG that is refused as above.
     NotImplementedError
         For other formats.
     MemoryError
@@ -58,6 +63,7 @@ def decode_image(
         channels=channels,
         apply_orientation=apply_orientation,
         scaled_decode=scaled_decode,
+        reduce_depth=reduce_depth,
         max_memory=max_memory,
     )
 

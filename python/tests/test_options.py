@@ -94,6 +94,41 @@ def test_options_of_images(images: str, name: str) -> None:
     assert batches(images, columns=columns[0]) != batches(images, columns=columns[1])
 
 
+# Gray would hide a palette's indices, and 8 bits most values of 16.
+@pytest.mark.parametrize("size", [None, 4])
+def test_pngs_that_an_image_does_not_tell(tmp_path: Path, size: int | None) -> None:
+    image = pytest.importorskip("PIL.Image")
+    import io
+
+    depth = image.fromarray(np.arange(48, dtype=np.uint16).reshape(6, 8) * 1000)
+    labels = image.fromarray(np.arange(48, dtype=np.uint8).reshape(6, 8) % 3, "P")
+    labels.putpalette([0, 0, 0, 128, 0, 0, 0, 128, 0])
+    files = {}
+    for name, picture in (("depth", depth), ("labels", labels)):
+        buffer = io.BytesIO()
+        picture.save(buffer, "PNG")
+        files[name] = buffer.getvalue()
+    path = os.fspath(tmp_path / "data")
+    with sk.Writer(path, {"depth": "png", "labels": "png"}) as w:
+        w.write("a", **files)
+    resized = {} if size is None else {"size": (size, size)}
+    for name, options, hint in (
+        ("depth", {"channels": 1}, "reduce_depth"),
+        ("depth", {"channels": 3}, "reduce_depth"),
+        ("labels", {"channels": 1}, "palette"),
+    ):
+        with pytest.raises(ValueError, match=hint):
+            batches(path, columns={name: sk.Image(size=size, **options)}, batch_size=1)
+        with pytest.raises(ValueError, match=hint):
+            sk.decode_image(files[name], **resized, **options)
+    colors = sk.decode_image(files["labels"])
+    assert colors[0, 1].tolist() == [128, 0, 0]
+    gray = sk.decode_image(files["depth"], channels=1, reduce_depth=True)
+    assert gray[:, :, 0].tolist() == (np.asarray(depth) >> 8).tolist()
+    (batch,) = batches(path, columns={"depth": sk.Image(channels=1, size=size, reduce_depth=True)}, batch_size=1)
+    assert batch
+
+
 @pytest.mark.parametrize("name", GEOMETRY)
 def test_options_of_the_geometry(images: str, name: str) -> None:
     base, value = GEOMETRY[name]
@@ -150,7 +185,7 @@ def test_options_of_the_loader(images: str, name: str, base: dict[str, Any], val
 def test_the_tables_are_whole() -> None:
     for kind, table in ((sk.Image, IMAGE), (sk.Geometry, GEOMETRY), (sk.DenseMasks, MASKS), (sk.Tokens, TOKENS)):
         # max_memory is a limit, which other tests reach.
-        assert {field.name for field in dataclasses.fields(kind)} - {"max_memory"} == table.keys(), kind  # type: ignore[arg-type]
+        assert {field.name for field in dataclasses.fields(kind)} - {"max_memory", "reduce_depth"} == table.keys(), kind  # type: ignore[arg-type]
     assert inspect.signature(sk.PackedMasks).parameters.keys() == MASKS.keys()
 
 

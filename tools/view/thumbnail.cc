@@ -123,6 +123,7 @@ absl::StatusOr<Thumbnail> MakeThumbnail(const Snapshot& snapshot, uint64_t ordin
   const auto scaled = [&](uint32_t side) { return std::max(1u, static_cast<uint32_t>(std::lround(side * scale))); };
   geometry = shardkit::Resize(*stored, scaled(geometry.content_width), scaled(geometry.content_height));
   shardkit::ImageDecodeOptions decode;
+  decode.reduce_depth = true;
   decode.max_memory = WorkspacePool::kDecodeMemory;
   const WorkspacePool::Decoding decoding(pool, DecodeBytes(bytes, *stored, geometry));
   std::vector<uint8_t> pixels(size_t{3} * geometry.output_width * geometry.output_height);

@@ -211,6 +211,9 @@ struct ImageDecodeOptions {
   // Decode at 1/8, 1/4 or 1/2 of the size (libjpeg's DCT scaling) where that still has at least the content's width and
   // height. Faster, but gives other pixels. False: only decoding outside the region is saved.
   bool scaled_decode = true;
+  // Of a PNG of 16 bits per channel take the upper 8. False: it is refused (InvalidArgument), because 8 bits hold one
+  // of 256 values of a depth map or a thermal image.
+  bool reduce_depth = false;
   // Value of the padding, per channel; gray output uses the first.
   std::array<uint8_t, 3> fill = {0, 0, 0};
   // Limit of the bytes that decoding one image takes; `out` counts only when its size depends on the image. Images that
@@ -230,16 +233,18 @@ class ImageDecoder {
   // the geometry needs is decoded. The identity decodes directly into `out`, without a copy.
   //
   // The pixels of a PNG are those of Pillow's convert("RGB") and convert("L"): gray is repeated, colors become gray by
-  // 0.299, 0.587 and 0.114, and transparency is dropped without blending. Of 16 bits the upper 8 are taken. It is
-  // decoded at its own size, from the first row to the last one of the region; an interlaced one completely.
+  // 0.299, 0.587 and 0.114, and transparency is dropped without blending. It is decoded at its own size, from the first
+  // row to the last one of the region; an interlaced one completely. Gray output of a PNG with a palette is refused:
+  // its indices may be classes, which the lightness of their colors does not tell.
   //
   // The pixels of a JPEG are those of JpegDecoder::DecodeRegion at the chosen scale, resized by Resizer from the
   // geometry's box; at full scale without a crop, those of JpegDecoder::Decode. Where the geometry turns or mirrors,
   // each value is within 2 of the result of separate steps.
   //
   // InvalidArgument for a geometry that CheckGeometry refuses, that was made for another size than the file has, or
-  // that does not match `out`; the errors of ProbeImage; otherwise those of JpegDecoder::Decode. As in DecodeRegion,
-  // damage outside the region may not be found. After an error the contents of `out` are unspecified.
+  // that does not match `out`, and for a PNG that is refused as above; the errors of ProbeImage; otherwise those of
+  // JpegDecoder::Decode. As in DecodeRegion, damage outside the region may not be found. After an error the contents of
+  // `out` are unspecified.
   absl::Status Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
                       const MutableImageView& out);
 

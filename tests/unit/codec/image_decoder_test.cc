@@ -233,27 +233,38 @@ TEST(ImageDecoder, PngGoesThroughGeometriesToo) {
     const std::vector<uint8_t> bytes = from_hex(vector["png"]);
     const std::string png(bytes.begin(), bytes.end());
     const StoredSize stored = ProbeImage(png).value();
+    const bool palette = vector["color"] == 3, deep = vector["bits"] == 16;
     for (const int channels : {1, 3}) {
+      if (deep || (palette && channels == 1)) {
+        Image refused(stored.width, stored.height, channels);
+        const absl::Status status = decoder.Decode(png, FullImage(stored), {}, refused.view);
+        EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+        EXPECT_NE(std::string(status.message()).find(deep ? "reduce_depth" : "palette"), std::string::npos) << status;
+      }
+      if (palette && channels == 1) continue;
       const Image whole(stored.width, stored.height, channels, from_hex(vector[channels == 1 ? "gray" : "rgb"]));
       Image same(stored.width, stored.height, channels);
-      ASSERT_EQ(decoder.Decode(png, FullImage(stored), {.max_memory = 300}, same.view), absl::OkStatus());
+      ASSERT_EQ(decoder.Decode(png, FullImage(stored), {.reduce_depth = deep, .max_memory = 300}, same.view),
+                absl::OkStatus());
       EXPECT_EQ(same.pixels, whole.pixels);
       Geometry geometry = CenterCrop(stored, 5, 4);
       Image out(4, 4, channels), expected(4, 4, channels);
-      ASSERT_EQ(decoder.Decode(png, geometry, {}, out.view), absl::OkStatus());
+      ASSERT_EQ(decoder.Decode(png, geometry, {.reduce_depth = deep}, out.view), absl::OkStatus());
       ASSERT_TRUE(Resizer().ResizeBilinear(whole.view, geometry.source, expected.view).ok());
       EXPECT_EQ(out.pixels, expected.pixels);
       geometry = Resize({stored.width, stored.height, 6}, 4, 4);
-      ASSERT_EQ(decoder.Decode(png, geometry, {}, out.view), absl::OkStatus());
+      ASSERT_EQ(decoder.Decode(png, geometry, {.reduce_depth = deep}, out.view), absl::OkStatus());
       ASSERT_TRUE(Resizer().ResizeBilinear(Upright(whole, 6).view, geometry.source, expected.view).ok());
       EXPECT_LE(LargestDifference(out, expected), 2);
       // An interlaced PNG is held as a whole, even when the pixels go directly to the caller.
       const uint64_t held =
           vector["interlaced"] == 0 ? 0 : stored.width * stored.height * (int{vector["color"]} % 4 == 0 ? 1 : 3);
-      EXPECT_EQ(decoder.Decode(png, FullImage(stored), {.max_memory = held}, same.view), absl::OkStatus());
+      EXPECT_EQ(decoder.Decode(png, FullImage(stored), {.reduce_depth = deep, .max_memory = held}, same.view),
+                absl::OkStatus());
       if (held > 0) {
-        EXPECT_EQ(decoder.Decode(png, FullImage(stored), {.max_memory = held - 1}, same.view).code(),
-                  absl::StatusCode::kResourceExhausted);
+        EXPECT_EQ(
+            decoder.Decode(png, FullImage(stored), {.reduce_depth = deep, .max_memory = held - 1}, same.view).code(),
+            absl::StatusCode::kResourceExhausted);
       }
     }
   }
