@@ -112,8 +112,7 @@ def ending(status, timeout):
 def run_gtest(test, settings):
     name = test["name"]
     result = Result(name)
-    environment = {variable: value for variable, value in test["env"].items()
-                   if variable != "SHARDKIT_TEST_STEP" or variable not in os.environ}  # tests/nightly wants every case
+    environment = dict(test["env"])
     if settings.pattern is not None and not settings.program_matches(name):
         environment["GTEST_FILTER"] = f"*{settings.pattern}*"
     timeout = (test["timeout"] or 1e6) * settings.patience

@@ -7,8 +7,8 @@
 
 namespace shardkit::test {
 
-// These tests take one of SHARDKIT_TEST_STEP cases; the default of 1 takes all cases. tests/run sets a larger step for
-// builds with a sanitizer, because there a case takes several times as long. The other builds test all cases.
+// These tests take one of SHARDKIT_TEST_STEP cases; the default of 1 takes all cases. tests/run sets a larger step, for
+// builds with a sanitizer a yet larger one, because there a case takes several times as long. tests/nightly takes all.
 inline uint64_t TestStep() {
   const char* const step = std::getenv("SHARDKIT_TEST_STEP");
   return step != nullptr ? std::max<uint64_t>(std::strtoull(step, nullptr, 10), 1) : 1;
