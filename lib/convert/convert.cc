@@ -27,17 +27,10 @@ bool KeepsBlocks(const ConvertOptions& options) {
 // Identifies the job. A run resumes an earlier run only when both texts are equal.
 absl::StatusOr<std::string> JobOf(const convert::DatasetSource& source, const ConvertOptions& options) {
   std::string job = options.pack.dataset.job;
-  for (const convert::ConversionInput* const input : source.inputs()) {
-    job += StrCat("\nconvert to ", ContainerName(options.to), " ", input->dataset->sample_count(),
-                  options.pack.skip_errors ? " skip" : " fail", options.lossy ? " lossy" : "",
-                  KeepsBlocks(options) ? "" : " blocks anew", "\n");
-    SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, input->dataset->ReadManifest());
-    for (const ManifestShard& shard : manifest.shards) {
-      job += StrCat(shard.name, " ", shard.bytes, " ", ToHex(shard.content_hash), "\n");
-    }
-    if (manifest.removed) job += StrCat("removed ", manifest.removed->table.checksum, "\n");
-    if (manifest.view) job += StrCat("view ", Hash64(dataset::FormatView(*manifest.view)), "\n");
-  }
+  job += StrCat("\nconvert to ", ContainerName(options.to), options.pack.skip_errors ? " skip" : " fail",
+                options.lossy ? " lossy" : "", KeepsBlocks(options) ? "" : " blocks anew", "\n");
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string inputs, source.Identity());
+  job += inputs;
   return job;
 }
 

@@ -5,24 +5,29 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/packer.h"
+#include "convert/sources/dataset_source.h"
 #include "convert/sources/file_source.h"
 #include "dataset/dataset_job.h"
 
 namespace shardkit {
 
-DatasetWriterOptions convert::WriterOptionsOf(const Source& source, const PackOptions& options) {
+absl::StatusOr<DatasetWriterOptions> convert::WriterOptionsOf(const Source& source, const PackOptions& options) {
   DatasetWriterOptions writer_options = options.dataset;
   writer_options.shard.metadata["shardkit.source"] = std::string(source.name());
   writer_options.job += StrCat("\n", source.name(), options.skip_errors ? " skip" : " fail");
   const auto* const files = dynamic_cast<const convert::FileSource*>(&source);
   if (files != nullptr && files->options().keep_hidden) writer_options.job += " keep-hidden";
+  if (const auto* const datasets = dynamic_cast<const convert::DatasetSource*>(&source)) {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string inputs, datasets->Identity());
+    writer_options.job += StrCat("\n", inputs);
+  }
   for (auto& [name, value] : source.metadata()) writer_options.shard.metadata[name] = value;
   return writer_options;
 }
 
 absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
                                 const PackOptions& options) {
-  const DatasetWriterOptions writer_options = convert::WriterOptionsOf(source, options);
+  SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions writer_options, convert::WriterOptionsOf(source, options));
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, convert::FirstColumns(source, options));
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(std::move(columns)));
   SHARDKIT_ASSIGN_OR_RETURN(

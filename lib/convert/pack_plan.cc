@@ -129,7 +129,7 @@ std::string FormatHead(const PlanHead& head, const ContentHash& listing) {
   plan.Set("listing", ToHex(listing)).Set("units", totals.units).Set("input_bytes", totals.input_bytes);
   if (totals.samples) plan.Set("samples", *totals.samples);
   plan.Set("source", std::move(source)).Set("options", std::move(options));
-  plan.Set("classes", FormatTexts(head.classes)).Set("columns", FormatManifest(columns));
+  plan.Set("datasets", head.datasets).Set("classes", FormatTexts(head.classes)).Set("columns", FormatManifest(columns));
   return plan.FormatIndented() + "\n";
 }
 
@@ -161,6 +161,7 @@ void TakeHead(const Element& plan, PlanHead* head) {
   head->kind = TextIn(plan, "kind");
   head->inputs = TextsIn(plan, "inputs");
   head->classes = TextsIn(plan, "classes");
+  head->datasets = TextIn(plan, "datasets");
   head->totals.units = NumberIn(plan, "units");
   head->totals.input_bytes = NumberIn(plan, "input_bytes");
   if (plan.at_key("samples").error() == simdjson::SUCCESS) head->totals.samples = NumberIn(plan, "samples");

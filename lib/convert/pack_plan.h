@@ -30,6 +30,7 @@ struct PlanHead {
   PackOptions pack;                  // with the job and the metadata that the dataset gets
   std::vector<Column> columns;       // of the dataset, before any sample is looked at
   std::vector<std::string> classes;  // of an image folder
+  std::string datasets;              // DatasetSource::Identity of inputs that are datasets, as a hash
   PackPlan totals;
 };
 

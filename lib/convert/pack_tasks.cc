@@ -4,10 +4,12 @@
 
 #include "base/errors.h"
 #include "base/exceptions.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/pack_plan.h"
 #include "convert/packer.h"
+#include "convert/sources/dataset_source.h"
 #include "convert/unit_list.h"
 #include "convert/unit_tasks.h"
 #include "dataset/dataset_job.h"
@@ -39,6 +41,14 @@ absl::Status CheckDirectory(FileSystem& file_system, const std::string& director
   return absl::OkStatus();
 }
 
+// Empty for other sources.
+absl::StatusOr<std::string> IdentityHash(const Source& source) {
+  const auto* const datasets = dynamic_cast<const convert::DatasetSource*>(&source);
+  if (datasets == nullptr) return std::string();
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string identity, datasets->Identity());
+  return StrCat(absl::Hex(Hash64(identity), absl::kZeroPad16));
+}
+
 // With the lock.
 absl::StatusOr<PackPlan> Plan(FileSystem& file_system, std::string_view kind, const std::vector<std::string>& inputs,
                               const SourceOptions& source_options, const std::string& directory,
@@ -49,10 +59,11 @@ absl::StatusOr<PackPlan> Plan(FileSystem& file_system, std::string_view kind, co
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(kind, head.inputs, source_options));
   head.kind = std::string(source->name());
   if (const auto* const files = dynamic_cast<const convert::FileSource*>(source.get())) head.classes = files->classes();
+  SHARDKIT_ASSIGN_OR_RETURN(head.datasets, IdentityHash(*source));
   SHARDKIT_ASSIGN_OR_RETURN(head.columns, convert::FirstColumns(*source, options));
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(head.columns));
   head.pack.skip_errors = options.skip_errors;
-  head.pack.dataset = convert::WriterOptionsOf(*source, options);
+  SHARDKIT_ASSIGN_OR_RETURN(head.pack.dataset, convert::WriterOptionsOf(*source, options));
   head.pack.dataset.resume = false;
   // Refuses what every task would refuse.
   SHARDKIT_RETURN_IF_ERROR(
@@ -112,7 +123,11 @@ class PlannedJob {
   absl::StatusOr<Source*> OpenWhole() {
     const convert::PlanHead& head = plan_->head();
     SHARDKIT_ASSIGN_OR_RETURN(source_, OpenSource(head.kind, head.inputs, head.source));
-    return source_.get();
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string datasets, IdentityHash(*source_));
+    if (datasets == head.datasets) return source_.get();
+    return FailedPrecondition(head.inputs[0], head.inputs.size() > 1 ? ", or another input," : "",
+                              ": has changed since it was planned: give it back as it was, or remove ", job_.directory,
+                              " and plan anew");
   }
 
   std::unique_ptr<convert::PlanReader> plan_;

@@ -65,7 +65,7 @@ class UnitDivision {
     if (work.begins_tar || !work.of_tar) continued_.reset();
   }
 
-  absl::Status BeforeSample(uint64_t position) {
+  absl::Status BeforeSample(const dataset::InputPosition& position) {
     if (job_ == nullptr || open_) return absl::OkStatus();
     const dataset::UnitShard number = continued_ ? *continued_ : dataset::UnitShard{.unit = next_unit_++};
     continued_.reset();
@@ -75,7 +75,7 @@ class UnitDivision {
   }
 
   // Of many samples, all of which go before the end of the shard.
-  absl::Status AfterSamples(uint64_t position, uint64_t count, uint64_t input_bytes) {
+  absl::Status AfterSamples(const dataset::InputPosition& position, uint64_t count, uint64_t input_bytes) {
     if (job_ == nullptr || !limit_.Add(count, input_bytes)) return absl::OkStatus();
     limit_.Reset();
     open_ = of_tar_;
@@ -83,7 +83,9 @@ class UnitDivision {
   }
   uint64_t samples_left() const { return limit_.samples_left(); }
 
-  absl::Status End(uint64_t position) { return job_ == nullptr ? absl::OkStatus() : job_->EndShard(position); }
+  absl::Status End(const dataset::InputPosition& position) {
+    return job_ == nullptr ? absl::OkStatus() : job_->EndShard(position);
+  }
 
  private:
   dataset::DatasetJob* const job_;
@@ -92,6 +94,77 @@ class UnitDivision {
   std::optional<dataset::UnitShard> continued_;
   bool open_ = false;  // a unit has been begun
   bool of_tar_ = false;
+};
+
+// Compares what is listed with what an earlier run has packed of it.
+class PackedBefore {
+ public:
+  // `job` is null when shards end elsewhere.
+  PackedBefore(const dataset::DatasetJob* job, uint64_t resume) : job_(job), resume_(resume) {}
+
+  // Whether the samples before the position to begin at have to be listed. Others may be skipped.
+  bool Compares(const Source& source) const {
+    if (job_ == nullptr || resume_ == 0 || source.has_own_units()) return false;
+    return resume_ == UINT64_MAX || job_->entries().back().listing != 0;
+  }
+
+  // The next sample, with the position behind it.
+  absl::Status Take(std::string names, const dataset::InputPosition& behind) {
+    if (resume_ == UINT64_MAX) return absl::OkStatus();
+    names_.push_back(std::move(names));
+    const std::vector<dataset::JournalEntry>& entries = job_->entries();
+    for (; entry_ < entries.size() && entries[entry_].next_position <= behind.samples; ++entry_) {
+      if (entries[entry_].listing == 0) continue;
+      if (entries[entry_].listing != behind.listing) return Differs(/*all_listed=*/false);
+      compared_ = entry_ + 1;
+      names_.clear();
+    }
+    return absl::OkStatus();
+  }
+
+  // At the end of the input, where it is before the position to begin at.
+  absl::Status End(const dataset::InputPosition& end) const {
+    if (resume_ != UINT64_MAX) return Differs(/*all_listed=*/true);
+    if (end.listing == job_->listing()) return absl::OkStatus();
+    return FailedPrecondition(job_->directory(), ": is finished, and its input has changed since: ", end.samples,
+                              " samples are listed now; to add new ones, append them (--append --existing-keys skip), "
+                              "else give another directory");
+  }
+
+ private:
+  static bool IsOf(std::string_view names, std::string_view key) {
+    if (!names.starts_with(key)) return false;
+    return names.size() == key.size() || names[key.size()] == '.' || names[key.size()] == '\0';
+  }
+
+  // Names the first sample that is gone or new among those listed since what was compared last. `all_listed`: nothing
+  // follows them in the input.
+  absl::Status Differs(bool all_listed) const {
+    const std::vector<dataset::JournalEntry>& entries = job_->entries();
+    const size_t end = std::min(entry_ + 1, entries.size());
+    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<std::string> keys, job_->KeysOfShards(compared_, end));
+    const std::string_view shard = entries[end - 1].shard.name;
+    const auto refuse = [&](const auto&... what) {
+      return FailedPrecondition(job_->directory(), ": was begun with another input: ", what...,
+                                "; give the same one to resume, or run without resuming to start over");
+    };
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (i < names_.size() && IsOf(names_[i], keys[i])) continue;
+      if (i == names_.size() && !all_listed) break;
+      const bool is_new = i < names_.size() && std::any_of(names_.begin() + static_cast<ptrdiff_t>(i), names_.end(),
+                                                           [&](const auto& names) { return IsOf(names, keys[i]); });
+      if (!is_new) return refuse("\"", keys[i], "\", which ", shard, " has, is not in its place any more");
+      return refuse("\"", std::string_view(names_[i]).substr(0, names_[i].find('\0')), "\" is new");
+    }
+    return refuse("files of the samples that ", shard, " has, \"", keys.empty() ? "" : keys.front(), "\" to \"",
+                  keys.empty() ? "" : keys.back(), "\", have other sizes or endings");
+  }
+
+  const dataset::DatasetJob* const job_;
+  const uint64_t resume_;
+  size_t entry_ = 0;                // of the job, to compare next
+  size_t compared_ = 0;             // the entry behind the last one that was equal
+  std::vector<std::string> names_;  // of the samples since
 };
 
 // Loads samples on several threads and hands them over in listing order.
@@ -105,6 +178,7 @@ class Packer {
         blocks_(units != nullptr && units->columns_of_blocks() != nullptr ? dynamic_cast<DatasetSource*>(&source)
                                                                           : nullptr),
         units_(units, options.dataset, part),
+        before_(units, part.resume),
         keys_(source.keys_ascend()),
         pool_(std::max(options.dataset.threads, 1)) {}
 
@@ -119,29 +193,36 @@ class Packer {
       // A directory tree is counted quickly. A tar would have to be read to its end before packing could begin.
       SHARDKIT_ASSIGN_OR_RETURN(progress_.total_samples, source_.Count());
     }
-    if (part_.skip + part_.resume > 0) {
-      SHARDKIT_RETURN_IF_ERROR(source_.Skip(part_.skip + part_.resume).status());
-    }
-    listed_ = position_ = part_.resume;
+    if (!before_.Compares(source_)) listed_ = position_.samples = part_.resume;
+    if (part_.skip + listed_ > 0) SHARDKIT_RETURN_IF_ERROR(source_.Skip(part_.skip + listed_).status());
     while (true) {
       SHARDKIT_RETURN_IF_ERROR(ListAhead());
-      if (pending_.empty()) return units_.End(position_);
+      if (pending_.empty()) return position_.samples < part_.resume ? before_.End(position_) : units_.End(position_);
       absl::StatusOr<std::unique_ptr<SampleBatch>> loaded = pending_.front().batch.Take();
       const std::unique_ptr<WorkUnit> work = std::move(pending_.front().task->unit);
+      std::vector<std::string> names = std::move(pending_.front().task->names);
       std::optional<container::StoredBlock> block = std::move(pending_.front().task->block);
       pending_.pop_front();
       if (options_.dataset.cancellation) {
         SHARDKIT_RETURN_IF_ERROR(options_.dataset.cancellation->Check("packing samples"));
       }
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<SampleBatch> batch, std::move(loaded));
+      if (position_.samples < part_.resume) {
+        for (size_t i = 0; i < names.size(); ++i) {
+          Pass(names[i], batch->input_bytes[i]);
+          SHARDKIT_RETURN_IF_ERROR(before_.Take(std::move(names[i]), position_));
+        }
+        free_.push_back(std::move(batch));
+        continue;
+      }
       units_.Begin(*work);
       bool stored = false;
       if (block) {
         SHARDKIT_ASSIGN_OR_RETURN(stored, StoreBlock(*std::move(block), *work));
         if (!stored) source_.Load(*work, batch.get());
       }
-      if (!stored) SHARDKIT_RETURN_IF_ERROR(Store(*batch, work->sample_count));
-      progress_.samples = position_;
+      if (!stored) SHARDKIT_RETURN_IF_ERROR(Store(*batch, names, work->sample_count));
+      progress_.samples = position_.samples;
       if (options_.progress) options_.progress(progress_);
       free_.push_back(std::move(batch));
     }
@@ -149,7 +230,7 @@ class Packer {
 
   uint64_t input_bytes() const { return progress_.input_bytes; }
   uint64_t stored_samples() const { return stored_samples_; }
-  uint64_t listed_samples() const { return position_; }
+  const dataset::InputPosition& position() const { return position_; }
   const std::vector<SkippedSample>& skipped() const { return skipped_; }
   const absl::flat_hash_set<const Column*>& seen_columns() const { return seen_columns_; }
 
@@ -158,6 +239,7 @@ class Packer {
   struct Task {
     std::unique_ptr<WorkUnit> unit;
     std::unique_ptr<SampleBatch> batch;
+    std::vector<std::string> names;               // WorkUnit::Names, where there is a job
     std::optional<container::StoredBlock> block;  // instead of samples in the batch
   };
   struct Loading {
@@ -172,7 +254,8 @@ class Packer {
     while (!at_end_ && pending_.size() < (own ? threads + 1 : 4 * threads)) {
       const uint64_t average = stored_samples_ == 0 ? kBatchBytes / 16 : progress_.input_bytes / stored_samples_ + 1;
       const uint64_t most = own ? UINT64_MAX : std::clamp<uint64_t>(kBatchBytes / average, 1, kMaxBatchSamples);
-      const uint64_t wanted = std::min(most, part_.count - listed_);
+      const bool before = listed_ < part_.resume;
+      const uint64_t wanted = std::min(most, (before ? part_.resume : part_.count) - listed_);
       if (wanted == 0) {
         at_end_ = true;
         break;
@@ -191,10 +274,16 @@ class Packer {
         batch = std::make_unique<SampleBatch>();
       }
       Loading loading;
-      loading.task = std::make_shared<Task>(Task{std::move(unit), std::move(batch), std::nullopt});
+      loading.task = std::make_shared<Task>(Task{std::move(unit), std::move(batch), {}, std::nullopt});
       using Loaded = absl::StatusOr<std::unique_ptr<SampleBatch>>;
-      loading.batch = Pending<Loaded>::Run(pool_, "loading samples", [this, task = loading.task]() -> Loaded {
+      loading.batch = Pending<Loaded>::Run(pool_, "loading samples", [this, before, task = loading.task]() -> Loaded {
         if (stopped_.cancelled()) return std::move(task->batch);
+        const size_t count = job_ == nullptr ? 0 : task->unit->sample_count;
+        for (size_t i = 0; i < count; ++i) task->names.push_back(task->unit->Names(i));
+        if (before) {
+          SHARDKIT_ASSIGN_OR_RETURN(task->batch->input_bytes, source_.InputBytes(*task->unit));
+          return std::move(task->batch);
+        }
         if (blocks_ != nullptr) {
           SHARDKIT_ASSIGN_OR_RETURN(task->block, blocks_->LoadWhole(*task->unit, *job_->columns_of_blocks()));
         }
@@ -215,9 +304,9 @@ class Packer {
     for (size_t i = 0; i < block.schema->size(); ++i) {
       if (!(*block.schema)[i].is_key) value_bytes += block.statistics[i].value_bytes;
     }
-    SHARDKIT_ASSIGN_OR_RETURN(const bool stored, job_->AppendBlock(std::move(block), position_ + count));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool stored, job_->AppendBlock(std::move(block), position_.samples + count));
     if (!stored) return false;
-    position_ += count;
+    position_.samples += count;
     stored_samples_ += count;
     progress_.input_bytes += value_bytes;
     SHARDKIT_RETURN_IF_ERROR(units_.AfterSamples(position_, count, blocks_->BytesOf(work)));
@@ -225,7 +314,7 @@ class Packer {
   }
 
   // Stores the samples of a batch and reports its failures, in listing order.
-  absl::Status Store(SampleBatch& batch, size_t count) {
+  absl::Status Store(SampleBatch& batch, const std::vector<std::string>& names, size_t count) {
     auto sample = batch.samples.begin();
     auto failure = batch.failures.begin();
     for (size_t i = 0; i < count; ++i) {
@@ -238,9 +327,16 @@ class Packer {
         SHARDKIT_RETURN_IF_ERROR(StoreSample(*sample));
         ++sample;
       }
-      SHARDKIT_RETURN_IF_ERROR(units_.AfterSamples(++position_, 1, bytes));
+      Pass(i < names.size() ? names[i] : std::string_view(), bytes);
+      SHARDKIT_RETURN_IF_ERROR(units_.AfterSamples(position_, 1, bytes));
     }
     return absl::OkStatus();
+  }
+
+  // Moves the position behind a sample.
+  void Pass(std::string_view names, uint64_t bytes) {
+    ++position_.samples;
+    if (!names.empty()) position_.listing += Hash64(StrCat(bytes, " ", names));
   }
 
   absl::Status StoreSample(const Sample& sample) {
@@ -250,7 +346,7 @@ class Packer {
       return KeyTwice(source_, sample.key);
     }
     if (writer_) {
-      status = writer_->Append(sample, position_ + 1);
+      status = writer_->Append(sample, position_.samples + 1);
       if (!status.ok() && !absl::IsInvalidArgument(status)) return status;
       if (!status.ok()) return Fail(std::string(sample.key), Annotate(status, StrCat("sample \"", sample.key, "\"")));
     }
@@ -264,7 +360,7 @@ class Packer {
 
   absl::Status Fail(const std::string& key, const absl::Status& status) {
     if (!options_.skip_errors) return status;
-    SkippedSample skipped{position_, key, std::string(ToStd(status.message()))};
+    SkippedSample skipped{position_.samples, key, std::string(ToStd(status.message()))};
     if (writer_) writer_->RecordSkip(skipped);
     skipped_.push_back(std::move(skipped));
     return absl::OkStatus();
@@ -276,13 +372,14 @@ class Packer {
   dataset::DatasetJob* const job_;  // null when shards end elsewhere
   DatasetSource* const blocks_;     // the source, if its blocks may be stored whole; else null
   UnitDivision units_;
+  PackedBefore before_;
   DatasetWriter* writer_ = nullptr;
   KeyCheck keys_;
   PackProgress progress_;
   std::vector<SkippedSample> skipped_;
   absl::flat_hash_set<const Column*> seen_columns_;  // of a dry run
   uint64_t listed_ = 0;                              // position up to which samples were listed
-  uint64_t position_ = 0;                            // of the sample being stored
+  dataset::InputPosition position_;                  // of the sample being stored
   uint64_t stored_samples_ = 0;
   bool at_end_ = false;
   std::deque<Loading> pending_;
@@ -323,7 +420,8 @@ absl::StatusOr<PartReport> PackUnits(Source& source, const PackOptions& options,
                                      dataset::DatasetJob& job) {
   Packer packer(source, options, part, &job);
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(&job); }));
-  return PartReport{packer.listed_samples(), packer.stored_samples(), packer.input_bytes()};
+  return PartReport{packer.position().samples, packer.position().listing, packer.stored_samples(),
+                    packer.input_bytes()};
 }
 
 absl::Status CheckIsColumn(std::string_view option, std::string_view name, const std::vector<Column>& columns) {
@@ -364,7 +462,11 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
   PackReport report;
   absl::Status status, repeated;
   PackPart part{.resume = writer.resume_position()};
-  if (part.resume != UINT64_MAX) {
+  if (part.resume == UINT64_MAX) {
+    if (units != nullptr && !source.has_own_units()) {
+      status = Guarded("listing", [&] { return Packer(source, options, part, units).Run(&writer); });
+    }
+  } else {
     if (units != nullptr) part.unit = units->first_unit();
     if (units != nullptr && !units->entries().empty()) {
       if (const auto last = dataset::ParseShardName(units->entries().back().shard.name)) {
@@ -381,6 +483,7 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
     status = Guarded("packing", [&] { return packer.Run(&writer); });
     report.input_bytes = packer.input_bytes();
     report.samples = packer.stored_samples();
+    if (units != nullptr) units->SetListing(packer.position().listing);
     if (status.ok()) {
       status = CheckAtTheEnd(source, options, part.resume == 0, writer.schema().columns());
       if (!status.ok()) (void)writer.Abort();  // after the name is corrected, no run could resume these shards

@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptio
 std::vector<std::string> WarningsOf(const Source& source, const PackOptions& options);
 
 // The options of the dataset that a source is packed into, with its job and its metadata.
-DatasetWriterOptions WriterOptionsOf(const Source& source, const PackOptions& options);
+absl::StatusOr<DatasetWriterOptions> WriterOptionsOf(const Source& source, const PackOptions& options);
 
 // Where a shard ends: with the sample that reaches the bytes of input, or the number of samples.
 class ShardLimit {
@@ -62,13 +62,14 @@ class ShardLimit {
 struct PackPart {
   uint64_t skip = 0;                            // samples of the source before the part; positions count from here
   uint64_t count = UINT64_MAX;                  // samples of the part; UINT64_MAX: all that follow
-  uint64_t resume = 0;                          // the position to begin at
+  uint64_t resume = 0;                          // the position to begin at; UINT64_MAX: all is packed
   uint64_t unit = 0;                            // number of the unit that begins next
   std::optional<dataset::UnitShard> continued;  // the next shard, where the source goes on within a tar
 };
 
 struct PartReport {
-  uint64_t listed = 0;  // samples, with those that were skipped
+  uint64_t listed = 0;   // samples, with those that were skipped
+  uint64_t listing = 0;  // of these (see dataset::InputPosition)
   uint64_t samples = 0;
   uint64_t input_bytes = 0;
 };

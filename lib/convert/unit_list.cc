@@ -66,17 +66,11 @@ class UnitLister {
     Sized sized{.tree = std::move(listed.tree), .tar = listed.tar, .bytes = {}};
     using Sizes = absl::StatusOr<std::vector<uint64_t>>;
     sized.bytes =
-        Pending<Sizes>::Run(threads, "listing files",
-                            [tree = sized.tree, tar = sized.tar, files = source.options().file_system]() -> Sizes {
-                              std::vector<uint64_t> sizes;
-                              if (tree == nullptr) {
-                                SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, files->Stat(tar->path));
-                                sizes.push_back(info.size);
-                              } else {
-                                for (size_t i = 0; i < tree->size(); ++i) sizes.push_back(tree->StatBytes(*files, i));
-                              }
-                              return sizes;
-                            });
+        Pending<Sizes>::Run(threads, "listing files", [&source, tree = sized.tree, tar = sized.tar]() -> Sizes {
+          if (tree != nullptr) return source.InputBytes(*tree);
+          SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, source.options().file_system->Stat(tar->path));
+          return std::vector<uint64_t>{info.size};
+        });
     return sized;
   }
 

@@ -15,8 +15,9 @@ constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;
 std::string FormatRecord(const std::string& fingerprint, const UnitRecord& record) {
   dataset::JournalEntry skipped;
   skipped.skipped = record.skipped;
-  std::string text = StrCat("shardkit-unit 1 ", fingerprint, " ", record.shards.size(), " ", record.listed, " ",
-                            record.samples, " ", record.input_bytes, "\n", dataset::FormatJournalEntry(skipped));
+  std::string text =
+      StrCat("shardkit-unit 1 ", fingerprint, " ", record.shards.size(), " ", record.listed, " ", record.listing, " ",
+             record.samples, " ", record.input_bytes, "\n", dataset::FormatJournalEntry(skipped));
   for (const dataset::JournalEntry& shard : record.shards) {
     dataset::JournalEntry entry = shard;
     entry.skipped.clear();
@@ -35,14 +36,15 @@ std::optional<UnitRecord> ParseRecord(const std::string& fingerprint, std::strin
   }
   if (lines.size() < 2) return std::nullopt;
   UnitRecord record;
-  unsigned long long shards = 0, listed = 0, samples = 0, bytes = 0;
+  unsigned long long shards = 0, listed = 0, listing = 0, samples = 0, bytes = 0;
   char plan[17] = {};
-  if (std::sscanf(std::string(lines[0]).c_str(), "shardkit-unit 1 %16[0-9a-f] %llu %llu %llu %llu", plan, &shards,
-                  &listed, &samples, &bytes) != 5 ||
+  if (std::sscanf(std::string(lines[0]).c_str(), "shardkit-unit 1 %16[0-9a-f] %llu %llu %llu %llu %llu", plan, &shards,
+                  &listed, &listing, &samples, &bytes) != 6 ||
       plan != fingerprint || shards != lines.size() - 2) {
     return std::nullopt;
   }
   record.listed = listed;
+  record.listing = listing;
   record.samples = samples;
   record.input_bytes = bytes;
   for (size_t i = 1; i < lines.size(); ++i) {

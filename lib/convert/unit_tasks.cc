@@ -36,7 +36,8 @@ absl::Status PackUnit(FileSystem& file_system, const UnitJob& job, const PackOpt
                                                                       options.dataset, dataset::JobKind::kUnit));
   SHARDKIT_ASSIGN_OR_RETURN(const PartReport packed, PackUnits(*source, options, part, *writer));
   SHARDKIT_ASSIGN_OR_RETURN(DatasetSummary summary, writer->Finish());
-  UnitRecord record{packed.listed, packed.samples, packed.input_bytes, writer->entries(), std::move(summary.skipped)};
+  UnitRecord record{packed.listed,      packed.listing,    packed.samples,
+                    packed.input_bytes, writer->entries(), std::move(summary.skipped)};
   SHARDKIT_RETURN_IF_ERROR(records.Publish(number, record));
   report->samples += record.samples;
   report->input_bytes += record.input_bytes;
@@ -157,7 +158,7 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
   std::vector<dataset::JournalEntry> entries;
   absl::flat_hash_set<std::string> shards;
   std::vector<uint64_t> missing;
-  uint64_t position = 0;
+  uint64_t position = 0, listing = 0;
   for (uint64_t unit = 0; unit < unit_count; ++unit) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("finishing a dataset"));
     SHARDKIT_ASSIGN_OR_RETURN(std::optional<UnitRecord> record, records.Read(unit));
@@ -172,6 +173,7 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
       report.skipped.push_back(std::move(skipped));
     }
     position += record->listed;
+    listing += record->listing;
     report.samples += record->samples;
     report.input_bytes += record->input_bytes;
   }
@@ -185,6 +187,7 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
   options.cancellation = cancellation;
   SHARDKIT_ASSIGN_OR_RETURN(const auto writer, dataset::CreateUnitJob(file_system, directory, job.schema, options,
                                                                       dataset::JobKind::kJoin, std::move(entries)));
+  writer->SetListing(listing);
   SHARDKIT_RETURN_IF_ERROR(CheckColumnsOf(options, writer->schema().columns()));
   for (const auto& [name, type] : job.types) {
     SHARDKIT_RETURN_IF_ERROR(CheckIsColumn("--type", name, writer->schema().columns()));

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "dataset/existing_keys.h"
 #include "shardkit/dataset_reader.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardkit::dataset {
 
@@ -18,11 +19,11 @@ DatasetJob::DatasetJob(FileSystem& file_system, std::string directory)
 
 DatasetJob::~DatasetJob() = default;
 
-absl::Status DatasetJob::StartUnit(const UnitShard& /*number*/, uint64_t /*position*/) {
+absl::Status DatasetJob::StartUnit(const UnitShard& /*number*/, const InputPosition& /*position*/) {
   return Unimplemented(directory_, ": this container is not written in units");
 }
 
-absl::Status DatasetJob::EndShard(uint64_t /*position*/) {
+absl::Status DatasetJob::EndShard(const InputPosition& /*position*/) {
   return Unimplemented(directory_, ": this container is not written in units");
 }
 
@@ -151,14 +152,40 @@ std::vector<std::string> DatasetJob::finished_shards() const {
   return paths;
 }
 
+absl::StatusOr<std::vector<std::string>> DatasetJob::KeysOfShards(size_t begin, size_t end) const {
+  std::vector<std::string> keys;
+  const uint64_t first = begin == 0 ? 0 : entries_[begin - 1].next_position;
+  BlockBuffer buffer;
+  BlockView view;
+  for (size_t i = begin; i < end; ++i) {
+    auto skipped = entries_[i].skipped.begin();
+    const auto add_skipped = [&] {
+      for (; skipped != entries_[i].skipped.end() && skipped->position == first + keys.size(); ++skipped) {
+        keys.push_back(skipped->key);
+      }
+    };
+    SHARDKIT_ASSIGN_OR_RETURN(const auto shard, ShardReader::Open(file_system_, Path(entries_[i].shard.name)));
+    const std::optional<size_t> column = shard->schema().key_column();
+    for (size_t block = 0; column && block < shard->blocks().size(); ++block) {
+      SHARDKIT_RETURN_IF_ERROR(shard->ReadBlock(block, {&*column, 1}, &buffer, &view));
+      for (uint32_t k = 0; k < view.sample_count(); ++k) {
+        add_skipped();
+        keys.emplace_back(view.column(*column).bytes(k));
+      }
+    }
+    add_skipped();
+  }
+  return keys;
+}
+
 absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
   SHARDKIT_RETURN_IF_ERROR(CheckUsable());
   if (!complete()) {
     if (existing_keys_) SHARDKIT_RETURN_IF_ERROR(Broken(existing_keys_->Verdict()));
     SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
-    if (job_) SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_)));
+    if (job_) SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_, listing_)));
     if (!fingerprint_.empty()) {
-      SHARDKIT_RETURN_IF_ERROR(Broken(PublishJobRecord(file_system_, directory_, fingerprint_, manifest_)));
+      SHARDKIT_RETURN_IF_ERROR(Broken(PublishJobRecord(file_system_, directory_, fingerprint_, manifest_, listing_)));
     }
     const absl::Status published = PublishIndexes();
     // Another run has taken the directory, although this one had locked it: its files are not to be removed.

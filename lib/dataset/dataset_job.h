@@ -30,16 +30,24 @@ enum class JobKind : uint8_t {
 
 class ExistingKeyCheck;
 
+// A place between two samples of an input.
+struct InputPosition {
+  uint64_t samples = 0;  // before it
+  // What those were: the sum, modulo 2^64, of a hash for each of them, of its files' names and of their bytes. A sum,
+  // so that it can be made of those of units that were packed apart. 0 where the input tells nothing of its samples.
+  uint64_t listing = 0;
+};
+
 class DatasetJob : public DatasetWriter {
  public:
   ~DatasetJob() override;
 
-  // For kUnits and kUnit. The samples from here on, which begin at `position`, are those of unit `number.unit`; its
+  // For kUnits and kUnit. The samples from `position` on are those of unit `number.unit`; its
   // next shard is number `number.shard` of it, and has at first the columns given to Create. What a unit's shards hold
   // depends on its samples alone.
-  virtual absl::Status StartUnit(const UnitShard& number, uint64_t position);
+  virtual absl::Status StartUnit(const UnitShard& number, const InputPosition& position);
   // The samples from `position` on come into another shard of the unit.
-  virtual absl::Status EndShard(uint64_t position);
+  virtual absl::Status EndShard(const InputPosition& position);
 
   // Closes the block, so that the next sample begins another one.
   virtual absl::Status EndBlock();
@@ -58,6 +66,16 @@ class DatasetJob : public DatasetWriter {
 
   // For kUnits: the number of the first unit of a job that resumes none. That of a dataset's first shard is 0.
   uint64_t first_unit() const { return update_ ? update_->next_number() : 0; }
+
+  // The keys of the samples of the shards entries()[begin] to entries()[end - 1], or what those that were skipped are
+  // called, in the order of the input.
+  absl::StatusOr<std::vector<std::string>> KeysOfShards(size_t begin, size_t end) const;
+  const std::string& directory() const { return directory_; }
+
+  // Sets InputPosition::listing at the end of the input, before Finish.
+  void SetListing(uint64_t listing) { listing_ = listing; }
+  // What an earlier run that has completed the job has set.
+  uint64_t listing() const { return job_->listing(); }
 
   // The shards that were finished, those of a run that this one resumes first.
   const std::vector<JournalEntry>& entries() const { return entries_; }
@@ -136,6 +154,7 @@ class DatasetJob : public DatasetWriter {
   std::unique_ptr<ExistingKeyCheck> existing_keys_;  // null where every key is taken
   uint64_t resume_position_ = 0;
   uint64_t next_position_ = 0;
+  uint64_t listing_ = 0;
   uint64_t stored_bytes_ = 0;           // of finished shards
   std::vector<SkippedSample> skipped_;  // all
   std::vector<SkippedSample> skipped_since_shard_;

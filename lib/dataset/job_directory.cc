@@ -233,6 +233,7 @@ absl::StatusOr<bool> JobDirectory::LookAround(bool resume) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto record, ReadJobRecord(*file_system_, directory_));
   if (!record || record->fingerprint != fingerprint_) return MadeByAnotherJob();
   complete_hash_ = record->dataset_hash;
+  listing_ = record->listing;
   return journal_exists;
 }
 
@@ -246,8 +247,8 @@ absl::Status JobDirectory::CheckComplete(const Manifest& manifest) const {
   return manifest.dataset_hash() == complete_hash_ ? absl::OkStatus() : MadeByAnotherJob();
 }
 
-absl::Status JobDirectory::Describe(const Manifest& manifest) const {
-  return PublishJobRecord(*file_system_, directory_, fingerprint_, manifest);
+absl::Status JobDirectory::Describe(const Manifest& manifest, uint64_t listing) const {
+  return PublishJobRecord(*file_system_, directory_, fingerprint_, manifest, listing);
 }
 
 absl::Status JobDirectory::Prepare(bool resume) {

@@ -105,12 +105,15 @@ class JobDirectory {
   // Makes a shard that has been published part of the job.
   absl::Status Record(const JournalEntry& entry);
 
+  // Of the input of the job that is complete.
+  uint64_t listing() const { return listing_; }
+
   // FailedPrecondition unless the complete dataset is still the one that the job made.
   absl::Status CheckComplete(const Manifest& manifest) const;
 
-  // Call before the manifest is published. Writes into the directory which job made the dataset; nothing else records
-  // this.
-  absl::Status Describe(const Manifest& manifest) const;
+  // Call before the manifest is published. Writes into the directory which job made the dataset, of which input;
+  // nothing else records this.
+  absl::Status Describe(const Manifest& manifest, uint64_t listing) const;
 
   // Call after the manifest has been published.
   absl::Status Finish();
@@ -140,6 +143,7 @@ class JobDirectory {
   bool created_directory_ = false;
   bool complete_ = false;
   uint64_t complete_hash_ = 0;  // of the dataset that the job made
+  uint64_t listing_ = 0;        // of its input
   bool ended_ = false;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<WritableFile> journal_;

@@ -14,14 +14,17 @@ constexpr std::string_view kRecordStart = "shardkit-job 1 ";
 constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 20;
 
 std::string FormatRecord(const JobRecord& record) {
-  return StrCat(kRecordStart, record.fingerprint, " ", absl::Hex(record.dataset_hash, absl::kZeroPad16), "\n");
+  return StrCat(kRecordStart, record.fingerprint, " ", absl::Hex(record.dataset_hash, absl::kZeroPad16), " ",
+                absl::Hex(record.listing, absl::kZeroPad16), "\n");
 }
 
 std::optional<JobRecord> ParseRecord(const std::string& text) {
   char fingerprint[17] = {};
-  unsigned long long hash = 0;
-  if (std::sscanf(text.c_str(), "shardkit-job 1 %16[0-9a-f] %16llx", fingerprint, &hash) != 2) return std::nullopt;
-  JobRecord record{fingerprint, hash};
+  unsigned long long hash = 0, listing = 0;
+  if (std::sscanf(text.c_str(), "shardkit-job 1 %16[0-9a-f] %16llx %16llx", fingerprint, &hash, &listing) != 3) {
+    return std::nullopt;
+  }
+  JobRecord record{fingerprint, hash, listing};
   // The text must equal the formatted record: nothing follows, and no number is written differently or was cut short.
   if (record.fingerprint.size() != 16 || FormatRecord(record) != text) return std::nullopt;
   return record;
@@ -56,9 +59,9 @@ std::string DescribeJob(const Schema& schema, const DatasetWriterOptions& option
 std::string FingerprintOf(const std::string& text) { return StrCat(absl::Hex(Hash64(text), absl::kZeroPad16)); }
 
 absl::Status PublishJobRecord(FileSystem& file_system, const std::string& directory, const std::string& fingerprint,
-                              const Manifest& manifest) {
+                              const Manifest& manifest, uint64_t listing) {
   return io::PublishFile(file_system, JoinPath(directory, kJobRecordName),
-                         FormatRecord({fingerprint, manifest.dataset_hash()}));
+                         FormatRecord({fingerprint, manifest.dataset_hash(), listing}));
 }
 
 absl::StatusOr<std::optional<JobRecord>> ReadJobRecord(FileSystem& file_system, const std::string& directory) {

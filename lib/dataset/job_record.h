@@ -21,6 +21,7 @@ inline constexpr std::string_view kJobRecordName = ".shardkit-job";
 struct JobRecord {
   std::string fingerprint;
   uint64_t dataset_hash = 0;  // the manifest's
+  uint64_t listing = 0;       // of the whole input (see InputPosition)
 };
 
 // Describes everything that a dataset depends on which is written so, except the samples.
@@ -31,7 +32,7 @@ std::string FingerprintOf(const std::string& text);
 
 // Writes the record of a dataset whose manifest is about to be published. The write is atomic.
 absl::Status PublishJobRecord(FileSystem& file_system, const std::string& directory, const std::string& fingerprint,
-                              const Manifest& manifest);
+                              const Manifest& manifest, uint64_t listing);
 
 // Empty when there is no record, or one that cannot be parsed.
 absl::StatusOr<std::optional<JobRecord>> ReadJobRecord(FileSystem& file_system, const std::string& directory);

@@ -23,7 +23,8 @@ std::string FormatJournalEntry(const JournalEntry& entry) {
   // Kept, and not computed again when the run is resumed: a shard that is damaged meanwhile must not get the hash of
   // the damage.
   if (entry.shard.sha256) line.Set("sha256", ToHex(*entry.shard.sha256));
-  line.Set("next_position", entry.next_position).Set("may_continue", entry.may_continue);
+  line.Set("next_position", entry.next_position).Set("listing", entry.listing);
+  line.Set("may_continue", entry.may_continue);
   line.Set("skipped", std::move(skipped)).Set("details", entry.details);
   return line.Format() + "\n";
 }
@@ -48,6 +49,7 @@ bool ParseJournalEntry(std::string_view line, JournalEntry* entry, std::string* 
       return false;
     }
     entry->next_position = number(json, "next_position");
+    entry->listing = number(json, "listing");
     entry->may_continue = json["may_continue"].get_bool().value();
     entry->details = text(json, "details");
     const simdjson::dom::array list = json["skipped"].get_array();

@@ -15,6 +15,7 @@ namespace shardkit::dataset {
 struct JournalEntry {
   ManifestShard shard;
   uint64_t next_position = 0;
+  uint64_t listing = 0;  // InputPosition::listing there
   // Where the input says that a shard ends. Of others a run that is resumed makes those at the end again.
   bool may_continue = true;
   std::vector<SkippedSample> skipped;

@@ -31,7 +31,7 @@ namespace {
 
 // The end of a shard that the caller has ended.
 struct ShardEnd {
-  uint64_t position = 0;
+  dataset::InputPosition position;
   std::vector<SkippedSample> skipped;  // behind its last block
 };
 
@@ -112,7 +112,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     return complete() || kind_ != dataset::JobKind::kWriter ? manifest_.schema : mapper_.schema();
   }
 
-  absl::Status StartUnit(const dataset::UnitShard& number, uint64_t position) override {
+  absl::Status StartUnit(const dataset::UnitShard& number, const dataset::InputPosition& position) override {
     SHARDKIT_RETURN_IF_ERROR(EndShard(position));
     next_shard_ = number;
     if (mapper_.schema() == first_schema_) return absl::OkStatus();
@@ -152,11 +152,11 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     return true;
   }
 
-  absl::Status EndShard(uint64_t position) override {
+  absl::Status EndShard(const dataset::InputPosition& position) override {
     SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
     SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
     StartShard();
-    Accept(position);
+    Accept(position.samples);
     if (!end_) end_.emplace();
     end_->position = position;
     std::ranges::move(TakeSkipped(), std::back_inserter(end_->skipped));
@@ -519,7 +519,8 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     dataset::JournalEntry entry;
     entry.shard = {file_name_,          summary.file_length,  summary.sample_count,
                    summary.block_count, summary.content_hash, file_->sha256()};
-    entry.next_position = end ? end->position : written_position_;
+    entry.next_position = end ? end->position.samples : written_position_;
+    if (end) entry.listing = end->position.listing;
     entry.may_continue = end || kind_ == dataset::JobKind::kWriter;
     entry.skipped = std::exchange(skipped_in_shard_, {});
     if (end) std::ranges::move(end->skipped, std::back_inserter(entry.skipped));

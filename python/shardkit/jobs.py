@@ -92,7 +92,7 @@ def pack(
     **options
         For rows: ``columns`` (from name to type, as for `Writer`; by default inferred from the first 256 rows) and
         ``key`` (the column of the keys, ``"key"``; rows without it are numbered). With ``resume`` the rows have to come
-        in the same order again; other first rows are refused.
+        in the same order again; other first rows are refused. Of files, names and sizes of what was packed are compared.
         Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``allow_empty``; ``keep_hidden``, to pack also what
         macOS, Windows and notebooks leave, and in image folders names that begin with a dot;
         ``stream_above``, ``max_decompression``, ``verify_listed_hashes``, ``pending_pair_bytes`` of the input.

@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/sources/source_names.h"
 #include "dataset/foreign/foreign_dataset.h"
+#include "dataset/manifest_json.h"
 #include "dataset/merge_parts.h"
 #include "dataset/shard_collector.h"
 #include "io/publish_file.h"
@@ -67,6 +69,20 @@ std::vector<const ConversionInput*> DatasetSource::inputs() const {
   std::vector<const ConversionInput*> inputs;
   for (const auto& part : parts_) inputs.push_back(&part->input);
   return inputs;
+}
+
+absl::StatusOr<std::string> DatasetSource::Identity() const {
+  std::string text;
+  for (const ConversionInput* const input : inputs()) {
+    text += StrCat(input->dataset->container(), " ", input->dataset->sample_count(), "\n");
+    SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, input->dataset->ReadManifest());
+    for (const ManifestShard& shard : manifest.shards) {
+      text += StrCat(shard.name, " ", shard.bytes, " ", shard.samples, " ", ToHex(shard.content_hash), "\n");
+    }
+    if (manifest.removed) text += StrCat("removed ", manifest.removed->table.checksum, "\n");
+    if (manifest.view) text += StrCat("view ", Hash64(dataset::FormatView(*manifest.view)), "\n");
+  }
+  return text;
 }
 
 std::vector<uint64_t> DatasetSource::ends() const {

@@ -53,6 +53,9 @@ class DatasetSource final : public Source {
   // The first input.
   const ConversionInput& input() const { return parts_[0]->input; }
   std::vector<const ConversionInput*> inputs() const;
+  // Tells the inputs from others, and from what they were before they changed: names, lengths and contents of shards,
+  // as far as their containers tell, and what is seen of them.
+  absl::StatusOr<std::string> Identity() const;
   // Of each input: how many samples are listed up to its end.
   std::vector<uint64_t> ends() const;
 

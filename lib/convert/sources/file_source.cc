@@ -115,6 +115,16 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> FileSource::Next(size_t max_samples) {
   return nullptr;
 }
 
+absl::StatusOr<std::vector<uint64_t>> FileSource::InputBytes(const WorkUnit& unit) const {
+  if (const auto* const tar = dynamic_cast<const TarredUnit*>(&unit)) return tar->bytes;
+  const auto& tree = static_cast<const TreeUnit&>(unit);
+  std::vector<uint64_t> bytes;
+  absl::Status failed;
+  for (size_t i = 0; i < tree.size(); ++i) bytes.push_back(tree.StatBytes(*options_.file_system, i, &failed));
+  SHARDKIT_RETURN_IF_ERROR(failed);
+  return bytes;
+}
+
 absl::StatusOr<std::optional<FileSource::Listed>> FileSource::List(size_t max_samples) {
   for (; input_ < inputs_.size(); ++input_) {
     Listed listed;

@@ -19,6 +19,13 @@ namespace shardkit::convert {
 // Listing a tar also reads its data. A unit of this many bytes is handed out, however few samples it has.
 inline constexpr uint64_t kTarUnitBytes = uint64_t{4} << 20;
 
+// Samples of a tar, read while they were listed.
+class TarredUnit : public WorkUnit {
+ public:
+  std::string path;
+  std::vector<uint64_t> bytes;  // of each sample's members
+};
+
 struct SourceInput {
   std::string path;
   bool tar = false;  // else a directory
@@ -48,6 +55,7 @@ std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const Source
 class FileSource : public Source {
  public:
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) final;
+  absl::StatusOr<std::vector<uint64_t>> InputBytes(const WorkUnit& unit) const final;
 
   // The same samples, but tars as a whole, unread. Not together with Next.
   struct Listed {

@@ -40,12 +40,16 @@ std::string_view WayOf(std::string_view ending) {
 // A sample with more members is unusual: names may be divided at the wrong dot.
 constexpr size_t kManyMembers = 32;
 
-class TarUnit : public WorkUnit {
+class TarUnit : public TarredUnit {
  public:
-  std::string path;
+  std::string Names(size_t sample) const override {
+    std::string names(samples[sample].key);
+    for (const TarValue& value : samples[sample].values) names.append(1, '\0').append(value.column);
+    return names;
+  }
+
   ByteArena arena;
   std::vector<TarSample> samples;
-  std::vector<uint64_t> bytes;  // of their members
 };
 
 }  // namespace

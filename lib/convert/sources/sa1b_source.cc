@@ -11,11 +11,16 @@
 namespace shardkit::convert {
 namespace {
 
-class PairUnit : public WorkUnit {
+class PairUnit : public TarredUnit {
  public:
-  std::string path;
+  std::string Names(size_t sample) const override {
+    const Sa1bPair& pair = pairs[sample];
+    std::string names = pair.key;
+    for (const Sa1bHalf* const half : {&pair.image, &pair.json}) names.append(1, '\0').append(half->name);
+    return names;
+  }
+
   std::vector<Sa1bPair> pairs;
-  std::vector<uint64_t> bytes;  // of their files
 };
 
 bool IsHalf(std::string_view rest, bool has_dot) { return has_dot && (rest == "jpg" || rest == "json"); }

@@ -81,7 +81,16 @@ std::string TreeUnit::FullPath(size_t sample, const File& file) const {
   return StrCat(root_, root_.ends_with('/') ? "" : "/", directory(sample), name(file));
 }
 
-uint64_t TreeUnit::StatBytes(ReadableFileSystem& file_system, size_t sample) const {
+std::string TreeUnit::Names(size_t sample) const {
+  std::string names(directory(sample));
+  for (const File& file : files(sample)) {
+    if (&file != &files(sample)[0]) names.push_back('\0');
+    names.append(name(file));
+  }
+  return names;
+}
+
+uint64_t TreeUnit::StatBytes(ReadableFileSystem& file_system, size_t sample, absl::Status* failed) const {
   uint64_t bytes = 0;
   for (const File& file : files(sample)) {
     if (file.kind != EntryKind::kFile) continue;
@@ -90,7 +99,11 @@ uint64_t TreeUnit::StatBytes(ReadableFileSystem& file_system, size_t sample) con
       continue;
     }
     const auto info = file_system.Stat(FullPath(sample, file));
-    if (info.ok()) bytes += info->size;
+    if (info.ok()) {
+      bytes += info->size;
+    } else if (failed != nullptr && !absl::IsNotFound(info.status()) && !absl::IsPermissionDenied(info.status())) {
+      failed->Update(info.status());
+    }
   }
   return bytes;
 }

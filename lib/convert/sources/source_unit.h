@@ -45,8 +45,11 @@ class TreeUnit : public WorkUnit {
   std::string RelativePath(size_t sample, const File& file) const;
   std::string FullPath(size_t sample, const File& file) const;
 
-  // The bytes of a sample's files, as far as the file system tells.
-  uint64_t StatBytes(ReadableFileSystem& file_system, size_t sample) const;
+  std::string Names(size_t sample) const override;
+
+  // The bytes of a sample's files, as far as the file system tells. *failed, which may be null, becomes its first error
+  // that is not the file's own, which loading the sample meets, too.
+  uint64_t StatBytes(ReadableFileSystem& file_system, size_t sample, absl::Status* failed = nullptr) const;
 
  private:
   struct Listed {

@@ -25,7 +25,9 @@ struct PackProgress {
 struct PackOptions {
   // Its threads, job, cancellation and resume apply to the whole job. Its shard_size counts bytes of the input (see
   // Source), so that it is known where shards end without packing what comes before: a shard ends with the sample that
-  // reaches it, or with 1,048,576 samples. shard_samples counts skipped ones, too. Each tar has shards of its own.
+  // reaches it, or with 1,048,576 samples. shard_samples counts skipped ones, too. Each tar has shards of its own. Its
+  // resume gives FailedPrecondition, naming a sample where it can, when the input has no longer the names and sizes
+  // that were packed, or with a finished dataset at all others.
   DatasetWriterOptions dataset;
 
   // Samples that cannot be loaded: true reports and skips them, false fails the job.

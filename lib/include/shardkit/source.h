@@ -51,6 +51,12 @@ struct SampleBatch {
 class WorkUnit {
  public:
   virtual ~WorkUnit() = default;
+
+  // What a listed sample is made of: the name of its first file relative to the input, or its key, and behind zero
+  // bytes the names of other files or members of a tar. A run that is resumed compares them, and the bytes, with what
+  // the interrupted one listed. Empty: nothing is compared. Called before Load. Thread-safe for different units.
+  virtual std::string Names(size_t /*sample*/) const { return {}; }
+
   size_t sample_count = 0;
 
   // A tar is packed as a whole, into shards of its own, because nobody knows what is in it before it is read.
@@ -104,6 +110,11 @@ class Source {
   // that live as long as the source. An exception is not a bad sample: like an error of Next it ends the packing, with
   // Internal and its text, or ResourceExhausted for std::bad_alloc.
   virtual void Load(WorkUnit& unit, SampleBatch* batch) = 0;
+
+  // SampleBatch::input_bytes of a unit that is not loaded, for samples that have names. Thread-safe.
+  virtual absl::StatusOr<std::vector<uint64_t>> InputBytes(const WorkUnit& unit) const {
+    return std::vector<uint64_t>(unit.sample_count);
+  }
 
   // Skips `count` samples without loading them; returns fewer only at the end. The default lists them and drops the
   // units.
