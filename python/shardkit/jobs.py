@@ -445,8 +445,8 @@ def diff(
 ) -> reports.Diff:
     """Say in which samples, columns and values two datasets differ.
 
-    Samples are matched by key, or where neither dataset has keys by ordinal. How they are stored and in which order is
-    no difference; shards that both have are not read.
+    Samples are matched by key, the i-th that has it with the i-th, or where neither dataset has keys by ordinal. How
+    they are stored and in which order is no difference; shards that both have are not read.
 
     Parameters
     ----------

@@ -103,9 +103,9 @@ int RunDiff(int argc, char** argv) {
   line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &json, "print one JSON document");
   line.Notes(
-      "Samples are matched by key, or where neither dataset has keys by ordinal. How they are stored and in which "
-      "order\n"
-      "is no difference. Shards that both have are not read. The exit code is 0 where they are the same, else 1.");
+      "Samples are matched by key, the i-th that has it with the i-th, or where neither dataset has keys by ordinal.\n"
+      "How they are stored and in which order is no difference. Shards that both have are not read. The exit code is\n"
+      "0 where they are the same, else 1.");
   line.Example("shardctl diff photos copy-of-photos", "are these the same?");
   line.Example("shardctl diff --at-a 3 photos photos", "what has come since generation 3?");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;

@@ -25,6 +25,10 @@ struct DiffOptions {
   int threads = 1;           // that read A ahead
   size_t max_examples = 10;  // of each difference; all are counted
 
+  // Bytes for the keys of B where they do not come in the order of A, 40 for each. Where they are more, the samples of
+  // A that follow are read several times.
+  uint64_t key_memory = uint64_t{256} << 20;
+
   const Cancellation* cancellation = nullptr;  // may be null
   // Called on the calling thread: samples of A done, and in all. An exception ends the comparison, and DiffDatasets
   // returns Internal with its text.
@@ -66,10 +70,12 @@ struct DatasetDiff {
 };
 
 // Compares the datasets at `a` and `b`, of any container. Samples are matched by key where both have keys, else, where
-// neither has, by ordinal. Where a key stands more than once, each sample of A is compared with the first of B. Codec
-// and storage of columns, metadata, and the order of samples with keys are no differences. Shards of the same content
-// hash are not read (without keys only where they begin with the same sample). Memory does not grow with the number of
-// samples: of each dataset a few blocks, and what its reader holds.
+// neither has, by ordinal. Where a key stands more than once, the i-th sample of A that has it is matched with the i-th
+// of B, and what is left over is only in one of the two. Codec and storage of columns, metadata, the order of samples
+// with keys, and types of byte strings in tars, which do not tell them, are no differences. Shards of the same content
+// hash are matched with each other and not read (without keys only where they begin with the same sample). Memory
+// beside `key_memory` does not grow with the number of samples: of each dataset a few blocks, and what its reader
+// holds.
 //
 // FailedPrecondition when only one of the two has keys; OutOfRange for a name in `columns` that neither has; Cancelled.
 absl::StatusOr<DatasetDiff> DiffDatasets(ReadableFileSystem& file_system, const std::string& a, const std::string& b,

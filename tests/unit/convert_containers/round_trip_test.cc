@@ -1,8 +1,11 @@
 // Random datasets converted through the containers and back.
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "convert_containers/containers_support.h"
+#include "shardkit/diff.h"
+#include "support/counting_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -107,6 +110,37 @@ TEST(EmptyTest, KeepsItsColumns) {
             << base << ": " << ColumnText(*files, base + "3") << " is not " << ColumnText(*files, "/in");
         EXPECT_TRUE(ScanRows(*files, base + "3").empty());
       }
+    }
+  }
+}
+
+// How samples are stored is no difference, and no container is read again for each of its keys.
+TEST(DiffContainersTest, FindsNoneAndReadsEachOnce) {
+  const auto files = NewMemoryFileSystem();
+  Samples samples;
+  for (int i = 0; i < 400; ++i) {
+    samples.push_back({{"key", "s" + std::to_string(1000 + i)}, {"txt", "text " + std::to_string(i % 7)}});
+  }
+  const std::vector<Column> columns = {KeyColumn(), MakeColumn("txt", Type::kUtf8)};
+  WriteShards(*files, "/in", columns, samples);
+  std::ranges::reverse(samples);
+  WriteShards(*files, "/reversed", columns, samples);
+  ConvertOptions options;
+  for (const Container to : {Container::kMds, Container::kWebDataset}) {
+    options.to = to;
+    ASSERT_TRUE(ConvertTo(*files, "/in", "/" + std::string(ContainerName(to)), options).ok());
+  }
+  ASSERT_TRUE(ConvertTo(*files, "/mds", "/mds.tars", options).ok());
+  CountingFileSystem counting(files.get());
+  for (const char* const a : {"/in", "/reversed", "/mds", "/webdataset"}) {
+    for (const char* const b : {"/in", "/mds", "/webdataset", "/mds.tars"}) {
+      SCOPED_TRACE(std::string(a) + " " + b);
+      counting.Reset();
+      const auto diff = DiffDatasets(counting, a, b);
+      ASSERT_TRUE(diff.ok()) << diff.status();
+      EXPECT_TRUE(diff->same());
+      EXPECT_EQ(diff->matched, 400u);
+      EXPECT_LT(counting.reads().size(), 100u);
     }
   }
 }

@@ -161,6 +161,75 @@ TEST_F(DiffTest, WithoutKeysByOrdinal) {
   EXPECT_TRUE(absl::IsFailedPrecondition(DiffDatasets(*files_, "/a", "/keys").status()));
 }
 
+// Samples in shards of their own, so that none is known by its content hash.
+TEST_F(DiffTest, RepeatedKeysAreMatchedOneByOne) {
+  const OwnedSample& one = samples_[1];
+  OwnedSample other = samples_[2], third = samples_[3];
+  other.key = third.key = one.key;
+  Write("/two", {one, samples_[5]});
+  Write("/five", {one, other, samples_[5], third, samples_[5]}, 2);
+  const DatasetDiff more = Compare({}, "/two", "/five");
+  EXPECT_FALSE(more.same());
+  EXPECT_EQ(more.matched, 2u);
+  EXPECT_EQ(more.only_a.count, 0u);
+  EXPECT_EQ(more.only_b.count, 3u);
+  EXPECT_EQ(more.only_b.examples[0].b, std::optional<uint64_t>(1));
+  EXPECT_EQ(Keys(more.only_b), (std::vector<std::string>{one.key, one.key, samples_[5].key}));
+  const DatasetDiff less = Compare({}, "/five", "/two");
+  EXPECT_EQ(less.only_a.count, 3u);
+  EXPECT_EQ(less.only_b.count, 0u);
+  EXPECT_TRUE(less.columns.empty());
+
+  // The same samples in other shards, and in an order in which those of a key keep theirs.
+  Write("/resharded", {one, other, samples_[5], third, samples_[5]}, 3);
+  EXPECT_TRUE(Compare({}, "/five", "/resharded").same());
+  Write("/moved", {samples_[5], samples_[5], one, other, third}, 3);
+  EXPECT_TRUE(Compare({}, "/five", "/moved").same());
+  Write("/turned", {third, other, one, samples_[5], samples_[5]}, 3);
+  const DatasetDiff turned = Compare({}, "/five", "/turned");
+  EXPECT_EQ(turned.matched, 5u);
+  ASSERT_FALSE(turned.columns.empty());
+  EXPECT_EQ(turned.columns[0].values.examples[0].b, std::optional<uint64_t>(0));
+  EXPECT_EQ(turned.columns[0].values.examples[0].a, std::optional<uint64_t>(0));
+}
+
+TEST_F(DiffTest, AShardThatOneHasTwiceIsMatchedOnce) {
+  Write("/a", {samples_[1], samples_[2]}, 2);
+  Write("/b", {samples_[1], samples_[2], samples_[1], samples_[2]}, 2);
+  const DatasetDiff diff = Compare();
+  EXPECT_EQ(diff.unread, 2u);
+  EXPECT_EQ(diff.matched, 2u);
+  EXPECT_EQ(diff.only_b.count, 2u);
+  EXPECT_EQ(Compare({}, "/b", "/a").only_a.count, 2u);
+}
+
+TEST_F(DiffTest, LittleMemoryForKeysChangesNothing) {
+  std::vector<OwnedSample> a(samples_.begin(), samples_.begin() + 30);
+  std::vector<OwnedSample> b(samples_.rbegin(), samples_.rend() - 7);
+  for (int i = 0; i < 9; ++i) a.push_back(samples_[static_cast<size_t>(i * 3 % 8)]);
+  for (int i = 0; i < 9; ++i) b.push_back(samples_[static_cast<size_t>(i * 5 % 13)]);
+  std::erase_if(b[11].fields, [](const auto& field) { return field.first->name == "image"; });
+  Write("/a", a);
+  Write("/b", b, 5);
+  const DatasetDiff all = Compare();
+  EXPECT_EQ(all.matched + all.only_a.count, a.size());
+  EXPECT_EQ(all.matched + all.only_b.count, b.size());
+  EXPECT_GT(all.only_a.count, 3u);
+  for (const size_t examples : {3, 100}) {
+    DiffOptions options;
+    options.max_examples = examples;
+    const DatasetDiff whole = Compare(options);
+    options.key_memory = 200;
+    const DatasetDiff parts = Compare(options);
+    EXPECT_EQ(parts.matched, whole.matched);
+    for (const auto& [part, one] : {std::pair(&parts.only_a, &whole.only_a), std::pair(&parts.only_b, &whole.only_b),
+                                    std::pair(&parts.columns.at(0).values, &whole.columns.at(0).values)}) {
+      EXPECT_EQ(part->count, one->count);
+      EXPECT_EQ(Keys(*part), Keys(*one));
+    }
+  }
+}
+
 TEST_F(DiffTest, IsCancelled) {
   Write("/a", samples_);
   Write("/b", samples_, 7);
