@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "convert/sources/dataset_source.h"
+#include "convert/sources/file_source.h"
 #include "dataset/schema_mapper.h"
 
 namespace shardkit::convert {
@@ -189,7 +190,8 @@ class Packer {
     writer_ = writer;
     if (part_.count != UINT64_MAX) {
       progress_.total_samples = part_.count;
-    } else if (options_.progress && (source_.keys_ascend() || source_.has_own_units())) {
+    } else if (const auto* const files = dynamic_cast<const FileSource*>(&source_);
+               options_.progress && (files != nullptr ? !files->has_tars() : CountsQuickly())) {
       // A directory tree is counted quickly. A tar would have to be read to its end before packing could begin.
       SHARDKIT_ASSIGN_OR_RETURN(progress_.total_samples, source_.Count());
     }
@@ -235,6 +237,8 @@ class Packer {
   const absl::flat_hash_set<const Column*>& seen_columns() const { return seen_columns_; }
 
  private:
+  bool CountsQuickly() const { return source_.keys_ascend() || source_.has_own_units(); }
+
   // A std::function must be copyable, which unique pointers are not.
   struct Task {
     std::unique_ptr<WorkUnit> unit;

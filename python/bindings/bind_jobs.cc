@@ -106,6 +106,8 @@ SourceArguments TakeSource(OptionReader& reader, bool skip_errors) {
   reader.TakeChoice<std::optional<GroupBy>>(
       "group_by", source_options.group_by,
       {{"first-dot", GroupBy::kFirstDot}, {"last-dot", GroupBy::kLastDot}, {"none", GroupBy::kNone}});
+  reader.TakeChoice<std::optional<FolderOrder>>("order", source_options.order,
+                                                {{"random", FolderOrder::kRandom}, {"path", FolderOrder::kPath}});
   reader.Take("types", types);
   reader.Take("stream_above", source_options.stream_above);
   reader.Take("max_decompression", source_options.max_decompression);

@@ -62,6 +62,7 @@ def pack(
     kind: str = "auto",
     types: Mapping[str, str] | None = None,
     group_by: str | None = None,
+    order: str | None = None,
     skip_errors: bool = False,
     dry_run: bool = False,
     progress: Progress = None,
@@ -82,6 +83,9 @@ def pack(
         Types of columns by name, whatever their values look like.
     group_by : str
         For files: where a name is divided into key and column: ``"first-dot"``, ``"last-dot"``, ``"none"``.
+    order : str
+        Of class folders: ``"random"``, the default, mixes the classes, always in the same way; ``"path"`` stores one
+        class after the other.
     skip_errors : bool
         Report and skip samples that cannot be loaded, instead of failing.
     dry_run : bool
@@ -92,7 +96,8 @@ def pack(
     **options
         For rows: ``columns`` (from name to type, as for `Writer`; by default inferred from the first 256 rows) and
         ``key`` (the column of the keys, ``"key"``; rows without it are numbered). With ``resume`` the rows have to come
-        in the same order again; other first rows are refused. Of files, names and sizes of what was packed are compared.
+        in the same order again; other first rows are refused. Of files, names and sizes of what was packed are
+        compared.
         Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``allow_empty``; ``keep_hidden``, to pack also what
         macOS, Windows and notebooks leave, and in image folders names that begin with a dot;
         ``stream_above``, ``max_decompression``, ``verify_listed_hashes``, ``pending_pair_bytes`` of the input.
@@ -108,12 +113,13 @@ def pack(
         On Ctrl-C; nothing is left behind unless ``keep_on_cancel``.
     """
     if is_rows(inputs):
-        if kind != "auto" or types is not None or group_by is not None or dry_run:
-            raise ValueError("kind, types, group_by and dry_run are for files; rows take columns={...}")
+        if kind != "auto" or types is not None or group_by is not None or order is not None or dry_run:
+            raise ValueError("kind, types, group_by, order and dry_run are for files; rows take columns={...}")
         with _progress(progress, "pack", "samples") as show:
             report = pack_rows(inputs, os.fspath(output), skip_errors=skip_errors, progress=show, **options)
             return _note(report)
-    options |= {"kind": kind, "types": types, "group_by": group_by, "skip_errors": skip_errors, "dry_run": dry_run}
+    options |= {"kind": kind, "types": types, "group_by": group_by, "order": order, "skip_errors": skip_errors}
+    options["dry_run"] = dry_run
     with _progress(progress, "pack", "samples") as show:
         return _note(reports.packed(_core.pack(_paths(cast(Any, inputs)), os.fspath(output), parsed(options), show)))
 
@@ -125,6 +131,7 @@ def plan_pack(
     kind: str = "auto",
     types: Mapping[str, str] | None = None,
     group_by: str | None = None,
+    order: str | None = None,
     skip_errors: bool = False,
     progress: Progress = None,
     **options: Any,
@@ -136,7 +143,7 @@ def plan_pack(
 
     Parameters
     ----------
-    inputs, output, kind, types, group_by, skip_errors, progress, **options
+    inputs, output, kind, types, group_by, order, skip_errors, progress, **options
         As for `pack`; ``threads`` ask for the sizes of files. Relative paths are those of this process.
 
     Raises
@@ -144,7 +151,7 @@ def plan_pack(
     FileExistsError
         When there is a plan or a dataset at `output`.
     """
-    options |= {"kind": kind, "types": types, "group_by": group_by, "skip_errors": skip_errors}
+    options |= {"kind": kind, "types": types, "group_by": group_by, "order": order, "skip_errors": skip_errors}
     with _progress(progress, "plan", "samples") as show:
         plan = reports.PackPlan(**_core.plan_pack(_paths(inputs), os.fspath(output), parsed(options), show))
     for warning in plan.warnings:

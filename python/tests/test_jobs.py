@@ -75,6 +75,19 @@ def test_what_the_command_notes_is_warned_of(tmp_path: Path, caplog: pytest.LogC
     assert 'sample ""' in kept.warnings[0]
 
 
+def test_classes_are_mixed_unless_by_path(tmp_path: Path) -> None:
+    for i in range(60):
+        image = tmp_path / "images" / str(i // 20) / f"{100 + i}.jpg"
+        image.parent.mkdir(parents=True, exist_ok=True)
+        image.write_bytes(b"\xff\xd8\xff\xe0")
+    sk.pack(tmp_path / "images", tmp_path / "mixed")
+    sk.pack(tmp_path / "images", tmp_path / "path", order="path")
+    mixed, by_path = ([int(sample["label"]) for sample in sk.open(tmp_path / name)] for name in ("mixed", "path"))
+    assert by_path == sorted(mixed) != mixed
+    with pytest.raises(ValueError, match="order"):
+        sk.pack(tmp_path / "images", tmp_path / "other", order="sequential")
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 

@@ -91,9 +91,38 @@ class PackTest(CliTest):
             self.write(f"classes/{name}", tiny_jpeg() + name.encode())
         run = self.shardctl("pack", "classes", "-o", "out")
         self.assertIn("from imagefolder", run.stdout)
-        self.assertEqual(self.shardctl("cat", "out", "--sample", "2", "--column", "label", "--decode").stdout, "1\n")
+        self.assertEqual(self.shardctl("cat", "out", "--key", "dog/c.jpg", "--column", "label", "--decode").stdout, "1\n")
         self.shardctl("unpack", "out", "-o", "again")
         self.assertEqual(self.tree("classes"), self.tree("again"))
+
+    def test_classes_are_mixed_unless_by_path(self):
+        for i in range(200):
+            self.write(f"classes/{i // 20}/{100 + i}.jpg", tiny_jpeg() * 4)
+        options = ("--block-size", "2KiB", "--shard-samples", "60")
+        self.shardctl("pack", "classes", "-o", "path", "--order", "path", *options)
+        self.shardctl("pack", "classes", "-o", "mixed", *options, "-j", "1")
+        self.assertEqual(self.keys("path"), sorted(self.keys("mixed")))
+        self.assertGreater(len({key.split("/")[0] for key in self.keys("mixed")[:20]}), 5)
+        for directory in ("again", "tasks"):
+            if directory == "again":
+                self.shardctl("pack", "classes", "-o", directory, "--order", "random", *options, "-j", "3")
+            else:
+                self.shardctl("plan-pack", "classes", "-o", directory, "--tasks", "2", *options)
+                for task in ("1/2", "0/2"):
+                    self.shardctl("pack", "--task", task, "-o", directory)
+                self.shardctl("pack", "--finish", "-o", directory)
+            same, other = self.tree("mixed"), self.tree(directory)
+            for tree in (same, other):
+                tree.pop(".shardkit-job")  # has the absolute path of the input, or the one given
+            self.assertEqual(same, other)
+
+        clumps = 'path: equal values of column "label" stand together'
+        for verb in ("plan", "simulate", "bench"):
+            self.assertIn(clumps, self.shardctl(verb, "path", "--batch-size", "10", "--shuffle-buffer", "8KiB").stderr)
+            self.assertEqual(self.shardctl(verb, "mixed", "--batch-size", "10", "--shuffle-buffer", "8KiB").stderr, "")
+        self.assertEqual(self.shardctl("plan", "path", "--batch-size", "10").stderr, "")
+        run = self.shardctl("pack", "classes", "-o", "none", "--from", "files", "--order", "path", code=2)
+        self.assertIn("only image folders are listed in another order", run.stderr)
 
     def dotted_files(self):
         for name in ("a.seg.png", "a.seg.json", "a.jpg", "b.v1.txt", "b.v2.txt", "c", "d.", "sub.d/.hidden", "sub.d/x.key", "sub.d/K.TXT"):

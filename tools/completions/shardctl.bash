@@ -3,9 +3,9 @@
 
 _shardctl_options() {
   case "$1" in
-    pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
+    pack) echo "--from --group-by --order --output --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
                 --sha256 --task --finish --append --existing-keys --resume --on-error --max-decompression --no-verify-hashes --allow-empty --keep-hidden --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
-    plan-pack) echo "--from --group-by --output --tasks --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
+    plan-pack) echo "--from --group-by --order --output --tasks --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
                 --sha256 --on-error --max-decompression --no-verify-hashes --allow-empty --keep-hidden --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     index) echo "--dali --wids --name --no-md5 --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     diff) echo "--column --examples --at-a --at-b --jobs --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
@@ -102,7 +102,11 @@ _shardctl() {
     --to) mapfile -t COMPREPLY < <(compgen -W "shard webdataset mds" -- "$current"); return ;;
     --on-error) mapfile -t COMPREPLY < <(compgen -W "fail skip" -- "$current"); return ;;
     --verify) mapfile -t COMPREPLY < <(compgen -W "every first never" -- "$current"); return ;;
-    --order) mapfile -t COMPREPLY < <(compgen -W "sequential shuffled window" -- "$current"); return ;;
+    --order)
+      local orders="sequential shuffled window"
+      [[ $verb == *pack ]] && orders="random path"
+      mapfile -t COMPREPLY < <(compgen -W "$orders" -- "$current")
+      return ;;
     --remainder) mapfile -t COMPREPLY < <(compgen -W "keep drop pad" -- "$current"); return ;;
     --decode) mapfile -t COMPREPLY < <(compgen -W "none image masks tokens" -- "$current"); return ;;
     --io) mapfile -t COMPREPLY < <(compgen -W "auto buffered mmap direct" -- "$current"); return ;;

@@ -82,6 +82,7 @@ complete -c shardctl -n '__shardctl_verb inspect cat' -l key -x -d 'The first sa
 
 complete -c shardctl -n '__shardctl_verb pack plan-pack' -l from -x -a 'auto files imagefolder sa1b webdataset mds' -d 'What the inputs are'
 complete -c shardctl -n '__shardctl_verb pack plan-pack' -l group-by -x -a 'first-dot last-dot none' -d 'Where names of files are divided'
+complete -c shardctl -n '__shardctl_verb pack plan-pack' -l order -x -a 'random path' -d 'Of the images of class directories'
 complete -c shardctl -n '__shardctl_verb pack plan-pack' -s o -l output -r -d 'Directory of the dataset'
 complete -c shardctl -n '__shardctl_verb pack plan-pack' -l shard-size -x -d 'End a shard with the sample that reaches this'
 complete -c shardctl -n '__shardctl_verb pack plan-pack' -l shard-samples -x -d 'Samples in each shard'

@@ -104,6 +104,7 @@ int RunBench(int argc, char** argv) {
     return kExitEnvironment;
   }
   if (!result.ok()) return Fail(result.status());
+  arguments.order.NoteClumps();
   if (arguments.json) {
     PrintBenchJson(arguments, *result);
   } else {

@@ -2,8 +2,10 @@
 
 #include <functional>
 
+#include "dataset_access.h"
 #include "numbers.h"
 #include "report.h"
+#include "shardkit/shuffle_score.h"
 
 namespace shardctl {
 namespace {
@@ -114,6 +116,21 @@ absl::Status OrderOptions::Finish(const std::vector<std::string>& paths) {
     if (number.ok()) dataset->choose = *number;
     return number.status();
   });
+}
+
+void OrderOptions::NoteClumps() const {
+  if (plan.order != shardkit::SampleOrder::kShuffled) return;
+  for (const shardkit::LoaderDataset& from : datasets) {
+    // What is wrong with the dataset is said elsewhere.
+    const auto dataset = OpenDataset(from.path, {}, {}, from.generation);
+    if (!dataset.ok() || (*dataset)->summary().bytes <= plan.shuffle_buffer_bytes) continue;
+    const absl::StatusOr<std::vector<std::string>> columns = shardkit::ClumpedColumns(**dataset);
+    for (const std::string& column : columns.ok() ? *columns : std::vector<std::string>()) {
+      Note(from.path + ": equal values of column " + Quote(column) +
+           " stand together, most blocks having one alone, and a shuffle buffer mixes few blocks; shardctl reshard "
+           "--shuffle mixes all, once for good");
+    }
+  }
 }
 
 }  // namespace shardctl

@@ -25,6 +25,9 @@ class OrderOptions {
   // Combines the parsed values for these datasets. InvalidArgument errors name the option.
   absl::Status Finish(const std::vector<std::string>& paths);
 
+  // Says on stderr which columns stand in clumps that the shuffle buffer does not mix.
+  void NoteClumps() const;
+
   std::vector<shardkit::LoaderDataset> datasets;
   shardkit::PlanOptions plan;
   uint64_t world_size = 1;

@@ -125,6 +125,7 @@ shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments) {
   options.file_system = shardkit::DefaultFileSystem();
   options.max_decompression = arguments.max_decompression;
   options.group_by = arguments.group_by;
+  options.order = arguments.order;
   options.skip_errors = arguments.skip_errors;
   options.types = arguments.types;
   options.allow_empty = arguments.allow_empty;
@@ -157,6 +158,8 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   constexpr shardkit::GroupBy kGroupings[] = {shardkit::GroupBy::kFirstDot, shardkit::GroupBy::kLastDot,
                                               shardkit::GroupBy::kNone};
   size_t source = 0, group_by = std::size(kGroupings);
+  constexpr shardkit::FolderOrder kOrders[] = {shardkit::FolderOrder::kRandom, shardkit::FolderOrder::kPath};
+  size_t order = std::size(kOrders);
   size_t on_error = 0;
   std::vector<std::string> codecs;
   std::vector<std::string> dictionaries;
@@ -177,6 +180,10 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   line.Choice("--group-by", "DOT", {"first-dot", "last-dot", "none"}, &group_by,
               "where the names of files are divided into key and column: at their first or last dot, or nowhere, so "
               "that every file is a sample with the one column file [first-dot]");
+  line.Choice(
+      "--order", "ORDER", {"random", "path"}, &order,
+      "in which order the images of class directories are stored: mixed, always in the same way, or by path, one "
+      "class after the other [random]");
   line.Text("-o,--output", "OUT", &arguments->output,
             plan ? "directory of the dataset; must be empty or missing"
                  : "directory of the dataset; must be empty or missing, but for --append");
@@ -266,6 +273,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
 
   arguments->source = sources[source];
   if (group_by < std::size(kGroupings)) arguments->group_by = kGroupings[group_by];
+  if (order < std::size(kOrders)) arguments->order = kOrders[order];
   arguments->skip_errors = on_error == 1;
   arguments->jobs = jobs.jobs(arguments->inputs);
   arguments->max_decompression = decompression.bytes();

@@ -20,6 +20,7 @@ namespace shardctl {
 struct PackArguments {
   std::string source = "auto";
   std::optional<shardkit::GroupBy> group_by;
+  std::optional<shardkit::FolderOrder> order;
   std::vector<std::string> inputs;
   std::optional<std::string> output;            // set unless dry_run
   shardkit::DatasetWriterOptions dataset;       // sizes, codecs, levels, dictionaries and storages

@@ -259,10 +259,10 @@ std::optional<int> ParsePlanArguments(int argc, char** argv, PlanArguments* argu
   line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &arguments->json, "print one JSON document");
   line.Notes(
-      "Nothing but manifests and block directories is read, except with --label. Steps are numbered from the start\n"
-      "of the epoch; with a cursor that is no multiple of the batch size, the first is numbered up. A sample is its\n"
-      "ordinal, or with several datasets [dataset, ordinal], datasets counted from 0. Scores are those of the epoch,\n"
-      "at most of its first 4 million samples.");
+      "Nothing but manifests, block directories and ranges of blocks is read, except with --label. Steps are numbered\n"
+      "from the start of the epoch; with a cursor that is no multiple of the batch size, the first is numbered up. A\n"
+      "sample is its ordinal, or with several datasets [dataset, ordinal], datasets counted from 0. Scores are those\n"
+      "of the epoch, at most of its first 4 million samples.");
   line.Example("shardctl plan photos --batch-size 256 --world-size 8 --rank 3 --from-step 1000 --steps 1",
                "which samples does rank 3 see in step 1000?");
   line.Example("shardctl plan web books --proportion 0.7,0.3 --seed 1 --json | jq .shuffle_score",
@@ -290,6 +290,7 @@ int RunPlan(int argc, char** argv) {
   const absl::StatusOr<double> amplification =
       shardkit::ReadAmplification(**plan, range->cursor.epoch, arguments.order.world_size, kSamplesCounted);
   if (!amplification.ok()) return Fail(amplification.status());
+  arguments.order.NoteClumps();
   PlanPrinter printer(**plan, arguments, *range, *scores, *amplification);
   if (arguments.json) {
     printer.PrintDocument();

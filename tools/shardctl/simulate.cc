@@ -184,6 +184,7 @@ int RunSimulate(int argc, char** argv) {
                                               : shardkit::Simulate(*shardkit::DefaultFileSystem(),
                                                                    arguments.order.datasets, arguments.options);
   if (!report.ok()) return Fail(report.status());
+  if (!arguments.paths.empty()) arguments.order.NoteClumps();
   if (arguments.json) {
     PrintDocument(*report);
   } else {

@@ -1,6 +1,7 @@
 // What the sources of directory trees and tar files have in common.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -72,6 +73,8 @@ class FileSource : public Source {
     notes_ = std::move(notes);
   }
 
+  // Whether samples cannot be counted without reading tars.
+  bool has_tars() const { return std::ranges::any_of(inputs_, &SourceInput::tar); }
   bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
   const SourceOptions& options() const { return options_; }
   const SourceInput& input(size_t number) const { return inputs_[number]; }

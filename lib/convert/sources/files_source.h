@@ -22,7 +22,7 @@ class FilesSource final : public FileSource {
   std::string_view name() const override { return "files"; }
   absl::StatusOr<std::vector<Column>> InitialColumns() override;
   bool knows_all_columns() const override {
-    return std::ranges::none_of(inputs_, &SourceInput::tar);  // of a tar only the first samples are looked at
+    return !has_tars();  // of a tar only the first samples are looked at
   }
   void Load(WorkUnit& unit, SampleBatch* batch) override;
   absl::Status CheckTypes() const override { return columns_.CheckTypes(); }

@@ -1,9 +1,13 @@
 #include "convert/sources/image_folder_source.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/endian.h"
 #include "base/errors.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "convert/python_float.h"
 #include "convert/sources/source_names.h"
 
@@ -11,6 +15,8 @@ namespace shardkit::convert {
 namespace {
 
 constexpr std::string_view kImageName = "image";
+constexpr size_t kMixedHeadBytes = 17;  // before each name of a Mixed
+constexpr uint64_t kMixedNoSize = UINT64_MAX;
 
 Column MakeColumn(const char* name, Type type) {
   Column column;
@@ -119,9 +125,51 @@ absl::StatusOr<std::vector<Column>> ImageFolderSource::InitialColumns() {
   return std::vector<Column>{KeyColumn(), *images_.Find(kImageName, type.value_or(Type::kBytes)), label_, class_name_};
 }
 
+absl::StatusOr<std::unique_ptr<ImageFolderSource::Mixed>> ImageFolderSource::Mix() {
+  auto mixed = std::make_unique<Mixed>();
+  WalkedGroup group;
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, Walk(NameSplit::kNever).Next(&group));
+    if (!more) break;
+    if (mixed->directories.empty() || mixed->directories.back() != group.directory) {
+      mixed->directories.emplace_back(group.directory);
+    }
+    const WalkedFile& file = group.files[0];
+    mixed->files.push_back({Hash64(StrCat(group.directory, group.stem)), mixed->text.size()});
+    char head[kMixedHeadBytes];
+    StoreLittle(head, static_cast<uint32_t>(mixed->directories.size() - 1));
+    StoreLittle(head + 4, static_cast<uint32_t>(group.stem.size()));
+    StoreLittle(head + 8, file.size.value_or(kMixedNoSize));
+    head[16] = static_cast<char>(file.kind);
+    mixed->text.append(head, sizeof(head)).append(group.stem);
+  }
+  std::ranges::sort(mixed->files);
+  return mixed;
+}
+
+void ImageFolderSource::CloseInput() {
+  FileSource::CloseInput();
+  mixed_.reset();
+}
+
 absl::StatusOr<std::unique_ptr<TreeUnit>> ImageFolderSource::NextFromTree(size_t max_samples) {
   auto unit = std::make_unique<TreeUnit>(NewUnit());
   WalkedGroup group;
+  if (!ByPath() && !input().listed) {
+    if (!mixed_) {
+      SHARDKIT_ASSIGN_OR_RETURN(mixed_, Mix());
+    }
+    for (; unit->size() < max_samples && mixed_->next < mixed_->files.size(); ++mixed_->next) {
+      const char* const head = mixed_->text.data() + mixed_->files[mixed_->next].begin;
+      const auto size = LoadLittle<uint64_t>(head + 8);
+      group.directory = mixed_->directories[LoadLittle<uint32_t>(head)];
+      group.stem = {head + kMixedHeadBytes, LoadLittle<uint32_t>(head + 4)};
+      group.files = {{.kind = static_cast<EntryKind>(head[16]),
+                      .size = size == kMixedNoSize ? std::nullopt : std::optional<uint64_t>(size)}};
+      unit->Add(group, 0, 1);
+    }
+    return unit;
+  }
   while (unit->size() < max_samples) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, Walk(NameSplit::kNever).Next(&group));
     if (!more) break;

@@ -77,9 +77,14 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     }
   }
   const auto other = [&](std::string_view found) -> absl::Status {
-    if (!options.group_by) return absl::OkStatus();
-    return InvalidArgument(inputs.empty() ? "" : inputs[0], ": is packed as ", found,
-                           ", and names are grouped of files only (--from files)");
+    const std::string_view input = inputs.empty() ? std::string_view() : inputs[0];
+    if (options.group_by && found != "files") {
+      return InvalidArgument(input, ": is packed as ", found, ", and names are grouped of files only (--from files)");
+    }
+    if (options.order && found != "imagefolder") {
+      return InvalidArgument(input, ": is packed as ", found, ", and only image folders are listed in another order");
+    }
+    return absl::OkStatus();
   };
   if (kind == "webdataset" || kind == "mds") {
     SHARDKIT_RETURN_IF_ERROR(other(kind));
@@ -104,7 +109,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
   } else {
     SHARDKIT_ASSIGN_OR_RETURN(looked_at, convert::LookAtInputs(inputs, options));
   }
-  if (kind != "files") SHARDKIT_RETURN_IF_ERROR(other(kind));
+  SHARDKIT_RETURN_IF_ERROR(other(kind));
   SHARDKIT_ASSIGN_OR_RETURN(auto source, convert::OpenFileSource(kind, std::move(looked_at), options));
   if (notes) source->SetDetected(*std::move(notes));
   return source;

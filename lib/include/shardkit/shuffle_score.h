@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "shardkit/dataset_reader.h"
 #include "shardkit/plan.h"
 
 namespace shardkit {
@@ -22,6 +24,11 @@ double PerfectNeighbourDistance(const Plan& plan);
 // How often neighbours in the order have the same label, divided by how often they do in a perfect shuffle on average.
 // About 1 is perfect; above 1, equal labels stand close together. `labels` in delivery order. 1 when no two are equal.
 double LabelClumping(std::span<const uint64_t> labels);
+
+// Integer columns whose equal values stand together as the dataset is stored, labels most often: most blocks have one
+// value alone, and not always the same one. A loader mixes the blocks of a shuffle buffer, and so few values at a time.
+// Reads the block ranges of at most 8 shards, and nothing of shards without ranges.
+absl::StatusOr<std::vector<std::string>> ClumpedColumns(const DatasetReader& dataset);
 
 // The first `limit` samples of an epoch as ordinals through all datasets: the second dataset's ordinals begin where the
 // first one's end. Errors are those of EpochOrder::Covering.

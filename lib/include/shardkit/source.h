@@ -146,10 +146,20 @@ enum class GroupBy : uint8_t {
 // "first-dot", "last-dot", "none".
 std::string_view GroupByName(GroupBy group_by);
 
+// In which order the samples of an image folder are listed.
+enum class FolderOrder : uint8_t {
+  kRandom,  // that of hashes of their keys: the classes are mixed, and a file more or less moves no other one
+  kPath,    // of their keys: one class after the other
+};
+
 struct SourceOptions {
   ReadableFileSystem* file_system = PosixFileSystem();
   // For "files" only; InvalidArgument for other kinds. The default is kFirstDot.
   std::optional<GroupBy> group_by;
+  // For "imagefolder" only; InvalidArgument for other kinds. The default is kRandom, within each input, which takes
+  // about 50 bytes of memory for each image: a loader mixes what lies near each other, and a class would be many
+  // blocks.
+  std::optional<FolderOrder> order;
   // As PackOptions::skip_errors, for errors found before packing begins. When true, an empty or cut tar is accepted as
   // an input, and its missing samples fail.
   bool skip_errors = false;

@@ -6,6 +6,7 @@
 #include "shardkit/convert.h"
 #include "shardkit/forwarding_filesystem.h"
 #include "shardkit/pack.h"
+#include "shardkit/shard_reader.h"
 #include "unit/convert/convert_support.h"
 
 namespace shardkit {
@@ -31,6 +32,19 @@ class NoShardsAfter final : public ForwardingFileSystem {
   const uint64_t shards_;
   std::atomic<uint64_t> created_ = 0;
 };
+
+std::vector<std::string> KeysOf(FileSystem& files, const std::string& path) {
+  std::vector<std::string> keys;
+  const auto shard = ShardReader::Open(files, path);
+  EXPECT_TRUE(shard.ok()) << shard.status();
+  if (!shard.ok()) return keys;
+  const size_t column = *(*shard)->schema().key_column();
+  for (uint64_t i = 0; i < (*shard)->sample_count(); ++i) {
+    BlockBuffer buffer;
+    keys.emplace_back(**(*shard)->ReadValue(i, column, &buffer));
+  }
+  return keys;
+}
 
 class ChangedInputTest : public testing::Test {
  protected:
@@ -183,6 +197,20 @@ TEST_F(ChangedInputTest, TarsAreComparedByTheirMembers) {
     WriteFile(*files_, "/in.tar", tar(3));
     ExpectAsFromTheStart({"/in.tar"});
   }
+}
+
+TEST_F(ChangedInputTest, ClassesAreMixedAlikeWhenARunIsResumed) {
+  kind_ = "imagefolder";
+  Tree tree;
+  for (int i = 0; i < 60; ++i) tree[StrCat("c", i / 10, "/", 100 + i, ".jpg")] = test::kJpegBytes;
+  WriteTree(*files_, "/in", tree);
+  Interrupt(3);
+  const auto shard = KeysOf(*files_, "/out/00000001.shard");
+  const std::string gone = "/in/" + shard.at(2);
+  ASSERT_TRUE(files_->RemoveFile(gone).ok());
+  ExpectRefused(StrCat("\"", shard.at(2), "\", which 00000001.shard has, is not in its place any more"));
+  WriteFile(*files_, gone, test::kJpegBytes);
+  ExpectAsFromTheStart();
 }
 
 // Datasets are known by their shards.

@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <set>
+
 #include "base/endian.h"
+#include "base/strings.h"
 #include "shardkit/tar_index.h"
 #include "unit/convert/convert_support.h"
 
@@ -12,7 +16,9 @@ class ImageFolderTest : public testing::Test {
  protected:
   void Add(const std::string& path, std::string_view bytes) { test::WriteFile(*file_system_, path, bytes); }
   test::Loaded Load(const std::vector<std::string>& inputs = {"/in"}) {
-    return LoadAll(file_system_.get(), "imagefolder", inputs);
+    SourceOptions options;
+    options.order = FolderOrder::kPath;
+    return LoadAll(file_system_.get(), "imagefolder", inputs, options);
   }
   std::unique_ptr<FileSystem> file_system_ = NewMemoryFileSystem();
 };
@@ -31,6 +37,40 @@ TEST_F(ImageFolderTest, LabelsAreClassesInByteOrder) {
   EXPECT_EQ(loaded.samples[0].fields.at("image").type, Type::kImage);
   EXPECT_EQ(loaded.samples[1].fields.at("image").type, Type::kPng);
   EXPECT_EQ(loaded.samples[2].fields.at("image").type, Type::kJpeg);
+}
+
+TEST_F(ImageFolderTest, ClassesAreMixedUnlessByPath) {
+  std::vector<std::string> by_path;
+  for (int i = 0; i < 400; ++i) {
+    by_path.push_back(StrCat("class ", i / 40, "/", 100 + i, ".jpg"));
+    Add("/in/" + by_path.back(), test::kJpegBytes);
+  }
+  EXPECT_EQ(Load().Keys(), by_path);
+  const test::Loaded mixed = LoadAll(file_system_.get(), "imagefolder", {"/in"});
+  std::vector<std::string> keys = mixed.Keys();
+  for (size_t begin = 0; begin < keys.size(); begin += 40) {
+    std::set<int64_t> labels;
+    for (size_t i = begin; i < begin + 40; ++i) labels.insert(Label(mixed.samples[i]));
+    EXPECT_GE(labels.size(), 8u) << begin;
+  }
+  std::ranges::sort(keys);
+  EXPECT_EQ(keys, by_path);
+
+  // The order is the same with other units, and another file moves none.
+  Add("/in/class 3/new.jpg", test::kJpegBytes);
+  auto source = OpenSource("imagefolder", {"/in"}, {file_system_.get()});
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ((*source)->Count().value(), 401u);
+  keys = LoadAll(**source, 64).Keys();
+  EXPECT_EQ(keys.size(), 401u);
+  std::erase(keys, "class 3/new.jpg");
+  EXPECT_EQ(keys, mixed.Keys());
+
+  SourceOptions options;
+  options.file_system = file_system_.get();
+  options.order = FolderOrder::kRandom;
+  EXPECT_TRUE(absl::IsInvalidArgument(OpenSource("files", {"/in"}, options).status()));
+  EXPECT_TRUE(OpenSource("auto", {"/in"}, options).ok());
 }
 
 TEST_F(ImageFolderTest, ClassesAreThoseOfAllInputs) {
@@ -91,6 +131,7 @@ TEST_F(ImageFolderTest, TypesThatAreAskedFor) {
   Add("/in/a/3.jpg", "");
   SourceOptions options;
   options.file_system = file_system_.get();
+  options.order = FolderOrder::kPath;
   options.types = {{"image", Type::kBytes}};
   auto source = OpenSource("imagefolder", {"/in"}, options);
   EXPECT_EQ((*source)->InitialColumns().value()[1].type, Type::kBytes);
@@ -184,7 +225,9 @@ TEST_F(DetectTest, HiddenNamesAreNoClassesAndNoImages) {
   Add("/in/b/.x/3.jpg", test::kJpegBytes);
   Add("/in/.ipynb_checkpoints/4.jpg", test::kJpegBytes);
   EXPECT_EQ(Kind(), "imagefolder");
-  const auto source = OpenSource("imagefolder", {"/in"}, {file_system_.get()});
+  SourceOptions options{file_system_.get()};
+  options.order = FolderOrder::kPath;
+  const auto source = OpenSource("imagefolder", {"/in"}, options);
   ASSERT_TRUE(source.ok());
   EXPECT_EQ((*source)->Count().value(), 2u);
   const test::Loaded loaded = LoadAll(**source);
@@ -193,7 +236,6 @@ TEST_F(DetectTest, HiddenNamesAreNoClassesAndNoImages) {
   EXPECT_EQ((*source)->warnings(),
             (std::vector<std::string>{"passed over 4 hidden files or folders (/in/.DS_Store, …); --keep-hidden packs "
                                       "them"}));
-  SourceOptions options{file_system_.get()};
   options.keep_hidden = true;
   EXPECT_EQ(LoadAll(file_system_.get(), "imagefolder", {"/in"}, options).positions, 6u);
 }

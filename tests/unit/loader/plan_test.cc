@@ -7,6 +7,7 @@
 
 #include "loader/permutation.h"
 #include "loader/plan_support.h"
+#include "shardkit/dataset_writer.h"
 #include "shardkit/shuffle_score.h"
 
 namespace shardkit {
@@ -276,6 +277,31 @@ TEST(ShuffleScore, ToldOfKnownOrders) {
   for (uint64_t i = 0; i < 1000; ++i) labels[i] = i / 100, mixed[i] = shuffled[i] / 100;
   EXPECT_NEAR(LabelClumping(labels), 10, 0.2);
   EXPECT_NEAR(LabelClumping(mixed), 1, 0.25);
+}
+
+TEST(ShuffleScore, BlocksOfOneValueAreClumps) {
+  const auto files = NewMemoryFileSystem();
+  const auto column = [](const char* name) { return Column{.name = name, .type = Type::kI64, .codec = Codec::kZstd}; };
+  const auto schema =
+      Schema::Create({column("sorted"), column("mixed"), column("constant"), column("number"), column("rare")});
+  ASSERT_TRUE(schema.ok());
+  DatasetWriterOptions options;
+  options.shard_samples = 100;
+  options.shard.max_block_samples = 10;
+  auto writer = DatasetWriter::Create(*files, "/in", *schema, options);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  for (int64_t i = 0; i < 1000; ++i) {
+    const int64_t row[] = {i / 40, i * 7 % 25, 3, i, i / 100 == 7 ? 1 : 0};
+    std::vector<std::optional<Value>> values;
+    for (const int64_t& number : row) {
+      values.emplace_back(Value({reinterpret_cast<const char*>(&number), sizeof(number)}));
+    }
+    ASSERT_TRUE((*writer)->Append(values).ok());
+  }
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const auto dataset = DatasetReader::Open(*files, "/in");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(ClumpedColumns(**dataset).value(), (std::vector<std::string>{"sorted"}));
 }
 
 TEST(ShuffleScore, ReservoirHoldsWhatItIsTold) {
