@@ -77,10 +77,11 @@ def column_names(columns: Iterable[str] | None) -> list[str] | None:
     return names
 
 
-def check_seed(seed: int) -> None:
-    """Refuse what is no number, True and False among it."""
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise ValueError(f"seed={seed!r}: give a whole number")
+def check_numbers(**numbers: int) -> None:
+    """Refuse what is no whole number, True and False among it."""
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise ValueError(f"{name}={value!r}: give a whole number")
 
 
 def refuse(options: Iterable[str], needs: str) -> None:
@@ -99,5 +100,7 @@ def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
             value = size(value, name)
         elif isinstance(value, Mapping):
             value = dict(value)
+            if name in {"zstd_levels", "dictionaries"}:
+                check_numbers(**value)
         made[name] = value
     return made

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from shardkit import _core, _numbers, _values, reports, sources
+from shardkit._options import check_numbers
 from shardkit.images import as_column
 from shardkit.jobs import Progress, _progress
 from shardkit.rows import FIRST_ROWS, infer
@@ -68,6 +69,7 @@ def add_columns(
         fit, and for the dataset's key column.
     """
     columns = [columns] if isinstance(columns, str) else columns
+    check_numbers(threads=threads)
     with _progress(progress, "columns", "samples") as show:
         if isinstance(source, (str, os.PathLike)):
             path = os.fspath(source)

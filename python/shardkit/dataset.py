@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from shardkit import _core, _numbers, _process, _values
-from shardkit._options import column_names, size
+from shardkit._options import check_numbers, column_names, size
 from shardkit.block import Block
 from shardkit.schema import Schema
 
@@ -190,12 +190,14 @@ class Dataset(Sequence[Mapping[str, Any]]):
         ValueError
             When arrays of more blocks are kept than `blocks_ahead` allows.
         """
+        end_sample = 2**64 - 1 if end_sample is None else end_sample
+        check_numbers(threads=threads, blocks_ahead=blocks_ahead, first_sample=first_sample, end_sample=end_sample)
         scanner = _core.Scanner(
             self._library,
             threads=threads,
             blocks_ahead=max(blocks_ahead, threads, 1),
             first_sample=first_sample,
-            end_sample=2**64 - 1 if end_sample is None else end_sample,
+            end_sample=end_sample,
         )
         _process.belongs_here(scanner)
         schema = self.schema
@@ -290,6 +292,7 @@ def open(
     DataLossError
         When the manifest is damaged.
     """
+    check_numbers(max_decompression=max_decompression, max_open_shards=max_open_shards, generation=generation)
     return Dataset(
         str(path),
         {

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit import _core, _numbers
+from shardkit._options import check_numbers
 from shardkit.schema import Column, column
 
 
@@ -57,6 +58,8 @@ def decode_image(
     MemoryError
         For an image that needs more than `max_memory`.
     """
+    height, width = size or (0, 0)
+    check_numbers(height=height, width=width, channels=channels, max_memory=max_memory)
     return _core.decode_image(
         _bytes(data),
         size=size,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from shardkit import _core, reports
-from shardkit._options import column_names, parsed, refuse
+from shardkit._options import check_numbers, column_names, parsed, refuse
 from shardkit.rows import is_rows, pack_rows
 
 Progress = bool | Callable[[int, int], None] | None
@@ -186,6 +186,7 @@ def pack_task(
     progress : bool or callable
         As for `pack`.
     """
+    check_numbers(task=task, tasks=tasks, threads=threads)
     with _progress(progress, "pack", "samples") as show:
         return _note(reports.task(_core.pack_task(os.fspath(output), task, tasks, threads, show)))
 
@@ -206,6 +207,7 @@ def finish_pack(output: str | os.PathLike[str], *, threads: int = 1) -> reports.
         When units are missing: the message names them, and their tasks are to be run again. When two samples have one
         key, unless errors are skipped.
     """
+    check_numbers(threads=threads)
     return _note(reports.packed(_core.finish_pack(os.fspath(output), threads)))
 
 
@@ -252,6 +254,7 @@ def convert_task(
     task, tasks : int
         As for `pack_task`.
     """
+    check_numbers(task=task, tasks=tasks)
     with _progress(progress, "convert", "samples") as show:
         arguments = (os.fspath(input), os.fspath(output), task, tasks, _convert_options(columns, options))
         return _note(reports.task(_core.convert_task(*arguments, show)))

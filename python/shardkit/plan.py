@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit import _core
-from shardkit._options import parsed
+from shardkit._options import check_numbers, parsed
 from shardkit.loader import Datasets, dataset_list
 
 
@@ -35,12 +35,14 @@ class Plan:
 
     def epoch(self, epoch: int = 0, *, rank: int = 0, world_size: int = 1) -> Iterator[npt.NDArray[np.int64]]:
         """Yield for each step [samples, 2]: dataset, and ordinal in it, of the rank's samples."""
+        check_numbers(epoch=epoch, rank=rank, world_size=world_size)
         order = _core.PlanEpoch(self._core, epoch)
         for step in range(len(self)):
             yield order.step(step, rank, world_size)
 
     def read_amplification(self, epoch: int = 0, *, world_size: int = 1) -> float:
         """Return the bytes that all ranks read for each byte that they need."""
+        check_numbers(epoch=epoch, world_size=world_size)
         return self._core.read_amplification(epoch, world_size)
 
 

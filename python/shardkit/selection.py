@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shardkit import _core, reports
-from shardkit._options import check_seed, parsed
+from shardkit._options import check_numbers, parsed
 from shardkit.jobs import Progress, _progress
 
 
@@ -18,10 +18,15 @@ def _selection(
         raise TypeError("keys: give a list, also of one key")
     if where is not None and not where.strip():
         raise ValueError("where: the condition is empty; leave it out to take all samples")
-    check_seed(seed)
+    check_numbers(seed=seed)
     if isinstance(sample, bool):
         raise ValueError(f"sample={sample}: give a share, as 0.1")
-    made: dict[str, Any] = {"where": where, "ranges": list(ranges), "sample": float(sample), "seed": seed}
+    if seed != 0 and sample == 1:
+        raise ValueError(f"seed={seed}: only with sample, a share such as 0.1")
+    ranges = list(ranges)
+    for begin, end in ranges:
+        check_numbers(begin=begin, end=end)
+    made: dict[str, Any] = {"where": where, "ranges": ranges, "sample": float(sample), "seed": seed}
     return made | {"keys": None if keys is None else list(keys)}
 
 
@@ -52,7 +57,7 @@ def filter(
     sample : float
         A share of the keys, above 0 and at most 1, chosen by their hashes: the same ones when samples are appended.
     seed : int
-        Another choice of `sample` for each number.
+        Another choice of `sample` for each number; only with `sample`.
     progress : bool or callable
         As for `pack`.
     **options
@@ -92,7 +97,10 @@ def split(
     progress, **options
         As for `filter`; progress counts the samples of one part after the other.
     """
-    check_seed(seed)
+    check_numbers(seed=seed)
+    for name, share in into.items():
+        if isinstance(share, bool):
+            raise ValueError(f"into: {name}={share}: give a share, as 0.1")
     parts = [(name, float(share)) for name, share in into.items()]
     with _progress(progress, "split", "samples") as show:
         made = _core.split(os.fspath(dataset), os.fspath(output), parts, seed, parsed(options), show)

@@ -203,6 +203,15 @@ class PlanTest(CliTest):
             with self.subTest(options=options):
                 self.assertIn(says, self.shardctl("plan", "out", "out", *options, code=2).stderr)
 
+    def test_what_a_loader_would_refuse_is_said(self):
+        for options, says in ((["--batch-size", "2", "--world-size", "3"], "a loader of 3 ranks refuses this: plan: a batch of 2 over 3"),
+                              (["--batch-size", str(SAMPLES - 1), "--world-size", "2"], "the last step of an epoch has 1 sample"),
+                              (["--batch-size", str(SAMPLES + 1), "--remainder", "drop"], "fewer samples than a batch"),
+                              (["--batch-size", "10", "--world-size", "4", "--remainder", "drop"], "a loader in Python refuses this without uneven=True")):
+            with self.subTest(options=options):
+                self.assertIn(says, self.shardctl("plan", "out", *options).stderr)
+        self.assertEqual(self.shardctl("plan", "out", "--batch-size", "12", "--world-size", "4", "--remainder", "drop").stderr, "")
+
     def test_usage(self):
         for options, says in ((["--batch-size", "0"], "--batch-size"), (["--rank", "1"], "not below --world-size"),
                               (["--world-size", "0"], "--world-size"), (["--lanes", "65537"], "--lanes"),

@@ -243,6 +243,19 @@ class PlanPrinter {
   absl::Status status_;
 };
 
+// What opening a loader with these options would be refused for.
+void NoteRefusal(const shardkit::Plan& plan, uint64_t position, uint64_t world_size) {
+  const uint64_t batch_size = plan.options().batch_size;
+  if (plan.StepsFrom(0) == 0) {
+    Note("a loader refuses this: an epoch has fewer samples than a batch, and they would be dropped");
+  } else if (const absl::Status ranks = plan.CheckRanks(position, world_size); !ranks.ok()) {
+    Note("a loader of " + Counted(world_size, "rank") + " refuses this: " + std::string(ranks.message()));
+  } else if (batch_size % world_size != 0) {
+    Note("batches of " + Counted(world_size, "rank") + " differ by a sample, as their number does not divide " +
+         std::to_string(batch_size) + ": a loader in Python refuses this without uneven=True");
+  }
+}
+
 std::optional<int> ParsePlanArguments(int argc, char** argv, PlanArguments* arguments) {
   CommandLine line("plan", "show which samples the steps of an epoch have, and how well they are mixed",
                    "[OPTION]... DATASET...");
@@ -290,6 +303,7 @@ int RunPlan(int argc, char** argv) {
   const absl::StatusOr<double> amplification =
       shardkit::ReadAmplification(**plan, range->cursor.epoch, arguments.order.world_size, kSamplesCounted);
   if (!amplification.ok()) return Fail(amplification.status());
+  NoteRefusal(**plan, range->cursor.position, arguments.order.world_size);
   arguments.order.NoteClumps();
   PlanPrinter printer(**plan, arguments, *range, *scores, *amplification);
   if (arguments.json) {
