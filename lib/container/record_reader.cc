@@ -95,6 +95,7 @@ absl::Status RecordsRead::Finish(std::span<std::string_view> values) {
       const auto open = [&] { return OpenRecord(file_, options_, {records_[i], end - begin}, begin); };
       auto value = open();
       if (absl::IsDataLoss(value.status()) && file_.hints().worth_reading_again) {
+        const io::ReadingAgain again;
         SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file_.ReadAt(requests_[i].offset, requests_[i].buffer)));
         value = open();
       }

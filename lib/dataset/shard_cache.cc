@@ -9,6 +9,7 @@
 #include "container/block_buffer.h"
 #include "container/record_reader.h"
 #include "dataset/schema_mapper.h"
+#include "io/read_again.h"
 
 namespace shardkit::dataset {
 namespace {
@@ -55,10 +56,14 @@ absl::Status TrailerComparison::Finish() {
     return absl::OkStatus();
   const std::lock_guard lock(mutex_);
   if (same_) return absl::OkStatus();
-  const absl::Status read = read_ ? read_->Wait() : file_.ReadAt(file_.size() - trailer_.size(), trailer_);
-  read_.reset();
-  SHARDKIT_RETURN_IF_ERROR(container::ReadOfListed(read));
-  const auto trailer = format::DecodeTrailer({trailer_.data(), trailer_.size()}, file_.size());
+  const auto read = [&]() -> absl::StatusOr<format::Trailer> {
+    const absl::Status status =
+        read_ ? read_->Wait() : file_.ReadAt(file_.size() - trailer_.size(), {trailer_.data(), trailer_.size()});
+    read_.reset();
+    SHARDKIT_RETURN_IF_ERROR(container::ReadOfListed(status));
+    return format::DecodeTrailer({trailer_.data(), trailer_.size()}, file_.size());
+  };
+  const auto trailer = io::ReadAgainIfDamaged(file_, read);
   if (!trailer.ok()) return Annotate(trailer.status(), file_.path());
   const ManifestShard& entry = listed_.shard;
   if (trailer->content_hash != entry.content_hash || trailer->sample_count != entry.samples ||
