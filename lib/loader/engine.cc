@@ -13,6 +13,12 @@ namespace {
 
 constexpr size_t kMostSkippedListed = 100;
 
+bool IsShuffledInParts(const Plan& plan) {
+  uint64_t bytes = 0;
+  for (const PlanDataset& dataset : plan.datasets()) bytes += dataset.bytes();
+  return plan.options().order == SampleOrder::kShuffled && bytes > plan.options().shuffle_buffer_bytes;
+}
+
 int Processors() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 }  // namespace
@@ -27,12 +33,14 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
       slow_threads_(SlowReadThreads(datasets_.file_system->least_seconds(), block_bytes_)),
       read_threads_(options.read_threads > 0 ? options.read_threads : std::max(kMostReadThreads, slow_threads_)),
       window_bytes_(WindowBytes(*plan_)),
+      watch_clumps_(IsShuffledInParts(*plan_)),
       left_(options_, datasets_, columns),
       fetcher_(datasets_, options_.bad_samples, left_, stopped_),
       planner_(options_.rank, options_.world_size, datasets_.places, *plan_),
       blocks_(BlockMemory(options.memory_bytes), StoredBytes(*plan_)),
       tuner_(options.read_threads == 0 && slow_threads_ == 0,
              options.read_threads > 0 ? options.read_threads : std::max(slow_threads_, 1), Processors(), read_threads_),
+      clumps_(datasets_.columns.size()),
       cursor_(*options.cursor),
       steps_left_(plan_->StepsFrom(cursor_.position)),
       trace_(options.trace),
@@ -207,6 +215,7 @@ LoaderReport Engine::Report() const {
   report.blocks_read_again = blocks_.read_again();
   report.block_memory = blocks_.held();
   report.peak_block_memory = blocks_.peak();
+  for (const size_t column : clumps_.Found()) report.clumped_columns.push_back(datasets_.columns[column].name);
   report.auto_threads = options_.read_threads == 0 || options_.decode_threads == 0;
   if (report.auto_threads) {
     report.threads_note =

@@ -33,6 +33,7 @@
 #include "loader/batch_task.h"
 #include "loader/block_fetcher.h"
 #include "loader/block_table.h"
+#include "loader/clumps.h"
 #include "loader/open_datasets.h"
 #include "loader/reader_tuner.h"
 #include "loader/stage_counter.h"
@@ -115,6 +116,7 @@ class Engine : public Loader {
   const int slow_threads_;       // reading threads where files are slow, found before the first block; else 0
   int read_threads_ = 1;         // all of them; the tuner says how many work
   const uint64_t window_bytes_;  // of a lane
+  const bool watch_clumps_;      // the shuffle buffer does not hold the datasets
   Cancellation stopped_;
 
   LeftValues left_;
@@ -141,6 +143,7 @@ class Engine : public Loader {
   uint64_t ahead_bytes_ = 0;      // of batches laid out and not delivered
   uint64_t bytes_read_ = 0;
   uint64_t blocks_read_ = 0;
+  Clumps clumps_;
 
   LoaderReport report_;  // the consumer's figures
   std::optional<Clock::time_point> first_next_, first_end_, last_end_;

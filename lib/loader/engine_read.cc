@@ -87,9 +87,12 @@ void Engine::RunReader(int number) {
     // Memory that is new, and locks, make a thread give up the processor, too.
     const bool device_wait = !entry->buffer.state().cached && wait.Seen();
     if (device_wait && entry->buffer.state().left_bytes == 0) left_.CountWait();
+    std::vector<BlockValues> values;
+    if (watch_clumps_ && entry->status.ok() && !entry->salvage) values = ValuesOf(entry->view, datasets_.columns);
     const auto end = Clock::now();
     read_counter_.AddBusy(end - begin);
     lock.lock();
+    for (const BlockValues& block : values) clumps_.Add(block.column, block.all_equal, block.one);
     bytes_read_ += entry->place.length;
     ++blocks_read_;
     const std::vector<BatchTask*> complete = blocks_.EndRead(*entry);

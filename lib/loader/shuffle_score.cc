@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
+#include "loader/clumps.h"
 #include "loader/permutation.h"
 
 namespace shardkit {
@@ -58,43 +59,26 @@ double LabelClumping(std::span<const uint64_t> labels) {
 
 absl::StatusOr<std::vector<std::string>> ClumpedColumns(const DatasetReader& dataset) {
   constexpr uint64_t kMostShards = 8;
-  constexpr uint32_t kFewestValues = 3;  // of a block: fewer are often equal by chance
-  constexpr uint64_t kFewestBlocks = 4;
-  struct Blocks {
-    uint64_t count = 0;
-    uint64_t of_one_value = 0;
-    absl::flat_hash_map<uint64_t, uint64_t> values;  // of these, how many have each value
-  };
-  std::vector<Blocks> found(dataset.columns().size());
+  const std::vector<Column>& columns = dataset.columns();
+  loader::Clumps clumps(columns.size());
   const uint64_t shards = std::min(dataset.shard_count(), kMostShards);
   for (uint64_t i = 0; i < shards; ++i) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto shard, dataset.OpenShard(i * dataset.shard_count() / shards));
     const absl::StatusOr<BlockRanges> ranges = shard->ReadBlockRanges();
     if (absl::IsNotFound(ranges.status())) continue;
     SHARDKIT_RETURN_IF_ERROR(ranges.status());
-    for (size_t column = 0; column < found.size(); ++column) {
-      const std::optional<size_t> stored = shard->schema().Find(dataset.columns()[column].name);
+    for (size_t column = 0; column < columns.size(); ++column) {
+      const std::optional<size_t> stored = shard->schema().Find(columns[column].name);
       for (size_t block = 0; stored && block < shard->blocks().size(); ++block) {
         const BlockRange* const range = ranges->Find(block, *stored);
-        if (range == nullptr || range->present_count < kFewestValues) continue;
+        if (range == nullptr || range->present_count < loader::Clumps::kFewestValues) continue;
         if (range->range_kind != RangeKind::kI64 && range->range_kind != RangeKind::kU64) continue;
-        ++found[column].count;
-        if (range->minimum != range->maximum) continue;
-        ++found[column].of_one_value;
-        ++found[column].values[range->minimum];
+        clumps.Add(column, range->minimum == range->maximum, range->minimum);
       }
     }
   }
   std::vector<std::string> names;
-  for (size_t column = 0; column < found.size(); ++column) {
-    const Blocks& blocks = found[column];
-    uint64_t most = 0;
-    for (const auto& [value, count] : blocks.values) most = std::max(most, count);
-    // Where nearly all blocks have the same value, it is that of nearly all samples.
-    const bool clumped =
-        blocks.count >= kFewestBlocks && 2 * blocks.of_one_value > blocks.count && 4 * most <= 3 * blocks.of_one_value;
-    if (clumped) names.push_back(dataset.columns()[column].name);
-  }
+  for (const size_t column : clumps.Found()) names.push_back(columns[column].name);
   return names;
 }
 

@@ -118,6 +118,7 @@ nb::dict ReportDict(const LoaderReport& report, const Diagnosis& diagnosis) {
   result["batch_memory"] = report.batch_memory;
   result["peak_block_memory"] = report.peak_block_memory;
   result["peak_batch_memory"] = report.peak_batch_memory;
+  result["clumped_columns"] = report.clumped_columns;
   result["threads_note"] = report.threads_note;
   result["stage"] = diagnosis.stage;
   result["reason"] = diagnosis.reason;

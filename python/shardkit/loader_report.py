@@ -44,6 +44,7 @@ class LoaderReport:
     batch_memory: int
     peak_block_memory: int
     peak_batch_memory: int
+    clumped_columns: list[str]  # integers, most blocks having one value alone: the shuffle buffer mixes few of them
     threads_note: str
     stage: str  # what bounds it: "consumer", "decode", "read", "memory", "overhead", "none"
     reason: str
@@ -72,4 +73,9 @@ class LoaderReport:
             f"bounded by: {self.stage} ({self.reason})",
             f"to change:  {self.advice}",
         ]
+        for column in self.clumped_columns:
+            lines.append(
+                f"to change:  equal values of column {column!r} stand together, and the shuffle buffer mixes few; "
+                "sk.reshard(..., shuffle=0) mixes all, once for good"
+            )
         return "\n".join(lines)

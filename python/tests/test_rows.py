@@ -174,3 +174,14 @@ def test_hugging_face(tmp_path: Path) -> None:
     made = datasets.Dataset.from_dict({"label": list(range(10)), "text": [f"t{i}" for i in range(10)]})
     sk.pack(sources.hugging_face(made), tmp_path / "out")
     assert [sample["text"] for sample in sk.open(os.fspath(tmp_path / "out"))] == [f"t{i}" for i in range(10)]
+
+
+def test_the_report_tells_of_labels_that_stand_together(tmp_path: Path) -> None:
+    rows = [{"key": f"k{i:03}", "label": i // 20, "text": "x" * 200} for i in range(400)]
+    sk.pack(rows, tmp_path / "sorted", max_block_samples=5, codecs={"text": "none"})
+    loader = sk.Loader(tmp_path / "sorted", 20, columns=["label"], shuffle_buffer_bytes=8000)
+    for epoch in loader.epochs(1):
+        for _ in epoch:
+            pass
+    assert loader.report().clumped_columns == ["label"]
+    assert "equal values of column 'label' stand together" in str(loader.report())

@@ -58,6 +58,10 @@ struct LoaderReport {
   uint64_t token_positions = 0;  // tokens that fit in the packed rows
   uint64_t tokens = 0;           // tokens in them
 
+  // Integer columns whose equal values stand together as the datasets are stored, so that the shuffle buffer, which is
+  // smaller than they are, mixes few values at a time: see ClumpedColumns. Of the blocks read, in the shuffled order.
+  std::vector<std::string> clumped_columns;
+
   bool auto_threads = false;  // the loader chose the numbers of threads
   std::string threads_note;   // how it chose them
 

@@ -108,6 +108,34 @@ TEST_F(LoaderTest, RefusesARankWithoutSamples) {
   EXPECT_NE(loader.status().message().find("raise batch_size"), std::string_view::npos) << loader.status();
 }
 
+TEST_F(LoaderTest, TellsOfLabelsThatStandTogether) {
+  for (const bool mixed : {false, true}) {
+    std::vector<OwnedSample> samples = MakeSamples(160);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      std::erase_if(samples[i].fields, [](const auto& field) { return field.first == &LabelColumn(); });
+      const auto label = static_cast<int32_t>(mixed ? i * 7 % 160 / 16 : i / 16);
+      samples[i].fields.emplace_back(&LabelColumn(), std::string(reinterpret_cast<const char*>(&label), sizeof(label)));
+    }
+    ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+    ASSERT_TRUE(WriteDataset(*files_, "/data", samples, SmallShards(40, 6)).ok());
+    const uint64_t bytes = (*DatasetReader::Open(*files_, "/data"))->summary().bytes;
+    for (const uint64_t buffer : {bytes / 4, 2 * bytes}) {
+      for (const SampleOrder order : {SampleOrder::kShuffled, SampleOrder::kSequential}) {
+        LoaderOptions options = Small();
+        options.plan.order = order;
+        options.plan.shuffle_buffer_bytes = buffer;
+        options.epochs = 1;
+        const auto loader = OpenLoader(*files_, options);
+        while (*loader->Next() != nullptr) {
+        }
+        const bool told = !mixed && buffer < bytes && order == SampleOrder::kShuffled;
+        EXPECT_EQ(loader->Report().clumped_columns,
+                  told ? std::vector<std::string>{"label"} : std::vector<std::string>());
+      }
+    }
+  }
+}
+
 TEST_F(LoaderTest, PaddingIsTold) {
   LoaderOptions options = Small();
   options.plan.batch_size = 7;
