@@ -97,6 +97,54 @@ class UnitDivision {
   bool of_tar_ = false;
 };
 
+// What a sample adds to InputPosition::listing.
+uint64_t ListedHash(std::string_view names, uint64_t bytes) {
+  return names.empty() ? 0 : Hash64(StrCat(bytes, " ", names));
+}
+
+// What the tars of a source add to the listing of a whole input, which reads none of them again: their lengths.
+absl::StatusOr<uint64_t> ListingOfTars(const Source& source) {
+  uint64_t listing = 0;
+  const auto* const files = dynamic_cast<const FileSource*>(&source);
+  for (size_t i = 0; files != nullptr && i < files->input_count(); ++i) {
+    if (!files->input(i).tar) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, files->options().file_system->Stat(files->input(i).path));
+    listing += ListedHash("tar", info.size);
+  }
+  return listing;
+}
+
+// FailedPrecondition when the input is no longer the one of a job that is finished. Reads no tars.
+absl::Status CheckInputOf(FileSource& source, const PackOptions& options, const dataset::DatasetJob& job) {
+  constexpr size_t kListedAtOnce = 512;
+  using Listing = absl::StatusOr<uint64_t>;
+  ThreadPool pool(std::max(options.dataset.threads, 1));
+  std::deque<Pending<Listing>> pending;
+  SHARDKIT_ASSIGN_OR_RETURN(uint64_t listing, ListingOfTars(source));
+  for (bool more = true; more || !pending.empty();) {
+    if (options.dataset.cancellation) SHARDKIT_RETURN_IF_ERROR(options.dataset.cancellation->Check("listing samples"));
+    while (more && pending.size() <= static_cast<size_t>(pool.thread_count())) {
+      SHARDKIT_ASSIGN_OR_RETURN(auto next, source.List(kListedAtOnce));
+      more = next.has_value();
+      if (!more || next->tree == nullptr) continue;
+      pending.push_back(Pending<Listing>::Run(
+          pool, "listing files", [&source, tree = std::shared_ptr<const TreeUnit>(std::move(next->tree))]() -> Listing {
+            SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> bytes, source.InputBytes(*tree));
+            uint64_t sum = 0;
+            for (size_t i = 0; i < tree->size(); ++i) sum += ListedHash(tree->Names(i), bytes[i]);
+            return sum;
+          }));
+    }
+    if (pending.empty()) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t some, pending.front().Take());
+    pending.pop_front();
+    listing += some;
+  }
+  if (listing == job.listing()) return absl::OkStatus();
+  return FailedPrecondition(job.directory(), ": is finished, and its input has changed since: to add new samples, ",
+                            "append them (--append --existing-keys skip), else give another directory");
+}
+
 // Compares what is listed with what an earlier run has packed of it.
 class PackedBefore {
  public:
@@ -105,13 +153,11 @@ class PackedBefore {
 
   // Whether the samples before the position to begin at have to be listed. Others may be skipped.
   bool Compares(const Source& source) const {
-    if (job_ == nullptr || resume_ == 0 || source.has_own_units()) return false;
-    return resume_ == UINT64_MAX || job_->entries().back().listing != 0;
+    return job_ != nullptr && resume_ > 0 && !source.has_own_units() && job_->entries().back().listing != 0;
   }
 
   // The next sample, with the position behind it.
   absl::Status Take(std::string names, const dataset::InputPosition& behind) {
-    if (resume_ == UINT64_MAX) return absl::OkStatus();
     names_.push_back(std::move(names));
     const std::vector<dataset::JournalEntry>& entries = job_->entries();
     for (; entry_ < entries.size() && entries[entry_].next_position <= behind.samples; ++entry_) {
@@ -124,13 +170,7 @@ class PackedBefore {
   }
 
   // At the end of the input, where it is before the position to begin at.
-  absl::Status End(const dataset::InputPosition& end) const {
-    if (resume_ != UINT64_MAX) return Differs(/*all_listed=*/true);
-    if (end.listing == job_->listing()) return absl::OkStatus();
-    return FailedPrecondition(job_->directory(), ": is finished, and its input has changed since: ", end.samples,
-                              " samples are listed now; to add new ones, append them (--append --existing-keys skip), "
-                              "else give another directory");
-  }
+  absl::Status End() const { return Differs(/*all_listed=*/true); }
 
  private:
   static bool IsOf(std::string_view names, std::string_view key) {
@@ -199,7 +239,7 @@ class Packer {
     if (part_.skip + listed_ > 0) SHARDKIT_RETURN_IF_ERROR(source_.Skip(part_.skip + listed_).status());
     while (true) {
       SHARDKIT_RETURN_IF_ERROR(ListAhead());
-      if (pending_.empty()) return position_.samples < part_.resume ? before_.End(position_) : units_.End(position_);
+      if (pending_.empty()) return position_.samples < part_.resume ? before_.End() : units_.End(position_);
       absl::StatusOr<std::unique_ptr<SampleBatch>> loaded = pending_.front().batch.Take();
       const std::unique_ptr<WorkUnit> work = std::move(pending_.front().task->unit);
       std::vector<std::string> names = std::move(pending_.front().task->names);
@@ -211,7 +251,7 @@ class Packer {
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<SampleBatch> batch, std::move(loaded));
       if (position_.samples < part_.resume) {
         for (size_t i = 0; i < names.size(); ++i) {
-          Pass(names[i], batch->input_bytes[i]);
+          Pass(names[i], batch->input_bytes[i], work->of_tar);
           SHARDKIT_RETURN_IF_ERROR(before_.Take(std::move(names[i]), position_));
         }
         free_.push_back(std::move(batch));
@@ -223,7 +263,7 @@ class Packer {
         SHARDKIT_ASSIGN_OR_RETURN(stored, StoreBlock(*std::move(block), *work));
         if (!stored) source_.Load(*work, batch.get());
       }
-      if (!stored) SHARDKIT_RETURN_IF_ERROR(Store(*batch, names, work->sample_count));
+      if (!stored) SHARDKIT_RETURN_IF_ERROR(Store(*batch, names, *work));
       progress_.samples = position_.samples;
       if (options_.progress) options_.progress(progress_);
       free_.push_back(std::move(batch));
@@ -233,6 +273,8 @@ class Packer {
   uint64_t input_bytes() const { return progress_.input_bytes; }
   uint64_t stored_samples() const { return stored_samples_; }
   const dataset::InputPosition& position() const { return position_; }
+  // InputPosition::listing of those samples that lie in no tar.
+  uint64_t listing_of_trees() const { return listing_of_trees_; }
   const std::vector<SkippedSample>& skipped() const { return skipped_; }
   const absl::flat_hash_set<const Column*>& seen_columns() const { return seen_columns_; }
 
@@ -318,10 +360,10 @@ class Packer {
   }
 
   // Stores the samples of a batch and reports its failures, in listing order.
-  absl::Status Store(SampleBatch& batch, const std::vector<std::string>& names, size_t count) {
+  absl::Status Store(SampleBatch& batch, const std::vector<std::string>& names, const WorkUnit& work) {
     auto sample = batch.samples.begin();
     auto failure = batch.failures.begin();
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < work.sample_count; ++i) {
       SHARDKIT_RETURN_IF_ERROR(units_.BeforeSample(position_));
       uint64_t bytes = i < batch.input_bytes.size() ? batch.input_bytes[i] : 0;
       if (failure != batch.failures.end() && failure->index == i) {
@@ -331,16 +373,18 @@ class Packer {
         SHARDKIT_RETURN_IF_ERROR(StoreSample(*sample));
         ++sample;
       }
-      Pass(i < names.size() ? names[i] : std::string_view(), bytes);
+      Pass(i < names.size() ? names[i] : std::string_view(), bytes, work.of_tar);
       SHARDKIT_RETURN_IF_ERROR(units_.AfterSamples(position_, 1, bytes));
     }
     return absl::OkStatus();
   }
 
   // Moves the position behind a sample.
-  void Pass(std::string_view names, uint64_t bytes) {
+  void Pass(std::string_view names, uint64_t bytes, bool of_tar) {
+    const uint64_t listed = ListedHash(names, bytes);
     ++position_.samples;
-    if (!names.empty()) position_.listing += Hash64(StrCat(bytes, " ", names));
+    position_.listing += listed;
+    if (!of_tar) listing_of_trees_ += listed;
   }
 
   absl::Status StoreSample(const Sample& sample) {
@@ -384,6 +428,7 @@ class Packer {
   absl::flat_hash_set<const Column*> seen_columns_;  // of a dry run
   uint64_t listed_ = 0;                              // position up to which samples were listed
   dataset::InputPosition position_;                  // of the sample being stored
+  uint64_t listing_of_trees_ = 0;
   uint64_t stored_samples_ = 0;
   bool at_end_ = false;
   std::deque<Loading> pending_;
@@ -424,7 +469,8 @@ absl::StatusOr<PartReport> PackUnits(Source& source, const PackOptions& options,
                                      dataset::DatasetJob& job) {
   Packer packer(source, options, part, &job);
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(&job); }));
-  return PartReport{packer.position().samples, packer.position().listing, packer.stored_samples(),
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t tars, ListingOfTars(source));
+  return PartReport{packer.position().samples, packer.listing_of_trees() + tars, packer.stored_samples(),
                     packer.input_bytes()};
 }
 
@@ -467,8 +513,8 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
   absl::Status status, repeated;
   PackPart part{.resume = writer.resume_position()};
   if (part.resume == UINT64_MAX) {
-    if (units != nullptr && !source.has_own_units()) {
-      status = Guarded("listing", [&] { return Packer(source, options, part, units).Run(&writer); });
+    if (auto* const files = dynamic_cast<FileSource*>(&source); files != nullptr && units != nullptr) {
+      status = Guarded("listing", [&] { return CheckInputOf(*files, options, *units); });
     }
   } else {
     if (units != nullptr) part.unit = units->first_unit();
@@ -487,7 +533,11 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
     status = Guarded("packing", [&] { return packer.Run(&writer); });
     report.input_bytes = packer.input_bytes();
     report.samples = packer.stored_samples();
-    if (units != nullptr) units->SetListing(packer.position().listing);
+    if (status.ok() && units != nullptr) {
+      const absl::StatusOr<uint64_t> tars = ListingOfTars(source);
+      status = tars.status();
+      if (tars.ok()) units->SetListing(packer.listing_of_trees() + *tars);
+    }
     if (status.ok()) {
       status = CheckAtTheEnd(source, options, part.resume == 0, writer.schema().columns());
       if (!status.ok()) (void)writer.Abort();  // after the name is corrected, no run could resume these shards

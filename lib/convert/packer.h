@@ -62,14 +62,14 @@ class ShardLimit {
 struct PackPart {
   uint64_t skip = 0;                            // samples of the source before the part; positions count from here
   uint64_t count = UINT64_MAX;                  // samples of the part; UINT64_MAX: all that follow
-  uint64_t resume = 0;                          // the position to begin at; UINT64_MAX: all is packed
+  uint64_t resume = 0;                          // the position to begin at
   uint64_t unit = 0;                            // number of the unit that begins next
   std::optional<dataset::UnitShard> continued;  // the next shard, where the source goes on within a tar
 };
 
 struct PartReport {
   uint64_t listed = 0;   // samples, with those that were skipped
-  uint64_t listing = 0;  // of these (see dataset::InputPosition)
+  uint64_t listing = 0;  // of these (see dataset::DatasetJob::SetListing)
   uint64_t samples = 0;
   uint64_t input_bytes = 0;
 };

@@ -24,7 +24,7 @@ inline std::string PlanFolder(const std::string& directory) { return JoinPath(di
 // What became of a unit.
 struct UnitRecord {
   uint64_t listed = 0;       // samples, with those that were skipped
-  uint64_t listing = 0;      // of these (see dataset::InputPosition)
+  uint64_t listing = 0;      // of these (see dataset::DatasetJob::SetListing)
   uint64_t samples = 0;      // stored
   uint64_t input_bytes = 0;  // of their values
   std::vector<dataset::JournalEntry> shards;

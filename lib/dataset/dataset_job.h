@@ -72,7 +72,8 @@ class DatasetJob : public DatasetWriter {
   absl::StatusOr<std::vector<std::string>> KeysOfShards(size_t begin, size_t end) const;
   const std::string& directory() const { return directory_; }
 
-  // Sets InputPosition::listing at the end of the input, before Finish.
+  // Sets what the whole input was, before Finish: as InputPosition::listing, but of tars a sum of their lengths'
+  // hashes, so that nobody reads them to find out that nothing is to be done.
   void SetListing(uint64_t listing) { listing_ = listing; }
   // What an earlier run that has completed the job has set.
   uint64_t listing() const { return job_->listing(); }

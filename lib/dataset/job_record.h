@@ -21,7 +21,7 @@ inline constexpr std::string_view kJobRecordName = ".shardkit-job";
 struct JobRecord {
   std::string fingerprint;
   uint64_t dataset_hash = 0;  // the manifest's
-  uint64_t listing = 0;       // of the whole input (see InputPosition)
+  uint64_t listing = 0;       // of the whole input (see DatasetJob::SetListing)
 };
 
 // Describes everything that a dataset depends on which is written so, except the samples.

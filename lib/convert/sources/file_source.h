@@ -77,6 +77,7 @@ class FileSource : public Source {
   bool has_tars() const { return std::ranges::any_of(inputs_, &SourceInput::tar); }
   bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
   const SourceOptions& options() const { return options_; }
+  size_t input_count() const { return inputs_.size(); }
   const SourceInput& input(size_t number) const { return inputs_[number]; }
 
   // Of an image folder, in the order of their labels.

@@ -165,7 +165,7 @@ TEST_F(ChangedInputTest, AFinishedDatasetSaysThatTheInputHasChanged) {
   ASSERT_TRUE(Run(*files_).ok());
   ASSERT_TRUE(Run(*files_).ok());
   WriteFile(*files_, "/in/d/z.txt", "new");
-  ExpectRefused("is finished, and its input has changed since: 25 samples are listed now");
+  ExpectRefused("is finished, and its input has changed since");
   ASSERT_TRUE(files_->RemoveFile("/in/d/z.txt").ok());
   ASSERT_TRUE(Run(*files_).ok());
 }
@@ -187,8 +187,9 @@ TEST_F(ChangedInputTest, TarsAreComparedByTheirMembers) {
       // Every sample fails, so that nothing is stored but the order of the input.
       ASSERT_TRUE(RemoveTree(*files_, "/out").ok());
       ASSERT_TRUE(Run(*files_, {"/in.tar"}).ok());
-      WriteFile(*files_, "/in.tar", tar(50));
-      ExpectRefused("is finished, and its input has changed since: 24 samples", {"/in.tar"});
+      ASSERT_TRUE(Run(*files_, {"/in.tar"}).ok());
+      WriteFile(*files_, "/in.tar", tar(3) + std::string(512, '\0'));
+      ExpectRefused("is finished, and its input has changed since", {"/in.tar"});
       continue;
     }
     Interrupt(2, {"/in.tar"});
