@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "shardkit/schema.h"
@@ -30,5 +31,9 @@ inline constexpr size_t kMaxJsonDepth = 1024;
 // keeps to kMaxJsonDepth, with numbers of any size, any escapes, repeated names, and white space around it. Looks at
 // each byte once and allocates nothing.
 bool IsValidJson(std::string_view bytes);
+
+// Where bytes that are not such a text cease to be the beginning of one, and why, such as a byte order mark or NaN:
+// "byte 17: NaN, which is …". Empty for a text.
+std::string DescribeInvalidJson(std::string_view bytes);
 
 }  // namespace shardkit::codec

@@ -1,8 +1,11 @@
 // Whether bytes are a JSON text by the grammar of RFC 8259. A parser would not do: it also refuses numbers that its
 // types do not hold and escaped surrogates without a partner, which the grammar allows.
 #include <bitset>
+#include <string>
 #include <string_view>
 
+#include "absl/strings/escaping.h"
+#include "base/strings.h"
 #include "base/utf8.h"
 #include "codec/content_type.h"
 
@@ -12,6 +15,9 @@ namespace {
 class JsonGrammar {
  public:
   explicit JsonGrammar(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
+
+  // Where IsText stopped.
+  const char* at() const { return at_; }
 
   bool IsText() {
     for (bool value_follows = true;;) {
@@ -139,5 +145,24 @@ class JsonGrammar {
 }  // namespace
 
 bool IsValidJson(std::string_view bytes) { return ValidUtf8(bytes) && JsonGrammar(bytes).IsText(); }
+
+std::string DescribeInvalidJson(std::string_view bytes) {
+  if (bytes.starts_with("\xef\xbb\xbf")) {
+    return "byte 0: begins with a byte order mark, which JSON does not have: write it as utf-8, in Python not "
+           "utf-8-sig";
+  }
+  JsonGrammar grammar(bytes);
+  if (grammar.IsText()) return ValidUtf8(bytes) ? "" : "is not UTF-8";
+  const auto at = static_cast<size_t>(grammar.at() - bytes.data());
+  if (at == bytes.size()) return StrCat("byte ", at, ": ends within a value: it was cut off");
+  const std::string_view rest = bytes.substr(at);
+  for (const std::string_view word : {"NaN", "Infinity"}) {
+    if (rest.starts_with(word)) {
+      return StrCat("byte ", at, ": ", word, ", which is no number of JSON: write null (json.dump of Python refuses ",
+                    "it with allow_nan=False)");
+    }
+  }
+  return StrCat("byte ", at, ": not what JSON has there, \"", absl::CHexEscape(ToAbsl(rest.substr(0, 16))), "\"");
+}
 
 }  // namespace shardkit::codec

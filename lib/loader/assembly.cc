@@ -64,6 +64,11 @@ void ColumnAssembler::Begin(const Assembly& assembly, BatchLayout layout, Type d
   for (size_t i = 0; i < assembly.samples.size(); ++i) memory->present.push_back(Value(assembly, i).has_value());
 }
 
+absl::Status WithWayOn(const absl::Status& status) {
+  return Reworded(status, StrCat(ToStd(status.message()),
+                                 "; with bad_samples=\"skip\" (BadSamples::kSkip) the loader leaves such samples out"));
+}
+
 absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t position, const Column& column,
                                                                     const LoaderColumn& options,
                                                                     const GeometryOptions& geometry,

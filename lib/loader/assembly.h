@@ -143,6 +143,9 @@ class ColumnAssembler {
   const LoaderColumn options_;
 };
 
+// The error of a bad sample, with the option that leaves such samples out.
+absl::Status WithWayOn(const absl::Status& status);
+
 // InvalidArgument when the column cannot be decoded as asked. `image_position` is the column of the image that the
 // masks belong to, if there is one.
 absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t position, const Column& column,

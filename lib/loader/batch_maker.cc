@@ -161,7 +161,7 @@ bool BatchMaker::LeaveOut(BatchTask& task, std::vector<AssemblyFailure> failures
   if (options_.bad_samples == BadSamples::kFail || thrown != failures.end()) {
     const AssemblyFailure& failure = options_.bad_samples == BadSamples::kFail ? failures[0] : *thrown;
     const AssemblySample& bad = task.assembly.samples[failure.sample];
-    const absl::Status& status = failure.status;
+    const absl::Status status = failure.kind == AssemblyFailure::kThrown ? failure.status : WithWayOn(failure.status);
     const std::string& path = datasets_.readers[bad.identity.dataset]->path();
     task.status = At(Annotate(status, StrCat(path, ": sample ", bad.identity.ordinal, " (shard ", bad.identity.shard,
                                              ", block ", bad.block, ")")),

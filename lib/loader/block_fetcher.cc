@@ -50,7 +50,9 @@ void BlockFetcher::Salvage(BlockEntry& entry) const {
   }
   const bool found = std::ranges::any_of(*samples, [](const SalvagedSample& sample) { return !sample.status.ok(); });
   // When no value is bad, the damage is in bytes that no value needs, such as padding. Then kSkip has nothing to skip.
-  if (entry.status.ok() && !found && bad_samples_ == BadSamples::kFail) entry.status = damage;
+  if (entry.status.ok() && !found && bad_samples_ == BadSamples::kFail) {
+    entry.status = WithWayOn(damage);
+  }
   if (entry.status.ok()) entry.salvage = std::move(samples);
 }
 

@@ -358,6 +358,8 @@ nb::dict ValidateDataset(const std::string& path, const nb::dict& given, const n
   result["shards"] = report.shards;
   result["blocks"] = report.blocks;
   result["samples"] = report.samples;
+  result["removed_samples"] = report.removed_samples;
+  result["layers"] = report.layers;
   result["bytes"] = report.bytes;
   result["undecoded_images"] = report.undecoded_images;
   result["repeated_keys"] = report.repeated_keys;

@@ -322,7 +322,7 @@ def validate(
     path : path
         The dataset.
     deep : bool
-        Also decode every value.
+        Also decode every value, and compare the size of masks with that of their image.
     threads : int
         Threads that check.
     progress : bool or callable

@@ -202,11 +202,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Validated:
-    """What `validate` found; true when there is no problem."""
+    """What `validate` found; true when there is no problem.
+
+    ``samples`` are those that readers see; the shards hold ``removed_samples`` besides. Shards, blocks and bytes do not count those of layers.
+    """
 
     shards: int
     blocks: int
     samples: int
+    removed_samples: int
+    layers: int
     bytes: int
     undecoded_images: int
     repeated_keys: int
@@ -329,7 +334,17 @@ def joined(found: Sequence[Validated]) -> Validated:
     """Make the report of a dataset of the reports of the tasks that have checked it, in their order."""
     sums = {
         name: sum(getattr(report, name) for report in found)
-        for name in ("shards", "blocks", "samples", "bytes", "undecoded_images", "repeated_keys", "problem_count")
+        for name in (
+            "shards",
+            "blocks",
+            "samples",
+            "removed_samples",
+            "layers",
+            "bytes",
+            "undecoded_images",
+            "repeated_keys",
+            "problem_count",
+        )
     }
     problems = [problem for report in found for problem in report.problems]
     return Validated(**sums, problems=problems, warnings=[warning for report in found for warning in report.warnings])

@@ -1,7 +1,7 @@
 """Damaged files: exit code 1, a message with the place, and never a crash or a wrong value."""
 import os
 
-from support import CliTest
+from support import CliTest, tiny_jpeg
 
 
 class DamageTest(CliTest):
@@ -157,6 +157,26 @@ class DamageTest(CliTest):
         columns = self.shardctl("inspect", "json", "--json").json()["columns"]
         if {column["name"]: column["type"] for column in columns}["json"] == "json":
             self.assertIn("sample 0", self.shardctl("validate", "--deep", "json", code=1).stderr)
+
+    def test_deep_compares_masks_with_their_images(self):
+        self.small_sa1b(count=4)
+        self.write("sa1b/sa_3.jpg", tiny_jpeg(16, 24))
+        self.shardctl("pack", "sa1b", "-o", "pairs")
+        self.shardctl("validate", "pairs")
+        what = "sample 2: mask 0 is of 24 x 16 pixels, its image of 16 x 24"
+        for dataset in ("pairs", "pairs/00000000.shard"):
+            run = self.shardctl("validate", "--deep", dataset, "--json", code=1)
+            [report] = run.json()["reports"]
+            self.assertEqual(report["problem_count"], 1)
+            self.assertIn(what, report["problems"][0]["message"])
+            self.assertIn('"masks"', report["problems"][0]["message"])
+        # What readers see: without removed samples.
+        self.shardctl("rm", "pairs", "--range", "0:1")
+        [report] = self.shardctl("validate", "--deep", "pairs", "--json", code=1).json()["reports"]
+        self.assertEqual([problem["message"] for problem in report["problems"]],
+                         ['pairs: sample 1, column "masks": mask 0 is of 24 x 16 pixels, its image of 16 x 24'])
+        self.shardctl("rm", "pairs", "--range", "1:2")
+        self.shardctl("validate", "--deep", "pairs")
 
     def test_json_report_names_the_problem(self):
         shard = f"out/{self.shards[0]}"

@@ -51,8 +51,8 @@ class JsonTest(CliTest):
         self.small_sa1b()
         self.shardctl("pack", "sa1b", "-o", "out")
         document = self.shardctl("inspect", "out", "--json").json()
-        self.keys(document, "path", "kind", "samples", "bytes", "shards", "blocks", "shards_with_sha256", "columns", "metadata",
-                  "index")
+        self.keys(document, "path", "kind", "samples", "removed_samples", "bytes", "shards", "blocks", "shards_with_sha256", "columns",
+                  "metadata", "index")
         self.assertEqual((document["samples"], document["shards"], document["blocks"]), (3, 1, 1))
         self.assertIsInstance(document["bytes"], int)
         self.assertEqual(document["index"], {"used": True, "problem": None})
@@ -130,8 +130,8 @@ class JsonTest(CliTest):
         document = self.shardctl("validate", "out", "missing", "--json", code=3).json()
         self.assertFalse(document["ok"])
         good, missing = document["reports"]
-        self.keys(good, "path", "ok", "shards", "blocks", "samples", "bytes", "undecoded_images", "problem_count", "problems",
-                  "repeated_keys", "warnings")
+        self.keys(good, "path", "ok", "shards", "blocks", "samples", "removed_samples", "layers", "bytes", "undecoded_images",
+                  "problem_count", "problems", "repeated_keys", "warnings")
         self.assertTrue(good["ok"])
         self.keys(missing, "path", "ok", "error")
 

@@ -488,6 +488,62 @@ class PackTest(CliTest):
         self.shardctl("pack", "photos", "-o", "images", "--type", "jpg=image", "--on-error", "skip", code=4)
         self.assertEqual(self.types("images")["jpg"], "image")
 
+    def test_empty_images_are_refused(self):
+        """What a failed download leaves: no source takes it for an image."""
+        self.write("in/a.txt", "text")
+        self.write("in/b.jpg", "")
+        self.write("in/c.jpg", tiny_jpeg())
+        with tarfile.open(self.path("in.tar"), "w") as tar:
+            for name in ("a.txt", "b.jpg", "c.jpg"):
+                tar.add(self.path("in", name), name)
+        os.makedirs(self.path("tars"))
+        shutil.copy(self.path("in.tar"), self.path("tars/in.tar"))
+        what = "an empty file is not an image; remove it, pack with --on-error skip, or --type jpg=bytes"
+        for source, where in (("in", "in/b.jpg: "), ("in.tar", "in.tar: member 'b.jpg': "), ("tars", "")):
+            with self.subTest(source):
+                self.assertIn(where + what if where else what, self.shardctl("pack", source, "-o", "no", code=1).stderr)
+                run = self.shardctl("pack", source, "-o", f"{source}-skip", "--on-error", "skip", "--json", code=4)
+                self.assertEqual([each["position"] for each in run.json()["skipped"]], [1])
+                self.shardctl("pack", source, "-o", f"{source}-bytes", "--type", "jpg=bytes")
+                self.assertEqual(self.keys(f"{source}-bytes"), ["a", "b", "c"])
+        self.shardctl("pack", "in", "-o", "no", "--type", "jpg=image", code=2)
+        self.small_sa1b("pairs")
+        self.write("pairs/sa_2.jpg", "")
+        self.assertIn("pairs/sa_2.jpg: an empty file is not an image; remove it, or pack with --on-error skip",
+                      self.shardctl("pack", "pairs", "-o", "no", code=2).stderr)
+
+    def test_pairs_without_masks_of_use_are_told(self):
+        self.small_sa1b(count=6)
+        for number, change in ((2, [[1, 2, 3, 4, 5, 6]]), (3, None)):
+            document = json.loads(self.read("sa1b", f"sa_{number}.json"))
+            document["annotations"][-1]["segmentation"] = change
+            self.write(f"sa1b/sa_{number}.json", json.dumps(document))
+        self.write("sa1b/sa_5.jpg", tiny_jpeg(16, 24))
+        with tarfile.open(self.path("pairs.tar"), "w") as tar:
+            for name in sorted(os.listdir(self.path("sa1b"))):
+                tar.add(self.path("sa1b", name), name)
+        for source in ("sa1b", "pairs.tar"):
+            for jobs in (1, 3):
+                run = self.shardctl("pack", source, "-o", f"{source}-{jobs}", "-j", jobs, "--json")
+                self.assertEqual(run.json()["warnings"], [
+                    "2 samples have annotations without RLE, as polygons or null; column masks is absent there, and source_json "
+                    "keeps them",
+                    "1 sample has masks of another size than the image; a loader that decodes both refuses such a sample"])
+            self.shardctl("unpack", f"{source}-1", "-o", f"{source}-back")
+            self.assertEqual(self.tree(f"{source}-back"), self.tree("sa1b"))
+
+    def test_why_annotations_are_no_json(self):
+        good = self.read(self.small_sa1b(count=1), "sa_1.json")
+        at = good.index(b"0.9")
+        for content, what in ((b"\xef\xbb\xbf" + good, "byte 0: begins with a byte order mark"),
+                              (good.replace(b"0.9", b"NaN", 1), f"byte {at}: NaN, which is no number of JSON"),
+                              (good.replace(b"0.9", b"-Infinity", 1), f"byte {at + 1}: Infinity, which is no number of JSON"),
+                              (good[:-9], f"byte {len(good) - 9}: ends within a value: it was cut off"),
+                              (good.replace(b"0.9", b"0.9.1", 1), f"byte {at + 3}: not what JSON has there, \".1")):
+            with self.subTest(what):
+                self.write("sa1b/sa_1.json", content)
+                self.assertIn(f"sa1b/sa_1.json: invalid JSON: {what}", self.shardctl("pack", "sa1b", "-o", "no", code=1).stderr)
+
     def test_formats_side_by_side_are_images(self):
         self.photographs()
         self.write("photos/b.jpg", tiny_png())

@@ -79,7 +79,7 @@ class CatTest(CliTest):
         bbox = self.shardctl("cat", "out", "--key", "sa_2", "-c", "bbox", "--decode").json()
         self.assertEqual((bbox["shape"], bbox["data"]), ([3, 4], [0, 0, 3, 4, 1, 2, 4, 4, 2, 4, 5, 4]))
         self.assertEqual(self.shardctl("cat", "out", "--key", "sa_3", "-c", "image_id", "--decode").stdout, "3\n")
-        self.assertEqual(self.shardctl("cat", "out", "--key", "sa_3", "-c", "image", "--decode").out, tiny_jpeg())
+        self.assertEqual(self.shardctl("cat", "out", "--key", "sa_3", "-c", "image", "--decode").out, tiny_jpeg(24, 16))
         self.shardctl("cat", "out", "--key", "sa_2", "-c", "masks", "--decode", "-o", "masks.json")
         self.assertEqual(json.loads(self.read("masks.json")), masks)
 

@@ -38,6 +38,27 @@ class RemoveTest(CliTest):
         self.assertIn("removed 0 samples", self.shardctl("rm", "data", "--where", 'key = "none"').stdout)
         self.assertEqual(self.tree("data"), before)
 
+    def test_counts_are_the_same_everywhere(self):
+        every = self.names()
+        self.shardctl("rm", "data", "--range", "4:7")
+        self.write("rows.ndjson", "".join(f'{{"key": "{key}", "score": {i}}}\n' for i, key in enumerate(every)))
+        self.shardctl("columns", "add", "data", "--from", "rows.ndjson", "--key", "key")
+        self.assertIn("data: 17 samples (and 3 removed), 4 shards and 1 layer, ", self.shardctl("validate", "data").stdout)
+        [report] = self.shardctl("validate", "data", "--json").json()["reports"]
+        inspected = self.shardctl("inspect", "data", "--json").json()
+        history = self.shardctl("history", "data", "--json").json()["generations"][-1]
+        self.assertEqual(report["removed_samples"], 3)
+        self.assertEqual(report["layers"], 1)
+        for name in ("samples", "shards", "bytes"):
+            self.assertEqual({report[name], inspected[name], history[name]}, {report[name]}, name)
+        self.assertEqual((report["samples"], report["blocks"]), (17, inspected["blocks"]))
+        self.assertIn("dataset of 17 samples (and 3 removed, counted below), ", self.shardctl("inspect", "data").stdout)
+        for column in inspected["columns"]:
+            self.assertEqual(column["present"] + column["absent"], 20, column)
+        parts = [self.shardctl("validate", "data", "--task", f"{i}/3", "--json").json()["reports"][0] for i in range(3)]
+        for name in ("samples", "removed_samples", "shards", "blocks", "layers", "bytes"):
+            self.assertEqual(sum(part[name] for part in parts), report[name], name)
+
     def test_purge_leaves_nothing(self):
         every = self.names()
         self.write("keys", every[7].encode())

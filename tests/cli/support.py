@@ -202,7 +202,7 @@ class CliTest(unittest.TestCase):
             annotations = [annotation(100 * i + k, 16, 24, k, 2 * k, 3 + k, 4) for k in range(1 + i % 3)]
             image = {"image_id": i, "width": 24, "height": 16, "file_name": f"sa_{i}.jpg"}
             self.write(f"{name}/sa_{i}.json", json.dumps({"image": image, "annotations": annotations}))
-            self.write(f"{name}/sa_{i}.jpg", tiny_jpeg())
+            self.write(f"{name}/sa_{i}.jpg", tiny_jpeg(24, 16))
         return name
 
     def many_files(self, name="many", **options):
@@ -220,15 +220,18 @@ def many_files(folder, count=400, size=4096):
     return folder
 
 
-def tiny_jpeg():
-    """A gray JPEG of 8 x 8 equal pixels, made by hand (ITU-T T.81): one code of one bit in each Huffman table."""
+def tiny_jpeg(width=8, height=8):
+    """A gray JPEG of equal pixels, made by hand (ITU-T T.81): one code of one bit in each Huffman table."""
     def segment(marker, body):
         return struct.pack(">BBH", 0xff, marker, len(body) + 2) + body
     one_code = bytes([1] + [0] * 15) + b"\x00"
+    zeros = 2 * (-(-width // 8)) * (-(-height // 8))  # two codes for each block, then ones to the end of the byte
+    bits = "0" * zeros + "1" * (-zeros % 8)
+    scan = int(bits, 2).to_bytes(len(bits) // 8, "big")
     return (b"\xff\xd8" + segment(0xdb, b"\x00" + b"\x01" * 64) +
-            segment(0xc0, struct.pack(">BHHB3B", 8, 8, 8, 1, 1, 0x11, 0)) +
+            segment(0xc0, struct.pack(">BHHB3B", 8, height, width, 1, 1, 0x11, 0)) +
             segment(0xc4, b"\x00" + one_code) + segment(0xc4, b"\x10" + one_code) +
-            segment(0xda, bytes([1, 1, 0, 0, 63, 0])) + b"\x3f" + b"\xff\xd9")
+            segment(0xda, bytes([1, 1, 0, 0, 63, 0])) + scan + b"\xff\xd9")
 
 
 def tiny_png():

@@ -57,6 +57,13 @@ std::string BoundText(shardkit::RangeKind kind, uint64_t bits) {
   return FormatFixed(std::bit_cast<double>(bits), 6);
 }
 
+uint64_t RemovedOf(const shardkit::DatasetReader& dataset) {
+  return dataset.summary().removed ? dataset.summary().removed->samples : 0;
+}
+
+// The statistics of columns count removed samples, too.
+uint64_t StoredSamples(const shardkit::DatasetReader& dataset) { return dataset.sample_count() + RemovedOf(dataset); }
+
 Json StatisticsJson(const shardkit::Column& column, const shardkit::ColumnStatistics& statistics, uint64_t samples,
                     const Facts& facts) {
   Json document = ColumnJson(column);
@@ -84,6 +91,7 @@ void PrintDocument(const shardkit::DatasetReader& dataset, const Facts& facts) {
   document["path"] = dataset.path();
   document["kind"] = facts.is_directory ? "dataset" : "shard";
   document["samples"] = dataset.sample_count();
+  document["removed_samples"] = RemovedOf(dataset);
   document["bytes"] = summary.bytes;
   document["shards"] = summary.shard_count;
   document["blocks"] = summary.block_count;
@@ -91,7 +99,7 @@ void PrintDocument(const shardkit::DatasetReader& dataset, const Facts& facts) {
   document["columns"] = Json::array();
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     const shardkit::Column& column = dataset.columns()[i];
-    document["columns"].push_back(StatisticsJson(column, facts.statistics[i], dataset.sample_count(), facts));
+    document["columns"].push_back(StatisticsJson(column, facts.statistics[i], StoredSamples(dataset), facts));
   }
   document["metadata"] = summary.metadata;
   document["index"] = nullptr;
@@ -125,7 +133,7 @@ void PrintColumns(const shardkit::DatasetReader& dataset, const Facts& facts) {
         TypeText(column),
         CodecText(column, facts),
         std::to_string(statistics.present_count),
-        std::to_string(dataset.sample_count() - std::min(dataset.sample_count(), statistics.present_count)),
+        std::to_string(StoredSamples(dataset) - std::min(StoredSamples(dataset), statistics.present_count)),
         FormatBytes(statistics.value_bytes),
         FormatBytes(statistics.stored_bytes),
         RatioText(statistics)};
@@ -154,9 +162,12 @@ void PrintMetadata(const shardkit::Metadata& metadata) {
 
 void PrintText(const shardkit::DatasetReader& dataset, const Facts& facts) {
   const shardkit::ManifestSummary& summary = dataset.summary();
-  Stdout().Write(Printable(dataset.path()) + ": " + (facts.is_directory ? "dataset" : "shard") + " of " +
-                 Counted(dataset.sample_count(), "sample") + ", " + FormatBytes(summary.bytes) + " in " +
-                 Counted(summary.shard_count, "shard") + ", " + Counted(summary.block_count, "block") + "\n");
+  Stdout().Write(
+      Printable(dataset.path()) + ": " + (facts.is_directory ? "dataset" : "shard") + " of " +
+      Counted(dataset.sample_count(), "sample") +
+      (RemovedOf(dataset) > 0 ? " (and " + std::to_string(RemovedOf(dataset)) + " removed, counted below)" : "") +
+      ", " + FormatBytes(summary.bytes) + " in " + Counted(summary.shard_count, "shard") + ", " +
+      Counted(summary.block_count, "block") + "\n");
   if (facts.is_directory) {
     const std::string problem = dataset.index_problem();
     Stdout().Write("offset index: " + (problem.empty() ? "in use" : "not in use: " + Printable(problem)) + "\n");

@@ -22,9 +22,11 @@ namespace shardctl {
 namespace {
 
 std::string SummaryText(const std::string& path, const shardkit::ValidateReport& report, bool deep) {
-  std::string text = Printable(path) + ": " + Counted(report.samples, "sample") + ", " +
-                     Counted(report.shards, "shard") + ", " + Counted(report.blocks, "block") + ", " +
-                     FormatBytes(report.bytes) + (deep ? ", every value decoded" : "");
+  std::string text =
+      Printable(path) + ": " + Counted(report.samples, "sample") +
+      (report.removed_samples > 0 ? " (and " + std::to_string(report.removed_samples) + " removed)" : "") + ", " +
+      Counted(report.shards, "shard") + (report.layers > 0 ? " and " + Counted(report.layers, "layer") : "") + ", " +
+      Counted(report.blocks, "block") + ", " + FormatBytes(report.bytes) + (deep ? ", every value decoded" : "");
   if (report.undecoded_images > 0) {
     text += " but " + Counted(report.undecoded_images, "image") + " in formats that are not decoded here";
   }
@@ -39,6 +41,8 @@ Json ReportJson(const std::string& path, const shardkit::ValidateReport& report)
   document["shards"] = report.shards;
   document["blocks"] = report.blocks;
   document["samples"] = report.samples;
+  document["removed_samples"] = report.removed_samples;
+  document["layers"] = report.layers;
   document["bytes"] = report.bytes;
   document["undecoded_images"] = report.undecoded_images;
   document["problem_count"] = report.problem_count;
@@ -91,7 +95,9 @@ int RunValidate(int argc, char** argv) {
   IoOption io;
   DecompressionOption decompression;
   line.Arguments("PATH", 1, SIZE_MAX, &paths);
-  line.Flag("--deep", &options.deep, "decode every value too: JPEG and PNG pixels, JSON, UTF-8, masks, array shapes");
+  line.Flag(
+      "--deep", &options.deep,
+      "decode every value too: JPEG and PNG pixels, JSON, UTF-8, masks and whether they fit their image, array shapes");
   line.Text("--task", "I/N", &task,
             "check part I, counted from 0, of N parts of the shards of each dataset; part 0 also its index and keys");
   jobs.AddTo(&line, "threads that read and check");

@@ -47,7 +47,6 @@ Column LabelColumn(const std::map<std::string, int64_t, std::less<>>& labels) {
 
 // Images in formats that type image does not have (ppm, pgm) are recognized by their extension and kept as bytes.
 absl::StatusOr<Type> ImageFolderSource::ImageType(const Value& value, std::string_view name) {
-  if (!images_.Asked(kImageName) && value.length() == 0) return InvalidArgument("an empty file is not an image");
   SHARDKIT_ASSIGN_OR_RETURN(const Type type, images_.TypeOf(kImageName, value, LastExtension(name)));
   if (images_.Asked(kImageName) || IsImage(type) || HasImageExtension(name)) return type;
   return InvalidArgument("not an image; `--from files` packs any kind of file");

@@ -8,6 +8,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "codec/content_type.h"
 #include "convert/sources/sa1b_columns.h"
 #include "convert/sources/sa1b_text.h"
 #include "shardkit/ndarray.h"
@@ -155,7 +156,9 @@ absl::Status Sa1bConverter::State::Parse(std::string_view json) {
 
   element document;
   if (const auto error = parser.parse(padded.data(), json.size(), /*realloc_if_needed=*/false).get(document)) {
-    return DataLoss("invalid JSON: ", simdjson::error_message(error));
+    // The parser also refuses what JSON allows, such as numbers that no type of it holds.
+    const std::string why = codec::DescribeInvalidJson(json);
+    return DataLoss("invalid JSON: ", why.empty() ? simdjson::error_message(error) : why.c_str());
   }
   simdjson::dom::object root;
   if (document.get_object().get(root)) return DataLoss("not an SA-1B annotation file: the JSON is not an object");

@@ -7,9 +7,14 @@
 #include "base/status_macros.h"
 #include "convert/sources/sa1b_columns.h"
 #include "convert/sources/source_names.h"
+#include "shardkit/image.h"
+#include "shardkit/rle.h"
 
 namespace shardkit::convert {
 namespace {
+
+// So much of an image that is not in memory tells its size.
+constexpr uint64_t kProbedBytes = uint64_t{1} << 20;
 
 class PairUnit : public TarredUnit {
  public:
@@ -109,12 +114,53 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> Sa1bSource::NextFromTar(size_t max_sam
 }
 
 absl::Status Sa1bSource::AddImage(Value value, Sample* sample) {
-  if (value.length() == 0) return InvalidArgument("an empty file is not an image");
+  if (value.length() == 0)
+    return InvalidArgument("an empty file is not an image; remove it, or pack with --on-error skip");
   SHARDKIT_ASSIGN_OR_RETURN(const Type type, images_.TypeOf("image", value, /*extension=*/""));
   if (type != Type::kJpeg && type != Type::kPng) return InvalidArgument("neither a JPEG nor a PNG image");
   const Column* const column = type == Type::kJpeg ? &Sa1bColumns()[kSa1bImage] : images_.Find("image", type);
   sample->fields.push_back({column, std::move(value)});
   return absl::OkStatus();
+}
+
+void Sa1bSource::CountMasks(const Sample& sample) {
+  const auto masks = std::ranges::find(sample.fields, &Sa1bColumns()[kSa1bMasks], &Field::column);
+  if (masks == sample.fields.end()) {
+    ++without_masks_;
+    return;
+  }
+  const Value& image = sample.fields[0].value;
+  std::string_view bytes = image.bytes;
+  std::string head;
+  if (image.file) {
+    head.resize(std::min(image.file->size(), kProbedBytes));
+    if (!image.file->ReadAt(0, head).ok()) return;
+    bytes = head;
+  }
+  const auto size = ProbeImage(bytes);
+  RleList sizes;
+  if (!size.ok() || !ParseRleSizes(masks->value.bytes, &sizes).ok()) return;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes.widths[i] == size->width && sizes.heights[i] == size->height) continue;
+    ++of_other_size_;
+    return;
+  }
+}
+
+std::vector<std::string> Sa1bSource::warnings() const {
+  std::vector<std::string> warnings = FileSource::warnings();
+  const auto samples = [](uint64_t count) { return StrCat(count, count == 1 ? " sample has " : " samples have "); };
+  if (without_masks_ > 0) {
+    warnings.push_back(StrCat(samples(without_masks_),
+                              "annotations without RLE, as polygons or null; column masks is absent there, and "
+                              "source_json keeps them"));
+  }
+  if (of_other_size_ > 0) {
+    warnings.push_back(
+        StrCat(samples(of_other_size_),
+               "masks of another size than the image; a loader that decodes both refuses such a sample"));
+  }
+  return warnings;
 }
 
 absl::Status Sa1bSource::LoadFromTree(const TreeUnit& unit, size_t i, Worker& worker, ByteArena* arena,
@@ -139,7 +185,9 @@ absl::Status Sa1bSource::LoadFromTree(const TreeUnit& unit, size_t i, Worker& wo
   SHARDKIT_RETURN_IF_ERROR(Annotate(AddImage(std::move(image), sample), path));
   const std::string json_path = unit.FullPath(i, files[1]);
   SHARDKIT_RETURN_IF_ERROR(ReadWholeFile(options_.file_system, json_path, files[1].size, &worker.json));
-  return Annotate(worker.converter.Convert(worker.json, arena, &sample->fields), json_path);
+  SHARDKIT_RETURN_IF_ERROR(Annotate(worker.converter.Convert(worker.json, arena, &sample->fields), json_path));
+  CountMasks(*sample);
+  return absl::OkStatus();
 }
 
 absl::Status Sa1bSource::LoadFromTar(const std::string& path, Sa1bPair& pair, Worker& worker, ByteArena* arena,
@@ -157,7 +205,9 @@ absl::Status Sa1bSource::LoadFromTar(const std::string& path, Sa1bPair& pair, Wo
     SHARDKIT_RETURN_IF_ERROR(pair.json.file->ReadAt(0, worker.json));
     json = worker.json;
   }
-  return Annotate(worker.converter.Convert(json, arena, &sample->fields), name(pair.json));
+  SHARDKIT_RETURN_IF_ERROR(Annotate(worker.converter.Convert(json, arena, &sample->fields), name(pair.json)));
+  CountMasks(*sample);
+  return absl::OkStatus();
 }
 
 void Sa1bSource::Load(WorkUnit& unit, SampleBatch* batch) {

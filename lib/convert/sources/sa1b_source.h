@@ -1,6 +1,8 @@
 // SA-1B: pairs of a photograph X.jpg and its annotations X.json, in a directory tree or in tar files.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,6 +23,7 @@ class Sa1bSource final : public FileSource {
   std::string_view name() const override { return "sa1b"; }
   absl::StatusOr<std::vector<Column>> InitialColumns() override { return Sa1bColumns(); }
   void Load(WorkUnit& unit, SampleBatch* batch) override;
+  std::vector<std::string> warnings() const override;
   absl::StatusOr<uint64_t> Count() override;
   absl::StatusOr<std::vector<std::string>> FindKey(std::string_view key) override {
     return FindKeyByName(key, NameSplit::kLastDot);
@@ -45,12 +48,15 @@ class Sa1bSource final : public FileSource {
   absl::Status LoadFromTree(const TreeUnit& unit, size_t i, Worker& worker, ByteArena* arena, Sample* sample);
   absl::Status LoadFromTar(const std::string& path, Sa1bPair& pair, Worker& worker, ByteArena* arena, Sample* sample);
   absl::Status AddImage(Value value, Sample* sample);
+  void CountMasks(const Sample& sample);
 
   ColumnTable images_{/*nullable=*/false};        // for images that are not JPEG
   WalkedGroup group_;                             // the files of one key, borrowed from the walk
   std::vector<std::pair<size_t, size_t>> parts_;  // the samples of group_ (first file, number of files)
   size_t next_part_ = 0;                          // the next of parts_ to list
   std::unique_ptr<Sa1bTar> tar_;
+  std::atomic<uint64_t> without_masks_ = 0;  // loaded samples that have annotations, and no column of masks
+  std::atomic<uint64_t> of_other_size_ = 0;  // loaded samples with a mask of another size than their image
   std::mutex mutex_;
   std::vector<std::unique_ptr<Worker>> idle_;
 };

@@ -139,12 +139,13 @@ absl::StatusOr<Type> ColumnTable::TypeOf(std::string_view name, const Value& val
     if (value.file && (*asked == Type::kUtf8 || *asked == Type::kJson)) {
       return InvalidArgument("has ", value.file->size(), " bytes, too many to look through as ", TypeName(*asked));
     }
-    if (codec::FitsType(bytes, *asked)) return *asked;
+    if (codec::FitsType(bytes, *asked) && !(bytes.empty() && IsImage(*asked))) return *asked;
     return InvalidArgument("cannot be of type ", TypeName(*asked), ", which --type asks of column \"", name,
-                           "\": ", begins());
+                           "\": ", bytes.empty() ? std::string("is empty") : begins());
   }
-  if (!bytes.empty() && codec::IsImageExtension(extension) && DetectImageFormat(bytes) == ImageFormat::kUnknown) {
-    return DataLoss("is named .", extension, " and is no image of a known format: ", begins(),
+  if (codec::IsImageExtension(extension) && DetectImageFormat(bytes) == ImageFormat::kUnknown) {
+    return DataLoss(bytes.empty() ? std::string("an empty file is not an image")
+                                  : StrCat("is named .", extension, " and is no image of a known format: ", begins()),
                     "; remove it, pack with --on-error skip, or --type ", name, "=bytes");
   }
   return codec::GuessType(bytes, value.file && !codec::IsImageExtension(extension) ? "" : extension);

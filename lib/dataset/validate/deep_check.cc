@@ -1,6 +1,7 @@
 #include "dataset/validate/deep_check.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
@@ -37,9 +38,9 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
     case Type::kUtf8:
       return ValidUtf8(value) ? absl::OkStatus() : DataLoss("utf8: is not valid UTF-8");
     case Type::kJson:
-      return codec::IsValidJson(value)
-                 ? absl::OkStatus()
-                 : DataLoss("json: is not one JSON text of at most ", codec::kMaxJsonDepth, " levels");
+      return codec::IsValidJson(value) ? absl::OkStatus()
+                                       : DataLoss("json: is not one JSON text of at most ", codec::kMaxJsonDepth,
+                                                  " levels: ", codec::DescribeInvalidJson(value));
     case Type::kJpeg:
       return CheckJpeg(value);
     case Type::kPng:
@@ -61,6 +62,36 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
     default:
       return absl::OkStatus();
   }
+}
+
+MaskPairs::MaskPairs(std::span<const Column> columns) {
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (!columns[i].has_known_type()) continue;
+    if (IsImage(columns[i].type)) images_.push_back(i);
+    if (columns[i].type == Type::kRle) masks_.push_back(i);
+  }
+}
+
+absl::Status MaskPairs::Check(const BlockView& view, uint32_t sample, size_t column) const {
+  const auto value_of = [&](size_t i) -> std::optional<std::string_view> {
+    return view.column(i).loaded() ? view.column(i).value(sample) : std::nullopt;
+  };
+  const auto masks = value_of(column);
+  RleList sizes;
+  if (!masks || !ParseRleSizes(*masks, &sizes).ok()) return absl::OkStatus();
+  absl::Status differs;
+  for (const size_t i : images_) {
+    const auto image = value_of(i);
+    if (!image) continue;
+    const auto size = ProbeImage(*image);
+    if (!size.ok()) return absl::OkStatus();
+    size_t mask = 0;
+    while (mask < sizes.size() && sizes.widths[mask] == size->width && sizes.heights[mask] == size->height) ++mask;
+    if (mask == sizes.size()) return absl::OkStatus();
+    differs.Update(DataLoss("mask ", mask, " is of ", sizes.widths[mask], " x ", sizes.heights[mask],
+                            " pixels, its image of ", size->width, " x ", size->height));
+  }
+  return differs;
 }
 
 }  // namespace shardkit::dataset

@@ -1,9 +1,14 @@
 // Decoding values to check that they are what their column says.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "shardkit/block.h"
 #include "shardkit/jpeg.h"
 #include "shardkit/rle.h"
 #include "shardkit/schema.h"
@@ -30,6 +35,23 @@ class DeepChecker {
   uint64_t undecoded_images_ = 0;
   JpegDecoder jpeg_;
   RleList masks_;
+};
+
+// The masks of a sample and its images, which a loader that decodes both pairs.
+class MaskPairs {
+ public:
+  explicit MaskPairs(std::span<const Column> columns);
+
+  bool empty() const { return images_.empty() || masks_.empty(); }
+  const std::vector<size_t>& images() const { return images_; }
+  const std::vector<size_t>& masks() const { return masks_; }
+
+  // Whether the masks in column `column` of a sample have the size of its image; where it has several images, that of
+  // one of them. DataLoss naming a mask that has not. What cannot be read, or is of no known size, is not compared.
+  absl::Status Check(const BlockView& view, uint32_t sample, size_t column) const;
+
+ private:
+  std::vector<size_t> images_, masks_;  // positions of columns
 };
 
 }  // namespace shardkit::dataset

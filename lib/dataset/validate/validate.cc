@@ -124,6 +124,7 @@ class Validator {
     absl::StatusOr<std::unique_ptr<dataset::StoredDataset>> dataset =
         dataset::StoredDataset::Open(file_system_, directory, {});
     if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
+    compare_pairs_ = (*dataset)->plain() && !in_layer_;
     uint64_t first_sample = 0;
     std::vector<dataset::KeyIndexPlace> key_indexes;
     const uint64_t problems_before_shards = report_.problem_count;
@@ -150,7 +151,7 @@ class Validator {
       }
       SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, shard, report_.problem_count > problems_before));
     }
-    if (first_task) SHARDKIT_RETURN_IF_ERROR(CheckView(directory, *manifest, **dataset));
+    SHARDKIT_RETURN_IF_ERROR(CheckView(directory, *manifest, **dataset, {begin, end}));
     // After any problem of a shard, its key index is not reliable.
     if (!first_task || report_.problem_count != problems_before_shards) return absl::OkStatus();
     for (size_t i = end; i < manifest->shards.size(); first_sample += manifest->shards[i++].samples) {
@@ -161,16 +162,18 @@ class Validator {
     return CompareKeys(directory, **dataset, key_indexes, keys);
   }
 
-  // What readers see: opens it as they do, checks each layer like a dataset, and that its blocks fit those of the
-  // shards.
-  absl::Status CheckView(const std::string& directory, const Manifest& manifest, const dataset::StoredDataset& stored) {
+  // What readers see of shards [shards.first, shards.second): opens it as they do. The first task checks each layer
+  // like a dataset, and that its blocks fit those of the shards.
+  absl::Status CheckView(const std::string& directory, const Manifest& manifest, const dataset::StoredDataset& stored,
+                         std::pair<size_t, size_t> shards) {
     if (stored.plain()) return absl::OkStatus();
     const absl::StatusOr<std::unique_ptr<DatasetReader>> seen = DatasetReader::Open(file_system_, directory);
-    if (!seen.ok()) {
+    if (!seen.ok() && options_.task == 0) {
       const std::string path = PlaceOf(seen.status()).path;
       SHARDKIT_RETURN_IF_ERROR(ReportDamage(path.empty() ? directory : path, seen.status()));
     }
-    if (!manifest.view || in_layer_) return absl::OkStatus();
+    if (seen.ok() && !in_layer_) SHARDKIT_RETURN_IF_ERROR(LookAsReaders(**seen, manifest, shards));
+    if (!manifest.view || in_layer_ || options_.task != 0) return absl::OkStatus();
     std::vector<uint64_t> ends;  // of the shards' blocks, in stored samples
     const absl::Status listed = stored.ForEachBlock([&](const DatasetBlock& block) {
       ends.push_back(block.first_sample + block.sample_count);
@@ -187,11 +190,15 @@ class Validator {
     }
     for (const Layer& layer : manifest.view->layers) {
       const std::string path = JoinPath(directory, layer.name);
-      const uint64_t samples = report_.samples;
+      const ValidateReport counted = report_;
       in_layer_ = true;
       const absl::Status checked = CheckDataset(path);
       in_layer_ = false;
-      report_.samples = samples;  // they are the same samples
+      report_.samples = counted.samples;  // they are the same samples
+      report_.shards = counted.shards;    // those of the dataset itself, as everywhere
+      report_.blocks = counted.blocks;
+      report_.bytes = counted.bytes;
+      ++report_.layers;
       if (absl::IsNotFound(checked) || absl::IsInvalidArgument(checked)) {
         Report(path, StrCat(path, ": the layer is missing"));
         continue;
@@ -208,6 +215,52 @@ class Validator {
       SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, fits));
     }
     return absl::OkStatus();
+  }
+
+  // Counts samples as readers do, and compares the masks and images that they see.
+  absl::Status LookAsReaders(const DatasetReader& seen, const Manifest& manifest, std::pair<size_t, size_t> shards) {
+    uint64_t first = 0;
+    for (size_t i = 0; i < shards.second; ++i) {
+      const absl::StatusOr<ManifestShard> shard = seen.Shard(i);
+      if (!shard.ok()) return ReportDamage(seen.path(), shard.status());
+      if (i >= shards.first) {
+        const uint64_t removed = std::min(manifest.shards[i].samples - shard->samples, report_.samples);
+        report_.removed_samples += removed;
+        report_.samples -= removed;
+        if (options_.deep) SHARDKIT_RETURN_IF_ERROR(ComparePairs(seen, {first, shard->samples}));
+      }
+      first += shard->samples;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ComparePairs(const DatasetReader& seen, const SampleRange& samples) {
+    const dataset::MaskPairs all(seen.columns());
+    if (all.empty()) return absl::OkStatus();
+    DatasetOptions options;
+    for (const std::vector<size_t>* const columns : {&all.images(), &all.masks()}) {
+      for (const size_t column : *columns) options.columns.push_back(seen.columns()[column].name);
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(file_system_, seen.path(), options));
+    const dataset::MaskPairs pairs(reader->columns());
+    BlockBuffer buffer;
+    const absl::Status read = reader->ForEachBlockOf({&samples, 1}, [&](const DatasetBlock& block) -> absl::Status {
+      if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("comparing masks and images"));
+      BlockView view;
+      const absl::Status status = reader->ReadBlock(block.shard, block.block, &buffer, &view);
+      if (absl::IsDataLoss(status)) return absl::OkStatus();  // reported with its shard or layer
+      SHARDKIT_RETURN_IF_ERROR(status);
+      for (const size_t column : pairs.masks()) {
+        for (uint32_t i = 0; i < view.sample_count(); ++i) {
+          const absl::Status fits = pairs.Check(view, i, column);
+          if (fits.ok()) continue;
+          Report(seen.path(), StrCat(seen.path(), ": sample ", block.first_sample + i, ", column \"",
+                                     reader->columns()[column].name, "\": ", ToStd(fits.message())));
+        }
+      }
+      return absl::OkStatus();
+    });
+    return absl::IsDataLoss(read) ? absl::OkStatus() : read;
   }
 
   // The table that an error is about: its message begins with the path. Else the directory.
@@ -390,6 +443,8 @@ class Validator {
     }
     const std::unique_ptr<container::NativeShardReader> shard = *std::move(opened);
     CheckColumnTexts(*shard, path);
+    const dataset::MaskPairs pairs(shard->schema().columns());
+    const bool compare = options_.deep && compare_pairs_ && !pairs.empty();
     if (index) index->Begin(*shard);
     ++report_.shards;
     const dataset::ProblemSink sink = [&](std::string message) { Report(path, std::move(message)); };
@@ -407,7 +462,9 @@ class Validator {
       while (submitted < shard->blocks().size() && pending.size() < 2 * static_cast<size_t>(threads_.thread_count())) {
         pending.push_back(Pending<absl::StatusOr<dataset::BlockFindings>>::Run(
             threads_, "checking a block",
-            [this, &shard = *shard, index = submitted] { return CheckOne(shard, index); }));
+            [this, &shard = *shard, index = submitted, pairs = compare ? &pairs : nullptr] {
+              return CheckOne(shard, index, pairs);
+            }));
         ++submitted;
       }
       absl::StatusOr<dataset::BlockFindings> findings = pending.front().Take();
@@ -451,11 +508,12 @@ class Validator {
     return true;
   }
 
-  absl::StatusOr<dataset::BlockFindings> CheckOne(const container::NativeShardReader& shard, size_t index) {
+  absl::StatusOr<dataset::BlockFindings> CheckOne(const container::NativeShardReader& shard, size_t index,
+                                                  const dataset::MaskPairs* pairs) {
     SHARDKIT_RETURN_IF_ERROR(stopped_.Check("checking blocks"));
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("checking blocks"));
     BlockBuffer buffer = AcquireBuffer();
-    auto findings = dataset::CheckBlock(shard, index, options_, &buffer);
+    auto findings = dataset::CheckBlock(shard, index, options_, pairs, &buffer);
     std::lock_guard lock(mutex_);
     buffers_.push_back(std::move(buffer));
     return findings;
@@ -482,6 +540,7 @@ class Validator {
   std::mutex mutex_;
   std::vector<BlockBuffer> buffers_;
   bool in_layer_ = false;                               // the dataset that is checked is a layer of another
+  bool compare_pairs_ = true;                           // masks and images of a shard are those that readers see
   size_t hashes_begun_ = 0;                             // shards before this one are hashed, or need not be
   std::deque<Pending<absl::StatusOr<Sha256>>> hashes_;  // of the next shards that have one listed
   Cancellation stopped_;

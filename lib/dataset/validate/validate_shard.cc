@@ -9,7 +9,6 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/shard_index_part.h"
-#include "dataset/validate/deep_check.h"
 #include "format/chunk.h"
 #include "io/read_again.h"
 
@@ -54,10 +53,11 @@ void TakeUnknown(const Column& column, const ColumnStatistics& stored, ColumnSta
 class BlockCheck {
  public:
   BlockCheck(const container::NativeShardReader& shard, size_t index, const ValidateOptions& options,
-             BlockBuffer* buffer)
+             const MaskPairs* pairs, BlockBuffer* buffer)
       : shard_(shard),
         index_(index),
         deep_(options.deep),
+        pairs_(pairs),
         buffer_(*buffer),
         cancellation_(options.cancellation),
         checker_(options.max_image_memory) {}
@@ -94,6 +94,7 @@ class BlockCheck {
         CheckColumn(i, column);
       }
     }
+    if (whole && pairs_ != nullptr) ComparePairs(view);
     if (!whole) {
       const uint64_t end = info.offset + info.length;
       std::string padding(RoundUp(end, shard_.alignment()) - end, '\0');
@@ -145,6 +146,15 @@ class BlockCheck {
     if (column.is_key) findings_.key_hashes.push_back(Hash64(value));
     if (!deep_) return;
     if (absl::Status status = checker_.Check(column, value); !status.ok()) ReportValue(i, sample, status);
+  }
+
+  void ComparePairs(const BlockView& view) {
+    for (const size_t column : pairs_->masks()) {
+      for (uint32_t sample = 0; sample < view.sample_count(); ++sample) {
+        if (absl::Status status = pairs_->Check(view, sample, column); !status.ok())
+          ReportValue(column, sample, status);
+      }
+    }
   }
 
   // Checks the values chunk of a block that is too large for memory, value by value and in pieces.
@@ -255,6 +265,7 @@ class BlockCheck {
   const container::NativeShardReader& shard_;
   const size_t index_;
   const bool deep_;
+  const MaskPairs* const pairs_;
   BlockBuffer& buffer_;
   const Cancellation* const cancellation_;
   BlockFindings findings_;
@@ -272,11 +283,11 @@ ShardRun ShardsOfTask(const ValidateOptions& options, size_t shards) {
 }
 
 absl::StatusOr<BlockFindings> CheckBlock(const container::NativeShardReader& shard, size_t index,
-                                         const ValidateOptions& options, BlockBuffer* buffer) {
-  auto findings = BlockCheck(shard, index, options, buffer).Run();
+                                         const ValidateOptions& options, const MaskPairs* pairs, BlockBuffer* buffer) {
+  auto findings = BlockCheck(shard, index, options, pairs, buffer).Run();
   // What only arrived damaged is right the next time.
   const bool again = findings.ok() && !findings->problems.empty() && shard.file().hints().worth_reading_again;
-  return again ? BlockCheck(shard, index, options, buffer).Run() : std::move(findings);
+  return again ? BlockCheck(shard, index, options, pairs, buffer).Run() : std::move(findings);
 }
 
 ShardAccount::ShardAccount(const container::NativeShardReader& shard)

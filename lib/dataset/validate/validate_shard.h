@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/hash.h"
 #include "container/native_shard_reader.h"
+#include "dataset/validate/deep_check.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/shard_info.h"
 #include "shardkit/validate.h"
@@ -43,8 +44,10 @@ struct BlockFindings {
 // and options.max_image_memory, and no other option. Thread-safe; each thread brings its own buffer. Needs tens of MiB
 // of memory plus the block's inline columns, however large its blobs are. A status other than OK means that the check
 // could not be done.
+//
+// `pairs`, which may be null, are compared as well, in a block of at most 64 MiB.
 absl::StatusOr<BlockFindings> CheckBlock(const container::NativeShardReader& shard, size_t index,
-                                         const ValidateOptions& options, BlockBuffer* buffer);
+                                         const ValidateOptions& options, const MaskPairs* pairs, BlockBuffer* buffer);
 
 // Compares what header, footer and trailer of the shard say with its blocks.
 class ShardAccount {

@@ -15,7 +15,9 @@
 namespace shardkit {
 
 struct ValidateOptions {
-  bool deep = false;  // also decode every value: pixels of JPEG and PNG, JSON, UTF-8, masks, array shapes
+  // Also decode every value: pixels of JPEG and PNG, JSON, UTF-8, masks, array shapes. And compare the size of the
+  // masks of a sample with that of its image (of several images, one), as a loader does that decodes both.
+  bool deep = false;
   int threads = 1;
   ReadMode mode = ReadMode::kBuffered;
   size_t max_problems = 100;  // per dataset; further ones are only counted
@@ -42,9 +44,13 @@ struct Problem {
 };
 
 struct ValidateReport {
+  // Of the dataset itself, without its layers, as DatasetReader and ReadHistory count them. All removed and seen
+  // samples are checked.
   uint64_t shards = 0;
   uint64_t blocks = 0;
-  uint64_t samples = 0;
+  uint64_t samples = 0;          // that readers see
+  uint64_t removed_samples = 0;  // that the shards hold besides
+  uint64_t layers = 0;           // checked by task 0
   uint64_t bytes = 0;
   uint64_t undecoded_images = 0;  // of formats without a decoder; `deep` checks their first bytes only
   uint64_t problem_count = 0;

@@ -85,7 +85,7 @@ TEST_F(FilesSourceTest, ImagesOfAnyFormatAreImages) {
   Add("a.JPEG", test::kPngBytes);
   Add("b.JPEG", test::kJpegBytes);
   Add("c.JPEG", "GIF89a and more");
-  Add("d.JPEG", "");
+  Add("d.JPEG", test::kJpegBytes);
   Add("e.avif",
       "\0\0\0\x1c"
       "ftypavif and more than 16 bytes"s);
@@ -110,13 +110,16 @@ TEST_F(FilesSourceTest, WhatIsNamedAsAnImageAndIsNoneFailsItsSample) {
   Add("b.jpg", test::kJpegBytes);
   Add("c.seg.png", "MZ");
   Add("d.jpg", std::string(test::kJpegBytes).substr(0, 3));  // truncated, but begins like a JPEG
+  Add("e.jpg", "");
   for (const uint64_t stream_above : {uint64_t{1} << 20, uint64_t{2}}) {
     SourceOptions options;
     options.stream_above = stream_above;
     const test::Loaded loaded = Load(options);
     EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"b", "d"}));
-    ASSERT_EQ(loaded.failures.size(), 2u);
+    ASSERT_EQ(loaded.failures.size(), 3u);
     EXPECT_TRUE(absl::IsDataLoss(loaded.failures[0].status));
+    EXPECT_EQ(Message(loaded.failures[2].status),
+              "/in/e.jpg: an empty file is not an image; remove it, pack with --on-error skip, or --type jpg=bytes");
     EXPECT_EQ(Message(loaded.failures[0].status),
               "/in/a.jpg: is named .jpg and is no image of a known format: begins with \"<!DOCTYPE html>\\n\"; "
               "remove it, pack with --on-error skip, or --type jpg=bytes");

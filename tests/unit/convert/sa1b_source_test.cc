@@ -81,7 +81,7 @@ TEST_F(Sa1bSourceTest, WhatIsNoWholePairFails) {
   ASSERT_EQ(messages.size(), 9u);
   EXPECT_EQ(messages[0], "/in/1.jpg: there is no '1.json' to go with it");
   EXPECT_EQ(messages[1], "/in/2.json: there is no '2.jpg' to go with it");
-  EXPECT_EQ(messages[2], "/in/3.jpg: an empty file is not an image");
+  EXPECT_EQ(messages[2], "/in/3.jpg: an empty file is not an image; remove it, or pack with --on-error skip");
   EXPECT_EQ(messages[3], "/in/4.jpg: neither a JPEG nor a PNG image");
   EXPECT_EQ(messages[4].find("/in/5.json: invalid JSON"), 0u) << messages[4];
   EXPECT_EQ(messages[5], "/in/6.jpga: neither .jpg nor .json: not a file of SA-1B");

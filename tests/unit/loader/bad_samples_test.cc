@@ -112,6 +112,7 @@ class BadSamplesTest : public testing::Test {
       ASSERT_FALSE(batch.ok());
       ExpectMessage(batch.status(), *first, words, code);
       EXPECT_NE(Message(batch.status()).find("/data: sample " + std::to_string(*first) + " "), std::string::npos);
+      EXPECT_NE(Message(batch.status()).find("; with bad_samples=\"skip\""), std::string::npos) << batch.status();
       EXPECT_EQ(loader->Next().status(), batch.status());
       return;
     }

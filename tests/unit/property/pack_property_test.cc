@@ -82,11 +82,11 @@ class Generator {
       if (tree->contains(name.substr(0, slash))) return;
     }
     std::string bytes;
-    // A file with an image's name begins like an image, or is empty.
+    // A file with an image's name begins like an image.
     const bool image = name.ends_with("jpg") || name.ends_with("JPG") || name.ends_with("png");
-    if (image) bytes = Pick<std::string>({"\xff\xd8\xff", "\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "GIF89a", "BM", ""});
+    if (image) bytes = Pick<std::string>({"\xff\xd8\xff", "\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "GIF89a", "BM"});
     if (name.ends_with("json") && Chance(70)) bytes = "{\"a\": 1}";
-    if (!bytes.ends_with('}') && Chance(90) && !(image && bytes.empty())) {
+    if (!bytes.ends_with('}') && Chance(90)) {
       const uint64_t length = Chance(3) ? Below(20000) : Below(120);
       const bool text = Chance(50);
       for (uint64_t k = 0; k < length; ++k) bytes += static_cast<char>(text ? 'a' + k % 7 : random_.Next());
