@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <unordered_set>
@@ -20,15 +22,22 @@ namespace {
 // Blobs of larger blocks are copied in pieces, so that they are never whole in memory.
 constexpr uint64_t kWholeBlock = uint64_t{64} << 20;
 
+std::string FolderOf(size_t shard) {
+  char name[24];
+  std::snprintf(name, sizeof(name), "%08zu/", shard);
+  return name;
+}
+
 class Unpacker {
  public:
   Unpacker(FileSystem& file_system, const DatasetReader& dataset, const std::string& directory,
-           const UnpackOptions& options)
+           const UnpackOptions& options, bool in_order)
       : file_system_(file_system),
         dataset_(dataset),
         directory_(directory),
         options_(options),
-        pool_(std::max(options.threads, 1)) {}
+        in_order_(in_order),
+        pool_(in_order ? 1 : std::max(options.threads, 1)) {}
 
   ~Unpacker() { stopped_.Cancel(); }
 
@@ -58,6 +67,9 @@ class Unpacker {
 
   // After a successful Run.
   UnpackReport report() { return std::move(report_); }
+
+  // Whether Run failed because samples share names, so that it depends on their order which are left out.
+  bool names_repeat() const { return names_repeat_; }
 
  private:
   struct Job {
@@ -182,7 +194,10 @@ class Unpacker {
     const uint64_t local = job.shard ? view.first_sample() + i : job.place.first_sample + i;
     std::vector<convert::SampleFile> files;
     SHARDKIT_RETURN_IF_ERROR(layout.List(view, i, job.place.first_sample + i, &files));
-    for (const convert::SampleFile& file : files) SHARDKIT_RETURN_IF_ERROR(CheckName(job, view, i, local, file));
+    for (convert::SampleFile& file : files) {
+      if (options_.by_shard) file.name.insert(0, FolderOf(job.place.shard));
+      SHARDKIT_RETURN_IF_ERROR(CheckName(job, view, i, local, file));
+    }
     const UnpackReport before = *done;
     std::vector<std::string> made;
     for (const convert::SampleFile& file : files) {
@@ -256,11 +271,16 @@ class Unpacker {
     return to->Close();
   }
 
-  absl::Status NameIsTaken(const Job& job, uint64_t local, const absl::Status& status) const {
-    return FailedPrecondition(ToStd(status.message()), ": sample ", local, " of ", job.path(dataset_),
-                              " has a file or folder of a name that an earlier sample has, or of one that this "
-                              "file system takes for the same, as A and a may be; unpack to another file "
-                              "system, or give --samples");
+  absl::Status NameIsTaken(const Job& job, uint64_t local, const absl::Status& status) {
+    const std::string what =
+        StrCat(ToStd(status.message()), ": sample ", local, " of ", job.path(dataset_),
+               " has a file or folder of a name that an earlier sample has, as one with the same key, or of one that "
+               "this file system takes for the same, as A and a may be");
+    if (in_order_) return InvalidArgument(what);
+    names_repeat_ = true;
+    return FailedPrecondition(what,
+                              "; --by-shard gives the files of each shard a folder, --on-error skip leaves the "
+                              "later sample out");
   }
 
   // `relative` ends with '/' or is empty.
@@ -287,6 +307,8 @@ class Unpacker {
   const DatasetReader& dataset_;
   const std::string directory_;
   const UnpackOptions& options_;
+  const bool in_order_;  // samples are written one after the other
+  std::atomic<bool> names_repeat_ = false;
   uint64_t total_ = 0;
   std::mutex mutex_;
   UnpackReport report_;
@@ -321,12 +343,20 @@ absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader
     return absl::AlreadyExistsError(StrCat(directory, ": is not empty (there is \"", entries->front().name,
                                            "\"); give a new or an empty directory"));
   }
-  absl::Status status;
   UnpackReport report;
-  {
-    Unpacker unpacker(file_system, dataset, directory, options);
-    status = Guarded("unpacking", [&] { return unpacker.Run(); });
+  bool names_repeat = false;
+  const auto run = [&](bool in_order) {
+    Unpacker unpacker(file_system, dataset, directory, options, in_order);
+    absl::Status status = Guarded("unpacking", [&] { return unpacker.Run(); });
     if (status.ok()) report = unpacker.report();  // else other threads may still be adding to it
+    names_repeat = unpacker.names_repeat();
+    return status;
+  };
+  absl::Status status = run(/*in_order=*/false);
+  if (!status.ok() && options.skip_errors && names_repeat) {
+    // Which of two samples came first was a matter of time: in their order it is the later one that is left out.
+    RemoveEntries(file_system, directory);
+    status = run(/*in_order=*/true);
   }
   if (status.ok()) return report;
   // The directory was empty, so everything in it now is ours. The directory itself stays when it existed before: it may

@@ -378,6 +378,7 @@ nb::dict UnpackDataset(const std::string& path, const std::string& output, const
   reader.Take("first_sample", options.first_sample);
   reader.Take("end_sample", options.end_sample);
   reader.Take("skip_errors", options.skip_errors);
+  reader.Take("by_shard", options.by_shard);
   reader.Take("columns", dataset_options.columns);
   reader.Take("max_decompression", dataset_options.max_decompression);
   reader.Take("verify_listed_hashes", dataset_options.verify_listed_hashes);

@@ -359,11 +359,12 @@ def unpack(
     threads : int
         Threads that write.
     skip_errors : bool
-        Report and skip samples that cannot be read.
+        Report and skip samples that cannot be read, or whose files an earlier sample has.
     progress : bool or callable
         As for `pack`.
     **options
-        ``columns``, ``first_sample``, ``end_sample``, ``max_decompression``, ``verify_listed_hashes``, ``generation``.
+        ``columns``, ``first_sample``, ``end_sample``, ``max_decompression``, ``verify_listed_hashes``, ``generation``;
+        ``by_shard`` writes the files of each shard into a folder of their own.
     """
     options |= {"threads": threads, "skip_errors": skip_errors, "columns": column_names(options.get("columns"))}
     with _progress(progress, "unpack", "samples") as show:

@@ -17,7 +17,7 @@ _shardctl_options() {
     cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --at --endpoint --cache --cache-limit --help" ;;
     validate) echo "--deep --task --jobs --io --max-decompression --json --endpoint --cache --cache-limit --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
-    unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
+    unpack) echo "--output --jobs --samples --by-shard --on-error --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
     columns) echo "--json --endpoint --cache --cache-limit --help" ;;
     "columns add") echo "--from --key --columns --type --jobs --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     "columns set") echo "--class-names --json --endpoint --cache --cache-limit --no-conditional --help" ;;

@@ -187,6 +187,7 @@ complete -c shardctl -n '__shardctl_verb reshard' -l memory -x -d 'What shufflin
 complete -c shardctl -n '__shardctl_verb reshard' -l scratch -x -a '(__fish_complete_directories)' -d 'Where shuffling keeps temporary files'
 complete -c shardctl -n '__shardctl_verb unpack' -s o -l output -r -d 'Directory to write to'
 complete -c shardctl -n '__shardctl_verb unpack' -l samples -x -d 'Only samples A:B'
+complete -c shardctl -n '__shardctl_verb unpack' -l by-shard -d 'The files of each shard in a folder of their own'
 complete -c shardctl -n '__shardctl_verb unpack' -l on-error -x -a 'fail skip' -d 'When a sample cannot be read'
 
 complete -c shardctl -n '__shardctl_verb plan simulate bench' -l batch-size -x -d 'Samples of a step'

@@ -22,6 +22,7 @@ int RunUnpack(int argc, char** argv) {
   std::vector<std::string> paths;
   std::optional<std::string> output;
   std::optional<std::string> range;
+  bool by_shard = false;
   bool json = false;
   JobsOption jobs;
   DecompressionOption decompression;
@@ -32,8 +33,10 @@ int RunUnpack(int argc, char** argv) {
   line.Text("-o,--output", "DIR", &output, "directory to write to; must be empty or missing");
   jobs.AddTo(&line, "threads that read, check and write");
   line.Text("--samples", "A:B", &range, "only samples A up to but not including B; either may be left out");
+  line.Flag("--by-shard", &by_shard, "the files of each shard in a folder of their own, 00000000 and so on");
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
-              "what to do about a sample that cannot be read: fail, or leave it out and exit with 4 [fail]");
+              "what to do about a sample that cannot be read, or whose files an earlier one has: fail, or leave it out "
+              "and exit with 4 [fail]");
   decompression.AddTo(&line);
   hashes.AddTo(&line);
   at.AddTo(&line);
@@ -59,6 +62,7 @@ int RunUnpack(int argc, char** argv) {
   }
   options.threads = jobs.jobs(paths);
   options.skip_errors = on_error == 1;
+  options.by_shard = by_shard;
   options.cancellation = CancelOnSignal();
   shardkit::DatasetOptions dataset_options;
   dataset_options.max_decompression = decompression.bytes();

@@ -5,8 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/errors.h"
 #include "base/exceptions.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/foreign/tar_shard_writer.h"
 #include "dataset/foreign/foreign_job.h"
@@ -68,7 +70,7 @@ class WebDatasetWriter final : public dataset::ForeignJob {
       members_.push_back({format::WebDatasetExtension(field.column->name), field.value});
     }
     if (tar_ && tar_->sample_count() > 0 &&
-        (tar_->sample_count() == options_.shard_samples ||
+        (tar_->sample_count() == options_.shard_samples || keys_.contains(Hash128(sample.key)) ||
          tar_->LengthWith(sample.key, members_) > options_.shard_size)) {
       SHARDKIT_RETURN_IF_ERROR(Broken(FinishTar()));
     }
@@ -79,7 +81,9 @@ class WebDatasetWriter final : public dataset::ForeignJob {
       SHARDKIT_RETURN_IF_ERROR(Broken(BeginTar()));
     }
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing tars"));
-    return tar_->Append(sample.key, members_, options_.cancellation);
+    SHARDKIT_RETURN_IF_ERROR(tar_->Append(sample.key, members_, options_.cancellation));
+    keys_.insert(Hash128(sample.key));
+    return absl::OkStatus();
   }
 
   absl::Status TakeUp(const dataset::JournalEntry& /*entry*/) override { return absl::OkStatus(); }
@@ -113,6 +117,7 @@ class WebDatasetWriter final : public dataset::ForeignJob {
   }
 
   absl::Status BeginTar() {
+    keys_.clear();
     SHARDKIT_ASSIGN_OR_RETURN(tar_,
                               container::TarShardWriter::Create(file_system_, Path(TarName(manifest_.shards.size()))));
     return absl::OkStatus();
@@ -135,6 +140,8 @@ class WebDatasetWriter final : public dataset::ForeignJob {
   const WebDatasetJobFiles files_;
   std::vector<container::NamedTarValue> members_;
   std::unique_ptr<container::TarShardWriter> tar_;
+  // Of the samples in the tar: where one comes again, it begins the next tar, in which it is a sample of its own.
+  absl::flat_hash_set<Hash128Bytes> keys_;
 };
 
 }  // namespace

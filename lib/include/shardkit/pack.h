@@ -126,8 +126,12 @@ struct UnpackOptions {
   uint64_t first_sample = 0;
   uint64_t end_sample = UINT64_MAX;
 
-  // Samples that cannot be read, or whose names cannot be file names: true reports and skips them, false fails the job.
+  // Samples that cannot be read, whose names cannot be file names, or whose files an earlier sample has: true reports
+  // and skips them, false fails the job. With names that come again, files are written on one thread.
   bool skip_errors = false;
+
+  // The files of each shard in a folder of their own: its place in the dataset, of eight digits.
+  bool by_shard = false;
 
   const Cancellation* cancellation = nullptr;
   std::function<void(uint64_t samples_done, uint64_t samples_total)> progress;  // as PackOptions::progress
