@@ -171,6 +171,8 @@ def image_format(data):
                               ("JPEG XL", b"\xff\n", b"\0\0\0\x0cJXL \r\n\x87\n")):
         if data.startswith(tuple(signatures)):
             return name
+    if data[:1] == b"P" and data[1:2] in tuple(b"%d" % digit for digit in range(1, 7)) and data[2:3] in (b"\t", b"\n", b"\r", b" "):
+        return "PNM"
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WebP"
     if data[4:8] == b"ftyp":

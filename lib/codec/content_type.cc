@@ -14,8 +14,9 @@ namespace {
 constexpr std::array<std::string_view, 12> kTextExtensions = {"txt", "cls",  "caption", "csv", "tsv", "md",
                                                               "xml", "html", "yaml",    "yml", "log", "jsonl"};
 
-constexpr std::array<std::string_view, 12> kImageExtensions = {"jpg", "jpeg", "jpe", "jfif", "png",  "webp",
-                                                               "gif", "bmp",  "tif", "tiff", "avif", "jxl"};
+constexpr std::array<std::string_view, 16> kImageExtensions = {"jpg", "jpeg", "jpe", "jfif", "png",  "webp",
+                                                               "gif", "bmp",  "tif", "tiff", "avif", "jxl",
+                                                               "ppm", "pgm",  "pbm", "pnm"};
 
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
@@ -53,6 +54,9 @@ ImageFormat DetectImageFormat(std::string_view bytes) {
   for (const Signature& signature : kSignatures) {
     if (bytes.starts_with(signature.bytes)) return signature.format;
   }
+  // pbm(5), pgm(5), ppm(5): plain and raw.
+  const bool netpbm = bytes.size() >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6';
+  if (netpbm && std::string_view("\t\n\r ").find(bytes[2]) != std::string_view::npos) return ImageFormat::kPnm;
   if (bytes.size() < 12) return ImageFormat::kUnknown;
   if (bytes.starts_with("RIFF") && bytes.substr(8, 4) == "WEBP") return ImageFormat::kWebp;
   // ISO 14496-12, 4.3: size and name of the box, the major brand, its version, the compatible brands.
@@ -66,8 +70,8 @@ ImageFormat DetectImageFormat(std::string_view bytes) {
 }
 
 std::string_view ImageFormatName(ImageFormat format) {
-  constexpr std::array<std::string_view, 9> kNames = {"unknown", "JPEG", "PNG",  "WebP",   "GIF",
-                                                      "BMP",     "TIFF", "AVIF", "JPEG XL"};
+  constexpr std::array<std::string_view, 10> kNames = {"unknown", "JPEG", "PNG",  "WebP",    "GIF",
+                                                       "BMP",     "TIFF", "AVIF", "JPEG XL", "PNM"};
   return kNames[static_cast<size_t>(format)];
 }
 

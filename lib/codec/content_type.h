@@ -17,7 +17,7 @@ namespace shardkit::codec {
 // jfif -> kJpeg; png -> kPng; other images -> kImage; json -> kUtf8; text -> kUtf8; else kBytes). Pure.
 Type GuessType(std::string_view bytes, std::string_view extension);
 
-// jpg, jpeg, jpe, jfif, png, webp, gif, bmp, tif, tiff, avif and jxl, in any case.
+// jpg, jpeg, jpe, jfif, png, webp, gif, bmp, tif, tiff, avif, jxl, ppm, pgm, pbm and pnm, in any case.
 bool IsImageExtension(std::string_view extension);
 
 // Whether a column of `type` accepts `bytes` without widening: kBytes accepts anything; kUtf8 valid UTF-8; kJson one

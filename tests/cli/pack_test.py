@@ -436,6 +436,18 @@ class PackTest(CliTest):
             self.write(f"in/{name}", "x")
         self.assertEqual(self.pack("in")[1], "")
 
+    def test_few_pairs_of_sa1b_are_told(self):
+        self.small_sa1b("in", count=3)
+        for i in range(4):
+            self.write(f"in/{i}.txt", "text")
+        run = self.shardctl("pack", "in", "-o", "out", "--json")
+        self.assertEqual(run.json()["source"], "files")
+        self.assertIn("in: only 3 of the first 7 names are pairs sa_N.jpg and sa_N.json: it is packed as files, without masks; "
+                      "--from sa1b --on-error skip packs the pairs with masks", " ".join(run.json()["warnings"]) + run.stderr)
+        self.assertEqual(self.shardctl("pack", "in", "-o", "quiet", "--from", "files", "--json").json()["warnings"], [])
+        self.shardctl("pack", "in", "-o", "pairs", "--from", "sa1b", "--on-error", "skip", code=4)
+        self.assertEqual(self.keys("pairs"), ["sa_1", "sa_2", "sa_3"])
+
     def test_splits_are_no_classes(self):
         for name in ("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg"):
             self.write(f"photos/{name}", tiny_jpeg())
@@ -511,6 +523,20 @@ class PackTest(CliTest):
         self.write("pairs/sa_2.jpg", "")
         self.assertIn("pairs/sa_2.jpg: an empty file is not an image; remove it, or pack with --on-error skip",
                       self.shardctl("pack", "pairs", "-o", "no", code=2).stderr)
+
+    def test_one_netpbm_among_photographs(self):
+        for name in ("cat/1.jpg", "cat/2.jpg", "dog/3.jpg"):
+            self.write(f"in/{name}", tiny_jpeg())
+        self.write("in/dog/4.ppm", b"P6\n1 1\n255\nabc")
+        for source in ("imagefolder", "files"):
+            run = self.shardctl("pack", "in", "-o", source, "--from", source, "--json")
+            [warning] = run.json()["warnings"]
+            self.assertEqual(warning, "1 image is neither JPEG nor PNG: their column is of type image, and the loader does not "
+                                      "decode them")
+            self.assertIn("1 image in formats that are not decoded here", self.shardctl("validate", "--deep", source).stdout)
+        self.assertEqual(self.types("imagefolder")["image"], "image")
+        self.assertIn("PNM", self.shardctl("inspect", "imagefolder", "--key", "dog/4.ppm").stdout)
+        self.assertIn("JPEG", self.shardctl("inspect", "imagefolder", "--key", "dog/3.jpg").stdout)
 
     def test_pairs_without_masks_of_use_are_told(self):
         self.small_sa1b(count=6)

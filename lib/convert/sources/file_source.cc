@@ -84,10 +84,18 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> FileSource::NextFromTar(size_t /*max_s
 }
 
 std::vector<std::string> FileSource::warnings() const {
+  std::vector<std::string> warnings;
+  if (undecoded_images_ > 0) {
+    warnings.push_back(
+        StrCat(undecoded_images_.load(), undecoded_images_ == 1 ? " image is" : " images are",
+               " neither JPEG nor PNG: their column is of type image, and the loader does not decode them"));
+  }
   const uint64_t count = passed_over_.count;
-  if (count == 0) return {};
-  return {StrCat("passed over ", count, count == 1 ? " hidden file or folder (" : " hidden files or folders (",
-                 passed_over_.first, count == 1 ? "" : ", …", "); --keep-hidden packs ", count == 1 ? "it" : "them")};
+  if (count == 0) return warnings;
+  warnings.push_back(StrCat("passed over ", count,
+                            count == 1 ? " hidden file or folder (" : " hidden files or folders (", passed_over_.first,
+                            count == 1 ? "" : ", …", "); --keep-hidden packs ", count == 1 ? "it" : "them"));
+  return warnings;
 }
 
 GroupWalk& FileSource::Walk(NameSplit split) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -93,6 +94,10 @@ class FileSource : public Source {
   virtual void CloseInput() { walk_.reset(); }
 
   const SourceInput& input() const { return inputs_[input_]; }
+  // Of a loaded image whose type was found from its bytes. Thread-safe.
+  void CountImage(Type type) {
+    if (type == Type::kImage) ++undecoded_images_;
+  }
   // The walk through input(), a directory.
   GroupWalk& Walk(NameSplit split);
   TreeUnit NewUnit() const { return TreeUnit(input().path, input_); }
@@ -111,6 +116,7 @@ class FileSource : public Source {
   std::unique_ptr<GroupWalk> walk_;
   bool within_tar_ = false;  // samples of input(), a tar, have been listed
   uint64_t empty_tars_ = 0;  // since the last unit
+  std::atomic<uint64_t> undecoded_images_ = 0;
 };
 
 // A source for inputs of which it is known what they are. `classes` are those of an image folder whose inputs are

@@ -45,10 +45,9 @@ Column LabelColumn(const std::map<std::string, int64_t, std::less<>>& labels) {
 
 }  // namespace
 
-// Images in formats that type image does not have (ppm, pgm) are recognized by their extension and kept as bytes.
 absl::StatusOr<Type> ImageFolderSource::ImageType(const Value& value, std::string_view name) {
   SHARDKIT_ASSIGN_OR_RETURN(const Type type, images_.TypeOf(kImageName, value, LastExtension(name)));
-  if (images_.Asked(kImageName) || IsImage(type) || HasImageExtension(name)) return type;
+  if (images_.Asked(kImageName) || IsImage(type)) return type;
   return InvalidArgument("not an image; `--from files` packs any kind of file");
 }
 
@@ -194,6 +193,7 @@ absl::Status ImageFolderSource::LoadSample(const TreeUnit& unit, size_t i, ByteA
   SHARDKIT_ASSIGN_OR_RETURN(Value value, LoadFile(options_.file_system, path, file.size, options_.stream_above, arena));
   const auto type = ImageType(value, unit.name(file));
   if (!type.ok()) return Annotate(type.status(), path);
+  if (!images_.Asked(kImageName)) CountImage(*type);
   sample->fields.push_back({images_.Find(kImageName, *type), std::move(value)});
   const int64_t number = label->second;
   sample->fields.push_back({&label_, arena->Copy({reinterpret_cast<const char*>(&number), sizeof(number)})});

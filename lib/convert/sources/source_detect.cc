@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "codec/content_type.h"
 #include "convert/sources/sa1b_tar.h"
 #include "convert/sources/source_names.h"
 #include "convert/sources/source_walk.h"
@@ -31,8 +32,10 @@ bool IsSa1bStem(std::string_view stem) {
   return std::all_of(stem.begin() + 3, stem.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// Whether pairs sa_N.jpg + sa_N.json make up at least half of the first groups.
-absl::StatusOr<bool> IsSa1bTree(const std::string& path, const SourceOptions& options) {
+// Whether pairs sa_N.jpg + sa_N.json make up at least half of the first groups. Where fewer are pairs, adds to *notes
+// what to do.
+absl::StatusOr<bool> IsSa1bTree(const std::string& path, const SourceOptions& options,
+                                std::vector<std::string>* notes) {
   TreeWalk walk(options.file_system, path, NameSplit::kLastDot, PassOverOf(options, PassOver::kLeftovers));
   WalkedGroup group;
   size_t groups = 0;
@@ -46,7 +49,13 @@ absl::StatusOr<bool> IsSa1bTree(const std::string& path, const SourceOptions& op
     };
     if (IsSa1bStem(group.stem) && has("jpg") && has("json")) ++pairs;
   }
-  return pairs > 0 && 2 * pairs >= groups;
+  if (pairs > 0 && 2 * pairs < groups) {
+    notes->push_back(
+        StrCat(path, ": only ", pairs, " of the first ", groups, " names ", pairs == 1 ? "is a pair" : "are pairs",
+               " sa_N.jpg and sa_N.json: it is packed as files, without masks; --from sa1b --on-error skip "
+               "packs the pairs with masks (--from files says that it is meant)"));
+  }
+  return 2 * pairs >= std::max<size_t>(groups, 1);
 }
 
 // In a tar the halves of a pair may lie far apart, so matching names are enough. Both endings must occur when the tar
@@ -78,7 +87,8 @@ absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const Sou
 }
 
 bool IsImageFile(const WalkedFile& file) {
-  return file.kind == EntryKind::kFile && file.has_dot && HasImageExtension(StrCat(".", file.rest));
+  return file.kind == EntryKind::kFile && file.has_dot &&
+         codec::IsImageExtension(file.rest.substr(file.rest.rfind('.') + 1));
 }
 
 struct ImageFolder {
@@ -315,7 +325,7 @@ absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths,
                               if (input.tar) {
                                 SHARDKIT_ASSIGN_OR_RETURN(fits, IsSa1bTar(input.path, options));
                               } else {
-                                SHARDKIT_ASSIGN_OR_RETURN(fits, IsSa1bTree(input.path, options));
+                                SHARDKIT_ASSIGN_OR_RETURN(fits, IsSa1bTree(input.path, options, &detected.notes));
                               }
                               any = any || fits.value_or(false);
                               return fits.value_or(true);

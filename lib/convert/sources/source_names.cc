@@ -7,7 +7,6 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/utf8.h"
-#include "codec/content_type.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
 
@@ -77,14 +76,6 @@ std::string_view DirectoryPart(std::string_view path) {
 }
 
 std::string_view BasePart(std::string_view path) { return path.substr(DirectoryPart(path).size()); }
-
-bool HasImageExtension(std::string_view name) {
-  const std::string_view extension = LastExtension(name);
-  const auto is = [&](std::string_view candidate) {
-    return absl::EqualsIgnoreCase(ToAbsl(extension), ToAbsl(candidate));
-  };
-  return codec::IsImageExtension(extension) || is("ppm") || is("pgm");
-}
 
 bool IsLeftoverName(std::string_view base_name, bool directory) {
   if (directory) return base_name == "__MACOSX" || base_name == ".ipynb_checkpoints" || base_name == "@eaDir";

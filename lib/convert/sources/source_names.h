@@ -52,9 +52,6 @@ std::string_view LastExtension(std::string_view name);
 std::string_view DirectoryPart(std::string_view path);
 std::string_view BasePart(std::string_view path);
 
-// Whether IsImageExtension is true of the extension, or it is ppm or pgm in any letter case.
-bool HasImageExtension(std::string_view name);
-
 // Whether macOS, Windows, a NAS or notebooks leave a file (or directory) of this base name among those of a user. Of a
 // file named "._*" its first bytes decide: kAppleDoubleMagic.
 bool IsLeftoverName(std::string_view base_name, bool directory);

@@ -43,7 +43,7 @@ struct MutableImageView {
 
 // The format of an image file, from its first bytes (format-spec/spec.md, section 4.2). JPEG and PNG are decoded to
 // pixels.
-enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kGif, kBmp, kTiff, kAvif, kJpegXl };
+enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kGif, kBmp, kTiff, kAvif, kJpegXl, kPnm };
 
 // The first kImageHeadBytes bytes are enough: the rest of the file does not change the result. Pure.
 inline constexpr size_t kImageHeadBytes = 64;

@@ -39,6 +39,8 @@ TEST(ContentType, Signatures) {
        "ftypmif1\0\0\0\0avif"s,
        ImageFormat::kAvif},
       {"\xff\n", ImageFormat::kJpegXl},
+      {"P6\n", ImageFormat::kPnm},
+      {"P1 ", ImageFormat::kPnm},
       {"\0\0\0\x0cJXL \r\n\x87\n"s, ImageFormat::kJpegXl},
   };
   for (const auto& [head, format] : heads) {
@@ -51,11 +53,12 @@ TEST(ContentType, Signatures) {
     }
   }
   // Brands outside of the box, the version in place of a brand, and other files of this kind.
-  for (const std::string& other : {"\0\0\0\x14"
-                                   "ftypheic\0\0\0\0mif1avif"s,
-                                   "\0\0\0\x10"
-                                   "ftypheicavif"s,
-                                   "\0\0\0\0ftypavif"s, "\0\0\0\x10moovavif"s, "RIFF\1\2\3\4WAVE"s}) {
+  for (const std::string& other :
+       {"\0\0\0\x14"
+        "ftypheic\0\0\0\0mif1avif"s,
+        "\0\0\0\x10"
+        "ftypheicavif"s,
+        "P7\nWIDTH"s, "P0\n1"s, "PNG 1"s, "\0\0\0\0ftypavif"s, "\0\0\0\x10moovavif"s, "RIFF\1\2\3\4WAVE"s}) {
     EXPECT_EQ(DetectImageFormat(other), ImageFormat::kUnknown) << other;
   }
   // Only the first bytes count, so that files and values in memory are judged in the same way.

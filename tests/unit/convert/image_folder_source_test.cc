@@ -108,12 +108,12 @@ TEST_F(ImageFolderTest, WhatIsNoImageFails) {
   Add("/in/a/2.jpg", "");
   Add("/in/a/3", test::kJpegBytes);
   Add("/in/a/4.JPEG", "<html>");
-  Add("/in/a/5.ppm", "P6");  // not a format of type image
-  Add("/in/a/6", "BM");      // too short a signature without an extension
+  Add("/in/a/5.ppm", "P6\n1 1\n255\nabc");
+  Add("/in/a/6", "BM");  // too short a signature without an extension
   Add("/in/stray.jpg", test::kJpegBytes);
   const test::Loaded loaded = Load();
   EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"a/3", "a/5.ppm"}));
-  EXPECT_EQ(loaded.samples[1].fields.at("image").type, Type::kBytes);
+  EXPECT_EQ(loaded.samples[1].fields.at("image").type, Type::kImage);
   ASSERT_EQ(loaded.failures.size(), 5u);
   EXPECT_EQ(Message(loaded.failures[0].status), "/in/a/1.txt: not an image; `--from files` packs any kind of file");
   EXPECT_EQ(Message(loaded.failures[1].status),

@@ -44,12 +44,6 @@ TEST(SourceNamesTest, DividesAtTheLastDotOrNowhere) {
   EXPECT_FALSE(DivideName("a.b", NameSplit::kNever).has_dot);
 }
 
-TEST(SourceNamesTest, KnowsImagesByTheirExtension) {
-  for (const char* const name : {"a.jpg", "a.JPEG", "a.b.png", "a.PgM", "a.webp", "a.avif", "a.Jxl"})
-    EXPECT_TRUE(HasImageExtension(name));
-  for (const char* const name : {"a", "jpg", "a.jpgx", "a.txt", "a.jp"}) EXPECT_FALSE(HasImageExtension(name));
-}
-
 TEST(SourceNamesTest, RefusesNamesThatCannotBeUnpacked) {
   for (const char* const name : {"a", "a/b", "a/..b", "...", "a/.x"}) EXPECT_TRUE(CheckMemberName(name).ok()) << name;
   for (const char* const name : {"", "/a", "../a", "a/../b", "a/..", "a//b", "a/./b", "a/"}) {
