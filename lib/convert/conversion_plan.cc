@@ -112,6 +112,11 @@ class Planner {
     to_foreign_ = options_.to != Container::kShard;
     plan_.may_be_absent = options_.to != Container::kMds;
     plan_.fill_absent = options_.lossy && !plan_.may_be_absent;
+    if (options_.to == Container::kMds && options_.lossy) {
+      // What cannot be known of damaged data may be absent.
+      auto statistics = dataset_.ReadStatistics();
+      if (statistics.ok()) statistics_ = *std::move(statistics);
+    }
     SHARDKIT_RETURN_IF_ERROR(IsSa1b() ? PlanSa1b() : PlanColumns());
     plan_.escape_keys = options_.to == Container::kWebDataset && KeysHaveDots(metadata_);
     metadata_.erase(std::string(dataset::kKeysName));
@@ -205,6 +210,10 @@ class Planner {
       }
       if (!column.source && options_.to == Container::kWebDataset) continue;  // a tar has no members for absent values
       if (plan_.form == SampleForm::kColumns) plan_.written.push_back(column.after);
+      const Type plain = ReformedColumn(column.between, column.second).type;
+      if (options_.to == Container::kMds && plain != column.after.type && !MayBeEmpty(plain)) {
+        plan_.absent_as_bytes.push_back(column.after.name);
+      }
       plan_.columns.push_back(std::move(column));
     }
     if (!to_foreign_) return absl::OkStatus();
@@ -280,6 +289,7 @@ class Planner {
     if (out.first == Reform::kFromNpy) out.before = out.between;
     out.between.is_key = false;
     out.after = out.between;
+    out.empty_is_absent = options_.to != Container::kMds && EmptyStandsForAbsent(out);
     if (options_.to == Container::kMds) SHARDKIT_RETURN_IF_ERROR(FitMds(&out));
     if (options_.to == Container::kWebDataset) SHARDKIT_RETURN_IF_ERROR(FitTar(&out));
     return out;
@@ -335,9 +345,28 @@ class Planner {
     }
     column->after = ReformedColumn(InFewerTypes(from), column->second);
     column->after.nullable = false;
+    // No JSON and no image is empty: readers of MDS could not decode what stands for an absent value.
+    const bool absent = EmptyStandsForAbsent(*column) || (options_.lossy && HasAbsent(*column));
+    if (absent && !MayBeEmpty(column->after.type)) column->after.type = Type::kBytes;
     const auto encoding = format::MdsEncodingOf(column->after);
     if (!encoding.ok()) return Refuse(ToStd(encoding.status().message()), ": choose other columns (--columns)");
     return absl::OkStatus();
+  }
+
+  static bool MayBeEmpty(Type type) { return type != Type::kJson && type != Type::kJpeg && type != Type::kPng; }
+
+  // Whether the column has been written to MDS as bytes, because some of its values were absent.
+  bool EmptyStandsForAbsent(const ConvertedColumn& column) const {
+    return column.source && dataset_.container() == "mds" && dataset_.columns()[*column.source].type == Type::kBytes &&
+           column.between.nullable && !MayBeEmpty(column.between.type);
+  }
+
+  bool HasAbsent(const ConvertedColumn& column) const {
+    if (!column.source) return true;
+    const ManifestSummary& summary = dataset_.summary();
+    const uint64_t stored = summary.sample_count + (summary.removed ? summary.removed->samples : 0);
+    if (!dataset_.columns()[*column.source].nullable) return false;
+    return statistics_.empty() || statistics_[*column.source].present_count < stored;
   }
 
   absl::Status FitTar(ConvertedColumn* column) const {
@@ -382,6 +411,7 @@ class Planner {
     simdjson::dom::object encodings;
     if (parser.parse(found->second).get(encodings) != simdjson::SUCCESS) return;
     for (const Column& column : plan_.written) {
+      if (std::ranges::find(plan_.absent_as_bytes, column.name) != plan_.absent_as_bytes.end()) continue;
       std::string_view encoding;
       if (encodings.at_key(column.name).get(encoding) != simdjson::SUCCESS) continue;
       if (format::MakeMdsColumn(column, encoding).ok()) plan_.mds_encodings[column.name] = std::string(encoding);
@@ -394,6 +424,7 @@ class Planner {
   Metadata metadata_;
   bool foreign_ = false;
   bool to_foreign_ = false;
+  std::vector<ColumnStatistics> statistics_;  // of the dataset's columns, where they are asked for
   ConversionPlan plan_;
 };
 

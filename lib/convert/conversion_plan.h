@@ -20,6 +20,7 @@ struct ConvertedColumn {
   Column between;
   Reform second = Reform::kNone;  // the form that the output container needs
   Column after;                   // the column as it is written
+  bool empty_is_absent = false;   // an empty value of the input stands for an absent one
 };
 
 // How samples are converted.
@@ -37,6 +38,7 @@ struct ConversionPlan {
   bool escape_keys = false;   // by format::EscapeWebDatasetKey
   std::vector<Column> written;                       // the columns that the writer gets
   bool fill_absent = false;                          // an absent byte string becomes an empty one (--lossy)
+  std::vector<std::string> absent_as_bytes;          // columns whose type has no empty value, and is bytes for that
   bool may_be_absent = true;                         // the output container can store absent values
   Manifest origin;                                   // for other containers: what the samples were before
   std::map<std::string, std::string> mds_encodings;  // when the dataset is or was MDS

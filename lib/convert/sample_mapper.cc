@@ -28,7 +28,8 @@ absl::StatusOr<std::string_view> KeyOf(const ConversionPlan& plan, const BlockVi
 
 class ColumnMapper final : public SampleMapper {
  public:
-  ColumnMapper(const ConversionPlan& plan, ColumnTable& guessed) : plan_(plan), guessed_(guessed) {}
+  ColumnMapper(const ConversionPlan& plan, ColumnTable& guessed, std::atomic<uint64_t>& filled)
+      : plan_(plan), guessed_(guessed), filled_(filled) {}
 
   absl::Status Map(const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena, Sample* sample) override {
     SHARDKIT_ASSIGN_OR_RETURN(sample->key, KeyOf(plan_, block, i, ordinal, arena));
@@ -36,7 +37,7 @@ class ColumnMapper final : public SampleMapper {
     for (const ConvertedColumn& column : plan_.columns) {
       const std::optional<std::string_view> value =
           column.source ? block.column(*column.source).value(i) : std::nullopt;
-      if (!value) {
+      if (!value || (value->empty() && column.empty_is_absent)) {
         SHARDKIT_RETURN_IF_ERROR(AddAbsent(column.after, sample));
         continue;
       }
@@ -47,13 +48,14 @@ class ColumnMapper final : public SampleMapper {
   }
 
  private:
-  absl::Status AddAbsent(const Column& column, Sample* sample) const {
+  absl::Status AddAbsent(const Column& column, Sample* sample) {
     if (plan_.may_be_absent) return absl::OkStatus();
     const bool can_be_empty = IsByteString(column);
     if (!plan_.fill_absent || !can_be_empty) {
       return InvalidArgument("column \"", column.name, "\": is absent, and MDS has no absent values; ",
                              can_be_empty ? "--lossy stores an empty one" : "choose other columns (--columns)");
     }
+    ++filled_;
     sample->fields.push_back({&column, Value(std::string_view(""))});
     return absl::OkStatus();
   }
@@ -77,6 +79,7 @@ class ColumnMapper final : public SampleMapper {
 
   const ConversionPlan& plan_;
   ColumnTable& guessed_;
+  std::atomic<uint64_t>& filled_;
 };
 
 // Makes the image and the annotation file from SA-1B's columns.
@@ -126,7 +129,8 @@ class Sa1bColumnsMapper final : public SampleMapper {
 
 }  // namespace
 
-std::unique_ptr<SampleMapper> SampleMapper::Create(const ConversionPlan& plan, ColumnTable& guessed) {
+std::unique_ptr<SampleMapper> SampleMapper::Create(const ConversionPlan& plan, ColumnTable& guessed,
+                                                   std::atomic<uint64_t>& filled) {
   switch (plan.form) {
     case SampleForm::kSa1bFiles:
       return std::make_unique<Sa1bFilesMapper>(plan);
@@ -136,7 +140,7 @@ std::unique_ptr<SampleMapper> SampleMapper::Create(const ConversionPlan& plan, C
     case SampleForm::kGuessed:
       break;
   }
-  return std::make_unique<ColumnMapper>(plan, guessed);
+  return std::make_unique<ColumnMapper>(plan, guessed, filled);
 }
 
 }  // namespace shardkit::convert

@@ -1,6 +1,7 @@
 // Converts samples of one container to samples of another, by a plan.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -17,8 +18,10 @@ class SampleMapper {
  public:
   virtual ~SampleMapper() = default;
 
-  // `guessed` has the columns of guessed types. `plan` and `guessed` outlive the mapper and the samples.
-  static std::unique_ptr<SampleMapper> Create(const ConversionPlan& plan, ColumnTable& guessed);
+  // `guessed` has the columns of guessed types. Adds to `filled` the absent values that it makes empty ones. All three
+  // outlive the mapper and the samples.
+  static std::unique_ptr<SampleMapper> Create(const ConversionPlan& plan, ColumnTable& guessed,
+                                              std::atomic<uint64_t>& filled);
 
   // Replaces *sample with sample `i` of the block, which has the number `ordinal` in the dataset. The values are
   // borrowed from the block or from *arena. Errors name the column.

@@ -1,10 +1,11 @@
-"""Tars as other programs write them: keys that come again."""
+"""What other containers say differently: keys that come again, absent values."""
 import io
+import json
 import os
 import shutil
 import tarfile
 
-from support import CliTest
+from support import CliTest, tiny_jpeg, tiny_png
 
 
 class TarTest(CliTest):
@@ -46,3 +47,31 @@ class TarTest(CliTest):
         self.assertEqual(sorted(self.tree("parts")), ["00000000/1.txt", "00000000/2.txt", "00000001/1.txt", "00000001/2.txt",
                                                       "00000001/3.txt"])
         self.assertEqual(self.read("parts", "00000001", "2.txt"), b"due")
+
+    def test_absent_values_in_mds_can_be_read(self):
+        for name, content in (("1.json", "{}"), ("1.png", tiny_png()), ("1.txt", "a"), ("2.txt", "b"), ("3.jpg", tiny_jpeg()),
+                              ("3.txt", "c"), ("3.cls", "7")):
+            self.write(f"in/{name}", content)
+        self.shardctl("pack", "in", "-o", "data")
+        run = self.shardctl("convert", "data", "-o", "mds", "--to", "mds", "--lossy", "--json")
+        [warning] = run.json()["warnings"]
+        self.assertEqual(warning, "8 absent values are stored as empty, for MDS has no absent values; encoding bytes takes them in "
+                                  'columns "jpg", "json", "png"')
+        index = json.loads(self.read("mds", "index.json"))["shards"][0]
+        encodings = dict(zip(index["column_names"], index["column_encodings"]))
+        self.assertEqual(encodings, {"cls": "str", "jpg": "bytes", "json": "bytes", "key": "str", "png": "bytes", "txt": "str"})
+        self.shardctl("validate", "--deep", "mds")
+        for to in ("shard", "webdataset"):  # with types again, and without the empty ones
+            self.shardctl("convert", "mds", "-o", f"back-{to}", "--to", to)
+            self.shardctl("validate", "--deep", f"back-{to}")
+            self.shardctl("unpack", f"back-{to}", "-o", f"files-{to}")
+            tree = self.tree(f"files-{to}")
+            self.assertEqual({name: tree[name] for name in self.tree("in")}, self.tree("in"))
+            self.assertEqual(set(tree) - set(self.tree("in")), {"1.cls", "2.cls"})
+        self.shardctl("convert", "mds", "-o", "mds2", "--to", "mds")
+        self.assertEqual(self.read("mds2", "shard.00000.mds"), self.read("mds", "shard.00000.mds"))
+        # Without absent values the encodings are those of the types.
+        self.write("whole/1.json", "{}")
+        self.shardctl("pack", "whole", "-o", "whole.data")
+        self.shardctl("convert", "whole.data", "-o", "whole.mds", "--to", "mds", "--lossy")
+        self.assertIn('"json"', json.dumps(json.loads(self.read("whole.mds", "index.json"))["shards"][0]["column_encodings"]))

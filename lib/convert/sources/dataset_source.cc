@@ -19,6 +19,12 @@ namespace {
 
 constexpr uint64_t kLostAtOnce = 65536;
 
+std::string Quoted(const std::vector<std::string>& names) {
+  std::string list = names.size() == 1 ? "column " : "columns ";
+  for (const std::string& name : names) list += StrCat(&name == names.data() ? "" : ", ", "\"", name, "\"");
+  return list;
+}
+
 class PieceUnit final : public WorkUnit {
  public:
   size_t part = 0;
@@ -380,15 +386,25 @@ void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
 }
 
 std::vector<std::string> DatasetSource::warnings() const {
-  if (unnamed_samples_ == 0) return {};
-  return {StrCat(unnamed_samples_.load(), unnamed_samples_ == 1 ? " sample has" : " samples have",
-                 " a key that ends in '/': members whose names begin with a dot, as ._NAME of macOS, make samples of "
-                 "their own and tear those between whose members they lie: make the tars without them")};
+  std::vector<std::string> warnings;
+  const auto samples = [](uint64_t count) { return StrCat(count, count == 1 ? " sample has" : " samples have"); };
+  if (filled_ > 0) {
+    const std::vector<std::string>& columns = input().plan.absent_as_bytes;
+    warnings.push_back(StrCat(filled_.load(), filled_ == 1 ? " absent value is" : " absent values are",
+                              " stored as empty, for MDS has no absent values",
+                              columns.empty() ? "" : StrCat("; encoding bytes takes them in ", Quoted(columns))));
+  }
+  if (unnamed_samples_ == 0) return warnings;
+  warnings.push_back(StrCat(samples(unnamed_samples_),
+                            " a key that ends in '/': members whose names begin with a dot, as ._NAME of macOS, make "
+                            "samples of their own and tear those between whose members they lie: make the tars without "
+                            "them"));
+  return warnings;
 }
 
 std::unique_ptr<SampleMapper> DatasetSource::TakeMapper(Part& part) {
   std::lock_guard lock(part.mutex);
-  if (part.idle.empty()) return SampleMapper::Create(part.input.plan, guessed_);
+  if (part.idle.empty()) return SampleMapper::Create(part.input.plan, guessed_, filled_);
   std::unique_ptr<SampleMapper> mapper = std::move(part.idle.back());
   part.idle.pop_back();
   return mapper;

@@ -116,6 +116,7 @@ class DatasetSource final : public Source {
   bool keep_blocks_ = false;
   container::WholeBlocks whole_blocks_;
   std::atomic<uint64_t> unnamed_samples_ = 0;  // loaded, of WebDataset: of members whose names begin with a dot
+  std::atomic<uint64_t> filled_ = 0;           // absent values stored as empty
   std::vector<std::unique_ptr<Part>> parts_;
   ColumnTable guessed_;
   size_t part_ = 0;        // the part to list next
