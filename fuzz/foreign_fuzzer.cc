@@ -124,15 +124,16 @@ void CheckNames(std::string_view name) {
   (void)format::SplitDaliName(name);
   const auto ours = format::SplitWebDatasetName(name);
   const auto wids = format::SplitWidsName(name);
+  const std::string_view member = format::MemberName(name);
   if (ours)
-    Require(std::string(ours->key) + "." + std::string(ours->extension) == name, "key and extension make the name");
+    Require(std::string(ours->key) + "." + std::string(ours->extension) == member, "key and extension make the name");
   // The regular expression engine needs stack for every byte.
   if (name.size() > 200 || name.find_first_of(std::string_view("\n\r\0", 3)) != name.npos) return;
   if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return;
   static const std::regex webdataset_rule("((?:.*/|)[^.]+)[.]([^/]*)"), wids_rule("((?:.*/)?.*?)(\\..*)");
-  const std::string text(name);
+  const std::string text(name), read(member);
   std::smatch parts;
-  const bool matches = std::regex_match(text, parts, webdataset_rule) && !format::IsWebDatasetMeta(name);
+  const bool matches = std::regex_match(read, parts, webdataset_rule) && !format::IsWebDatasetMeta(member);
   Require(matches == ours.has_value(), "a name is a sample's by webdataset's expression");
   if (matches)
     Require(parts[1].str() == ours->key && parts[2].str() == ours->extension, "its parts are those of the expression");

@@ -220,10 +220,8 @@ class AnyDatasetReader : public StoredDataset {
     return At(open->ReadBlock(block, buffer, view, damage), {.path = path_, .shard = shard, .block = block});
   }
 
-  const std::vector<CutTar>& cut_tars() const override {
-    static const std::vector<CutTar> none;
-    return foreign_ ? foreign_->cut_tars() : none;
-  }
+  std::vector<std::string> notes() const override { return foreign_ ? foreign_->notes() : std::vector<std::string>(); }
+  const std::vector<CutTar>& cut_tars() const override { return foreign_ ? foreign_->cut_tars() : no_cut_tars_; }
 
   absl::StatusOr<PlacedShard> Place(size_t shard) const override { return list_->Get(shard); }
 
@@ -398,6 +396,7 @@ class AnyDatasetReader : public StoredDataset {
   std::string path_;
   uint64_t checksum_ = 0;
   std::unique_ptr<ForeignDataset> foreign_;  // of another container
+  const std::vector<CutTar> no_cut_tars_;
   ManifestSummary summary_;
   std::unique_ptr<ShardListReader> list_;
   std::vector<Column> columns_;

@@ -1,8 +1,11 @@
-"""What other containers say differently: keys that come again, absent values."""
+"""Tars as other programs write them: names with ./, links, end marks between members, keys that come again."""
+import gzip
 import io
 import json
 import os
+import random
 import shutil
+import subprocess
 import tarfile
 
 from support import CliTest, tiny_jpeg, tiny_png
@@ -22,8 +25,180 @@ class TarTest(CliTest):
                 tar.addfile(info, io.BytesIO(member[1]))
         return name
 
+    @staticmethod
+    def link(name, target, kind=tarfile.LNKTYPE):
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, target
+        return info
+
+    def compress(self, name):
+        content = self.read(*name.split("/"))
+        self.write(name + ".gz", gzip.compress(content))
+        os.remove(self.path(name))
+
     def keys(self, dataset):
         return [entry["key"] for entry in self.shardctl("ls", dataset, "--json").json()["entries"]]
+
+    def ways(self, source):
+        """Packed as files, packed as WebDataset, and converted to all containers."""
+        self.shardctl("pack", source, "-o", "as-files", "--from", "files")
+        self.shardctl("pack", source, "-o", "as-webdataset", "--from", "webdataset")
+        for to in ("shard", "mds", "webdataset"):
+            self.shardctl("convert", source, "-o", f"to-{to}", "--to", to, *(["--lossy"] if to == "mds" else []))
+        return ["as-files", "as-webdataset", "to-shard", "to-mds", "to-webdataset"]
+
+    # ---- names ----
+
+    def test_names_with_dot_slash(self):
+        """tar -cf x.tar -C folder ."""
+        for name, content in (("1.txt", "one"), ("1.json", "{}"), ("2.txt", "two"), ("d/3.txt", "three"), ("d/3.jpg", tiny_jpeg())):
+            self.write(f"in/{name}", content)
+        subprocess.run(["tar", "--sort=name", "-cf", self.path("x.tar"), "-C", self.path("in"), "."], check=True)
+        self.assertEqual(self.keys("x.tar"), ["1", "2", "d/3"])
+        self.assertEqual(self.shardctl("cat", "x.tar", "--key", "d/3", "--column", "txt").stdout, "three")
+        self.shardctl("validate", "--deep", "x.tar")
+        for name in ["x.tar", *self.ways("x.tar")]:
+            with self.subTest(name):
+                self.assertEqual(self.keys(name), ["1", "2", "d/3"])
+                if name == "to-mds":
+                    continue  # absent values have become empty ones
+                self.shardctl("unpack", name, "-o", f"{name}-back")
+                self.assertEqual(self.tree(f"{name}-back"), self.tree("in"))
+        self.shardctl("index", "x.tar")
+        self.assertEqual(self.keys("x.tar"), ["1", "2", "d/3"])
+        self.shardctl("validate", "x.tar")
+
+    def test_what_goes_in_comes_out(self):
+        """Random names and values, as files, in tars of several forms, through all containers and back."""
+        for seed in range(6):
+            with self.subTest(seed=seed):
+                chance = random.Random(seed)
+                stems = [chance.choice(["", "d/", "d.x/", "a b/"]) + chance.choice(["k", "é", "K", "k-1", "k 2", "%"]) + str(i)
+                         for i in range(12)]
+                members = []
+                for stem in sorted(set(stems)):
+                    for ending in chance.sample(["txt", "json", "png", "seg.png", "bin", "cls"], chance.randint(1, 4)):
+                        content = {"json": b"[1]", "png": tiny_png(), "seg.png": tiny_png()}.get(ending)
+                        members.append((f"{stem}.{ending}", content or chance.randbytes(chance.choice([0, 1, 511, 512, 2000])).hex().encode()))
+                for name, content in members:
+                    self.write(f"in{seed}/{name}", content)
+                prefix = chance.choice(["", "./"])
+                form = chance.choice([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+                tar = self.tar(f"x{seed}.tar", [(prefix + name, content) for name, content in members], format=form)
+                if chance.random() < 0.5:
+                    self.compress(tar)
+                    tar += ".gz"
+                for name in (tar, f"in{seed}"):
+                    self.shardctl("pack", name, "-o", f"{name}-packed", "--from", "files")
+                    sources = [f"{name}-packed"]
+                    if name == tar:
+                        self.shardctl("convert", name, "-o", f"{name}-shard", "--to", "shard")
+                        sources += [tar, f"{name}-shard"]
+                    for source in sources:
+                        self.shardctl("convert", source, "-o", f"{source}-tars", "--to", "webdataset")
+                        self.shardctl("convert", f"{source}-tars", "-o", f"{source}-again", "--to", "shard")
+                        for each in (source, f"{source}-tars", f"{source}-again"):
+                            self.shardctl("validate", "--deep", each)
+                            self.shardctl("unpack", each, "-o", f"{each}-back")
+                            self.assertEqual(self.tree(f"{each}-back"), self.tree(f"in{seed}"), each)
+
+    def test_torn_samples_are_told(self):
+        self.tar("torn/x.tar", [("0.a", b"1"), ("1.a", b"2"), ("0.b", b"3"), ("1.b", b"4")])
+        self.tar("torn/y.tar", [("0.a", b"5"), ("0.b", b"6")])  # of another tar: meant
+        for words in (["pack", "torn", "-o", "p"], ["convert", "torn", "-o", "c", "--to", "webdataset"],
+                      ["pack", "torn", "-o", "q", "-j", "3"]):
+            run = self.shardctl(*words, "--json")
+            [warning] = run.json()["warnings"]
+            self.assertIn("2 samples have a key that an earlier one of the same tar has, which had ended", warning)
+
+    # ---- links and end marks ----
+
+    def linked(self):
+        return [("a.bin", b"A" * 3000), ("a.json", b"{}"), self.link("b.bin", "a.bin"), ("b.json", b"[]"),
+                ("d/c.json", b"1"), self.link("d/c.bin", "../a.bin", tarfile.SYMTYPE), self.link("e.bin", "./d/c.bin"),
+                ("e.json", b"2"), ("f.bin", b"F"), ("f.json", b"3")]
+
+    def check_linked(self, source):
+        expected = {f"{key}.bin": b"A" * 3000 for key in ("a", "b", "d/c", "e")} | {"f.bin": b"F"}
+        for key, text in (("a", "{}"), ("b", "[]"), ("d/c", "1"), ("e", "2"), ("f", "3")):
+            expected[f"{key}.json"] = text
+        for name, content in expected.items():
+            self.write(f"expected/{name}", content)
+        self.shardctl("validate", "--deep", source)
+        for io_mode in ("buffered", "mmap", "direct"):
+            lines = self.shardctl("ls", source, "--values-xxh3", "--io", io_mode).stdout.splitlines()
+            self.assertEqual(len({json.dumps(json.loads(line)["columns"]["bin"]) for line in lines}), 2, io_mode)
+        self.assertEqual(self.shardctl("cat", source, "--key", "d/c", "--column", "bin").out, b"A" * 3000)
+        for name in [source, *self.ways(source)]:
+            self.shardctl("unpack", name, "-o", "back")
+            self.assertEqual(self.tree("back"), self.tree("expected"), name)
+            shutil.rmtree(self.path("back"))
+
+    def test_links_are_the_files_that_they_lead_to(self):
+        self.check_linked(self.tar("x.tar", self.linked()))
+        run = self.shardctl("index", "x.tar", code=2)
+        self.assertIn("x.tar: has 3 members that are links to earlier ones", run.stderr)
+
+    def test_links_of_a_compressed_tar(self):
+        self.compress(self.tar("x.tar", self.linked()))
+        self.check_linked("x.tar.gz")
+
+    def test_other_links_are_told(self):
+        self.tar("tars/x.tar", [("a.bin", b"A"), self.link("a.txt", "/etc/passwd", tarfile.SYMTYPE),
+                                self.link("a.cls", "../out", tarfile.SYMTYPE), self.link("a.x", "b.bin"), ("b.bin", b"B")])
+        for words in (["pack", "tars", "-o", "p"], ["convert", "tars", "-o", "c", "--to", "shard"]):
+            [warning] = self.shardctl(*words, "--json").json()["warnings"]
+            self.assertIn("passed over 3 members that are no files (tars/x.tar: member 'a.txt' at byte 1024, …)", warning)
+        self.assertIn("member \"a.txt\" at byte 1024: is a link that leads to no file before it",
+                      self.shardctl("validate", "tars", code=1).stderr)
+        self.assertIn("is a link that leads to no file before it", self.shardctl("index", "tars/x.tar").stderr)
+        self.assertIn("a symbolic link to no file before it", self.shardctl("pack", "tars/x.tar", "-o", "q", "--from", "files",
+                                                                            code=2).stderr)
+
+    def test_tars_that_were_joined(self):
+        for ending in ("", ".gz"):
+            one = self.tar("one.tar", [(f"{i}.txt", b"x" * i) for i in range(30)])
+            two = self.tar("two.tar", [(f"{i}.txt", b"y" * i) for i in range(30, 50)], format=tarfile.PAX_FORMAT)
+            if ending:
+                self.compress(one)
+                self.compress(two)
+            joined = f"j{ending or '.plain'}/x.tar{ending}"
+            self.write(joined, self.read(one + ending) + self.read(two + ending))
+            with self.subTest(joined):
+                keys = [str(i) for i in range(50)]
+                self.assertEqual(self.keys(joined), keys)
+                run = self.shardctl("validate", "--deep", joined, code=1)
+                self.assertIn("member \"30.txt\" at byte", run.stderr)
+                self.assertIn("an end mark lies before it", run.stderr)
+                for number, words in enumerate((["pack", joined, "--from", "files"], ["pack", joined, "--from", "webdataset"],
+                                                ["convert", joined, "--to", "shard"])):
+                    out = f"out{number}{ending}"
+                    [warning] = self.shardctl(*words, "-o", out, "--json").json()["warnings"]
+                    self.assertIn("member '30.txt'", warning)
+                    self.assertIn("an end mark lies before it", warning)
+                    self.assertEqual(self.keys(out), keys)
+
+    def test_what_is_behind_a_tar_and_is_none_is_told(self):
+        for name, more in (("whole", b"\0" * 700), ("more", b"\0" * 2048 + b"not a tar" * 100), ("cut", self.read(self.tar("2.tar", [("2.txt", b"2")]))[:300])):
+            self.write(f"{name}.tar", self.read(self.tar("1.tar", [("1.txt", b"1")])) + more)
+            warnings = self.shardctl("convert", f"{name}.tar", "-o", name, "--to", "shard", "--json").json()["warnings"]
+            self.assertEqual(warnings, [] if name == "whole" else [
+                f"{name}.tar: at byte 1024: behind the end mark there is more, which is no tar and is not read"])
+            self.assertEqual(self.keys(name), ["1"])
+            self.shardctl("validate", f"{name}.tar", code=0 if name == "whole" else 1)
+
+    def test_indexes_of_other_programs_do_not_hide_members(self):
+        self.tar("links.tar", self.linked())
+        self.write("joined.tar", self.read(self.tar("1.tar", [("1.txt", b"1")])) + self.read(self.tar("2.tar", [("2.txt", b"2")])))
+        for name, dali in (("links.tar", "member 'b.bin' at byte 4608: is a link, which DALI leaves out"),
+                           ("joined.tar", "member '2.txt' at byte 1024: lies behind an end mark, where DALI stops")):
+            self.assertIn(dali, self.shardctl("index", "--dali", name, code=2).stderr)
+            self.assertIn("is passed over by wids", self.shardctl("index", "--wids", "all.json", name, code=2).stderr)
+        # What wds2idx makes of it.
+        self.write("joined.idx", "v1.2 1\ntxt 512 1 1.txt\n")
+        self.assertIn("does not have member '2.txt'", self.shardctl("ls", "joined.tar", code=1).stderr)
+
+    # ---- keys that come again ----
 
     def test_keys_that_come_again_in_another_tar(self):
         self.tar("tars/a.tar", [("1.txt", b"one"), ("2.txt", b"two")])
@@ -47,6 +222,8 @@ class TarTest(CliTest):
         self.assertEqual(sorted(self.tree("parts")), ["00000000/1.txt", "00000000/2.txt", "00000001/1.txt", "00000001/2.txt",
                                                       "00000001/3.txt"])
         self.assertEqual(self.read("parts", "00000001", "2.txt"), b"due")
+
+    # ---- absent values in MDS ----
 
     def test_absent_values_in_mds_can_be_read(self):
         for name, content in (("1.json", "{}"), ("1.png", tiny_png()), ("1.txt", "a"), ("2.txt", "b"), ("3.jpg", tiny_jpeg()),

@@ -6,12 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/foreign/archive_input.h"
 #include "format/constants.h"
 #include "format/foreign/tar_index_layout.h"
+#include "format/foreign/webdataset_names.h"
 
 namespace shardkit::container {
 namespace {
@@ -44,6 +47,8 @@ absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compress
   } else {
     archive_read_support_format_tar(a);
   }
+  // Without this, what lies behind the first end mark would be passed over. It forgets the format that is set below.
+  if (content != Content::kBytes) archive_read_set_options(a, "tar:read_concatenated_archives");
   // Without this, libarchive would not accept a member of unknown type as the beginning of a tar.
   if (content == Content::kWithinTar) archive_read_set_format(a, ARCHIVE_FORMAT_TAR);
   input.Attach(a);
@@ -51,6 +56,51 @@ absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compress
   return input.Describe(
       a, content != Content::kBytes ? "is not a tar, or its beginning is damaged" : "cannot be decompressed");
 }
+
+// Decompresses a file from its beginning.
+class Decompressor final : public ForwardBytes {
+ public:
+  static absl::StatusOr<std::unique_ptr<Decompressor>> Open(const RandomAccessFile& file, TarCompression compression) {
+    std::unique_ptr<Decompressor> opened(new Decompressor(file));
+    SHARDKIT_ASSIGN_OR_RETURN(opened->reader_, OpenArchive(opened->input_, compression, Content::kBytes));
+    archive_entry* entry = nullptr;
+    if (archive_read_next_header(opened->reader_.get(), &entry) < ARCHIVE_WARN) {
+      return opened->input_.Describe(opened->reader_.get(), "cannot be decompressed");
+    }
+    return opened;
+  }
+
+  absl::StatusOr<size_t> ReadNext(std::span<char> buffer) override {
+    size_t done = 0;
+    while (done < buffer.size()) {
+      const la_ssize_t count = archive_read_data(reader_.get(), buffer.data() + done, buffer.size() - done);
+      if (count < 0) {
+        return input_.Describe(reader_.get(), StrCat("byte ", position_, " of the decompressed tar"));
+      }
+      if (count == 0) break;
+      position_ += static_cast<uint64_t>(count);
+      done += static_cast<size_t>(count);
+    }
+    SHARDKIT_RETURN_IF_ERROR(input_.error());
+    return done;
+  }
+
+  uint64_t position() const { return position_; }
+
+ private:
+  explicit Decompressor(const RandomAccessFile& file) : input_(file, kLeastRead, kMostRead) {}
+
+  ArchiveInput input_;
+  Archive reader_;  // declared after input_, so that it is destroyed first
+  uint64_t position_ = 0;
+};
+
+// Where the data of a member is.
+struct Placed {
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  bool sparse = false;
+};
 
 }  // namespace
 
@@ -72,12 +122,16 @@ absl::StatusOr<TarCompression> DetectCompression(const RandomAccessFile& file) {
 struct TarHeaders::State {
   State(const RandomAccessFile& from, uint64_t first)
       : file(from), begin(first), input(from, kLeastRead, kMostRead, first) {}
+  State(const RandomAccessFile& from, std::unique_ptr<Decompressor> bytes)
+      : file(from), begin(0), decompressor(std::move(bytes)), input(from, kLeastRead, kMostRead, *decompressor) {}
 
   const RandomAccessFile& file;
   const uint64_t begin;
+  const std::unique_ptr<Decompressor> decompressor;  // null for a tar that is not compressed
   ArchiveInput input;
   Archive reader;
-  bool compressed = false;
+  std::optional<uint64_t> left_behind;
+  absl::flat_hash_map<Hash128Bytes, Placed> regular;  // members so far, by their names
   uint64_t members = 0;
   std::string last_name;  // for messages
 
@@ -89,16 +143,24 @@ struct TarHeaders::State {
 TarHeaders::TarHeaders(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TarHeaders::~TarHeaders() = default;
 
+std::optional<uint64_t> TarHeaders::left_behind() const { return state_->left_behind; }
+uint64_t TarHeaders::memory() const { return state_->regular.capacity() * (sizeof(Hash128Bytes) + sizeof(Placed) + 1); }
+
 uint64_t TarHeaders::position() const {
   return state_->begin + static_cast<uint64_t>(archive_filter_bytes(state_->reader.get(), 0));
 }
 
 absl::StatusOr<std::unique_ptr<TarHeaders>> TarHeaders::Open(const RandomAccessFile& file, TarCompression compression,
                                                              uint64_t begin) {
-  auto state = std::make_unique<State>(file, begin);
-  state->compressed = compression != TarCompression::kNone;
-  SHARDKIT_ASSIGN_OR_RETURN(state->reader,
-                            OpenArchive(state->input, compression, begin == 0 ? Content::kTar : Content::kWithinTar));
+  std::unique_ptr<State> state;
+  if (compression == TarCompression::kNone) {
+    state = std::make_unique<State>(file, begin);
+  } else {
+    SHARDKIT_ASSIGN_OR_RETURN(auto decompressor, Decompressor::Open(file, compression));
+    state = std::make_unique<State>(file, std::move(decompressor));
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(state->reader, OpenArchive(state->input, TarCompression::kNone,
+                                                       begin == 0 ? Content::kTar : Content::kWithinTar));
   return std::unique_ptr<TarHeaders>(new TarHeaders(std::move(state)));
 }
 
@@ -109,7 +171,10 @@ absl::StatusOr<bool> TarHeaders::Next(TarHeader* header) {
   archive_entry* entry = nullptr;
   const int result = archive_read_next_header(reader, &entry);
   // libarchive may take a read error for the end of the tar.
-  SHARDKIT_RETURN_IF_ERROR(state_->input.error());
+  if (!state_->input.error().ok()) {
+    return state_->input.Describe(reader, StrCat(state_->After(), ", at byte ", before));
+  }
+  const bool mark = state_->input.BlockIsZero(before);
   if (result == ARCHIVE_EOF) {
     // POSIX ends a tar with two blocks of zeros; Python's tarfile asks for one. Without any, the file was cut off
     // between two members.
@@ -118,30 +183,55 @@ absl::StatusOr<bool> TarHeaders::Next(TarHeader* header) {
                     ": the tar ends without an end mark: it was cut off; get it again");
   }
   const char* const name = result == ARCHIVE_OK || result == ARCHIVE_WARN ? ArchiveName(entry) : nullptr;
-  if (name == nullptr) return state_->input.Describe(reader, StrCat(state_->After(), ", at byte ", before));
-  ++state_->members;
+  if (name == nullptr) {
+    if (!mark) return state_->input.Describe(reader, StrCat(state_->After(), ", at byte ", before));
+    if (!state_->input.RestIsZero(before)) state_->left_behind = before;
+    return false;
+  }
   header->name = name;
   state_->last_name = header->name;
   header->header_offset = before;
-  header->regular = archive_entry_hardlink(entry) == nullptr && archive_entry_filetype(entry) == AE_IFREG;
+  header->after_end_mark = state_->members++ > 0 && mark;
+  header->link = archive_entry_hardlink(entry) != nullptr || archive_entry_filetype(entry) == AE_IFLNK;
+  header->regular = !header->link && archive_entry_filetype(entry) == AE_IFREG;
+  header->special = !header->regular && (header->link || archive_entry_filetype(entry) != AE_IFDIR);
   header->length = static_cast<uint64_t>(std::max<la_int64_t>(archive_entry_size(entry), 0));
   const uint64_t begin = position();
   const auto where = [&] { return StrCat("member '", header->name, "' at byte ", before); };
   header->sparse = archive_entry_sparse_count(entry) > 0;
   const bool plain = header->regular && !header->sparse;
-  if (plain && !RangeWithin(begin, header->length, state_->compressed ? format::kMaxLength : state_->file.size())) {
+  if (plain && !RangeWithin(begin, header->length, state_->decompressor ? format::kMaxLength : state_->file.size())) {
     return DataLoss(path, ": ", where(), ": has ", header->length,
                     " bytes of data by its header, but the tar ends before: it was cut off; get it again");
   }
   if (archive_read_data_skip(reader) < ARCHIVE_WARN) return state_->input.Describe(reader, where());
   header->offset = begin;
-  if (!plain) return true;
+  if (header->link) {
+    const auto target = state_->regular.find(Hash128(LinkTarget(entry, header->name)));
+    if (target == state_->regular.end()) return true;
+    header->regular = true;
+    header->offset = target->second.offset;
+    header->length = target->second.length;
+    header->sparse = target->second.sparse;
+    state_->regular.insert_or_assign(Hash128(format::MemberName(header->name)), Placed(target->second));
+    return true;
+  }
+  const auto remember = [&] {
+    if (!header->regular || state_->begin != 0) return;
+    state_->regular.insert_or_assign(Hash128(format::MemberName(header->name)),
+                                     Placed{header->offset, header->length, header->sparse});
+  };
+  if (!plain) {
+    remember();
+    return true;
+  }
   // Data fills whole blocks that end at `end`, and begins right after its header. `begin` may be before or after that
   // header. The data of a sparse member does not lie like this.
   const uint64_t end = position();
   const uint64_t stored = RoundUp(header->length, kTarBlockBytes);
   header->offset = end - std::min(end, stored);
   header->sparse = header->offset != begin && header->offset != begin + kTarBlockBytes;
+  remember();
   return true;
 }
 
@@ -166,47 +256,36 @@ class DecompressedFile final : public RandomAccessFile {
 
  private:
   absl::Status MoveTo(uint64_t offset) const {
-    if (reader_ == nullptr || offset < position_) SHARDKIT_RETURN_IF_ERROR(Restart());
-    if (offset == position_) return absl::OkStatus();
-    std::vector<char> discarded(kDiscardPiece);
-    while (position_ < offset) {
-      SHARDKIT_RETURN_IF_ERROR(
-          Read({discarded.data(), static_cast<size_t>(std::min<uint64_t>(kDiscardPiece, offset - position_))}));
+    if (reader_ == nullptr || offset < reader_->position()) {
+      SHARDKIT_ASSIGN_OR_RETURN(reader_, Decompressor::Open(*file_, compression_));
     }
-    return absl::OkStatus();
-  }
-
-  absl::Status Restart() const {
-    reader_.reset();  // before the input that it reads from
-    input_ = std::make_unique<ArchiveInput>(*file_, kLeastRead, kMostRead);
-    position_ = 0;
-    SHARDKIT_ASSIGN_OR_RETURN(reader_, OpenArchive(*input_, compression_, Content::kBytes));
-    archive_entry* entry = nullptr;
-    if (archive_read_next_header(reader_.get(), &entry) < ARCHIVE_WARN)
-      return input_->Describe(reader_.get(), "cannot be decompressed");
+    if (offset == reader_->position()) return absl::OkStatus();
+    std::vector<char> discarded(kDiscardPiece);
+    while (reader_->position() < offset) {
+      SHARDKIT_RETURN_IF_ERROR(Read(
+          {discarded.data(), static_cast<size_t>(std::min<uint64_t>(kDiscardPiece, offset - reader_->position()))}));
+    }
     return absl::OkStatus();
   }
 
   absl::Status Read(std::span<char> buffer) const {
-    while (!buffer.empty()) {
-      const la_ssize_t count = archive_read_data(reader_.get(), buffer.data(), buffer.size());
-      if (count <= 0) return input_->Describe(reader_.get(), StrCat("byte ", position_, " of the decompressed tar"));
-      position_ += static_cast<uint64_t>(count);
-      buffer = buffer.subspan(static_cast<size_t>(count));
-    }
-    return input_->error();
+    SHARDKIT_ASSIGN_OR_RETURN(const size_t done, reader_->ReadNext(buffer));
+    if (done == buffer.size()) return absl::OkStatus();
+    return DataLoss(path(), ": byte ", reader_->position(), " of the decompressed tar: damaged or cut off");
   }
 
   const std::unique_ptr<RandomAccessFile> file_;
   const TarCompression compression_;
   const uint64_t length_;
   mutable std::mutex mutex_;
-  mutable std::unique_ptr<ArchiveInput> input_;
-  mutable Archive reader_;  // declared after input_, so that it is destroyed first
-  mutable uint64_t position_ = 0;
+  mutable std::unique_ptr<Decompressor> reader_;
 };
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<ForwardBytes>> OpenForward(const RandomAccessFile& file, TarCompression compression) {
+  return Decompressor::Open(file, compression);
+}
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenDecompressed(std::unique_ptr<RandomAccessFile> file,
                                                                    TarCompression compression, uint64_t length) {

@@ -111,7 +111,9 @@ absl::Status CheckMembers(const RandomAccessFile& file, const TarContents& conte
       return DataLoss("says that '", index.key(sample), ".", index.columns[missing.column], "' has data at byte ",
                       missing.offset, ", but ", file.path(), " ends before");
     }
-    const auto name = header.regular ? format::SplitWebDatasetName(header.name) : std::nullopt;
+    // DALI leaves links out. Without what lies before this place it is not known whether one can be followed.
+    const bool seen = header.regular || header.link;
+    const auto name = seen ? format::SplitWebDatasetName(header.name) : std::nullopt;
     if (!name) continue;
     if (value == end_value) {
       return DataLoss("does not have member '", header.name, "', which is at byte ", header.header_offset, " of ",
@@ -171,11 +173,21 @@ absl::StatusOr<DaliView> FindDaliSamples(const RandomAccessFile& file) {
   DaliView view;
   std::string last_stem;
   TarHeader header;
+  bool behind = false;  // an end mark
   while (true) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, headers->Next(&header));
     if (!more) return view;
     if (!header.regular) continue;
     const bool of_sample = format::SplitWebDatasetName(header.name).has_value();
+    behind = behind || header.after_end_mark;
+    if (behind || header.link) {
+      if (of_sample) {
+        view.missing.push_back(
+            {header.name, header.header_offset,
+             behind ? "lies behind an end mark, where DALI stops" : "is a link, which DALI leaves out"});
+      }
+      continue;
+    }
     const format::DaliName name = format::SplitDaliName(header.name);
     if (format::IsHiddenForDali(name)) {
       if (of_sample)

@@ -19,26 +19,6 @@ namespace {
 
 using format::TarIndex;
 
-// So many bytes after the end mark are checked.
-constexpr uint64_t kLookedAtBehind = uint64_t{1} << 20;
-constexpr uint64_t kLookPiece = uint64_t{64} << 10;
-
-// webdataset reads nothing after the end mark. When two tars were written one after the other, the second one is lost.
-absl::Status LookBehind(const RandomAccessFile& file, uint64_t position, std::vector<TarProblem>* problems) {
-  const uint64_t end = std::min(file.size(), position + kLookedAtBehind);
-  std::string piece;
-  for (; position < end; position += piece.size()) {
-    piece.resize(std::min(end - position, kLookPiece));
-    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(position, piece));
-    if (format::AllZero(piece)) continue;
-    problems->push_back({"", position,
-                         "behind the end mark there is more, which no reader of WebDataset reads: "
-                         "was another tar appended?"});
-    break;
-  }
-  return absl::OkStatus();
-}
-
 // Removes the last sample, and the columns that no earlier sample has.
 void DropLastSample(TarIndex* index) {
   index->key_ends.pop_back();
@@ -48,6 +28,23 @@ void DropLastSample(TarIndex* index) {
   uint32_t columns = 0;
   for (const format::TarValue& value : index->values) columns = std::max(columns, value.column + 1);
   index->columns.resize(columns);
+}
+
+// Takes note of a member that readers of WebDataset do not see.
+void LookAt(const container::TarHeader& header, container::TarContents& contents) {
+  if (header.after_end_mark && !contents.after_end_mark) {
+    contents.after_end_mark = {header.name, header.header_offset,
+                               "an end mark lies before it, as where two tars were joined; readers of WebDataset "
+                               "stop there, and here all members are read"};
+  }
+  if (!header.special || !format::SplitWebDatasetName(header.name)) return;
+  if (header.regular) {
+    ++contents.links;
+  } else if (contents.passed_over_count++ == 0) {
+    contents.passed_over = {header.name, header.header_offset,
+                            header.link ? "is a link that leads to no file before it, and is passed over"
+                                        : "is no file, and is passed over"};
+  }
 }
 
 // `header` is of the member in which the tar ends. Its name is empty when there is no such member.
@@ -94,17 +91,25 @@ absl::StatusOr<container::TarContents> container::ScanTar(const RandomAccessFile
     if (!more.ok()) return more.status();
     if (!*more) break;
     SHARDKIT_RETURN_IF_ERROR(builder.Add(header));
+    LookAt(header, contents);
     // A plain tar needs no limit: every entry has a header of 512 bytes in the file. Only a quarter of the limit is
     // used here, because the values need memory, too.
     const uint64_t most = file.size() + max_decompression / 4;
-    if (contents.compression != container::TarCompression::kNone && contents.index.memory() > most) {
+    const uint64_t known = contents.index.memory() + (*headers)->memory();
+    if (contents.compression != container::TarCompression::kNone && known > most) {
       return ResourceExhausted(file.path(), ": what has to be known of its members takes more than ", most,
                                " bytes of memory, the limit for a compressed tar of ", file.size(),
                                " bytes: decompress it first");
     }
   }
-  if (problems != nullptr && contents.compression == container::TarCompression::kNone) {
-    SHARDKIT_RETURN_IF_ERROR(LookBehind(file, (*headers)->position(), problems));
+  contents.left_behind = (*headers)->left_behind();
+  if (problems == nullptr) return contents;
+  for (const auto& found : {contents.after_end_mark, contents.passed_over}) {
+    if (found) problems->push_back(*found);
+  }
+  if (contents.left_behind) {
+    problems->push_back(
+        {"", *contents.left_behind, "behind the end mark there is more, which is no tar and is not read"});
   }
   return contents;
 }

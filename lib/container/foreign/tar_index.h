@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,13 @@ struct TarContents {
   // The path of the DALI index that the contents come from, or empty. Such contents must be checked: see
   // CheckTarMembers.
   std::string dali_index;
+  // Members that are read though readers of WebDataset do not see them, or that are passed over and might not be meant
+  // to be. Not known of contents that come from an index.
+  std::optional<TarProblem> after_end_mark;  // the first member behind an end mark
+  std::optional<TarProblem> passed_over;     // the first link or device whose name is that of a sample's member
+  uint64_t passed_over_count = 0;
+  std::optional<uint64_t> left_behind;  // where bytes lie behind the end mark that are no tar
+  uint64_t links = 0;                   // followed
   // When only the first part of the tar was taken: the error that ended it, and the key of the sample there, or the
   // tar's name.
   absl::Status cut;
@@ -33,10 +41,10 @@ struct TarContents {
 };
 
 // Reads all headers. DataLoss for a damaged tar, or a sample that has an extension twice. Unimplemented for what a
-// schema cannot hold (names that are not UTF-8, too many columns) and for sparse members. Other problems are added to
-// *problems, which may be null. ResourceExhausted for a compressed tar whose index needs more memory than the file's
-// size plus a quarter of `max_decompression`. With `keep_cut`, damage ends the tar and is no error: the samples before
-// it are taken, without the last one unless it is known to be whole.
+// schema cannot hold (names that are not UTF-8, too many columns) and for sparse members. Other problems, also those in
+// the result, are added to *problems, which may be null. ResourceExhausted for a compressed tar whose index needs more
+// memory than the file's size plus a quarter of `max_decompression`. With `keep_cut`, damage ends the tar and is no
+// error: the samples before it are taken, without the last one unless it is known to be whole.
 absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_decompression,
                                     std::vector<TarProblem>* problems, bool keep_cut = false);
 

@@ -151,6 +151,12 @@ absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std:
     return InvalidArgument(path,
                            ": is compressed, so that no index can say where a value lies in it: decompress it first");
   }
+  if (contents.links > 0) {
+    return InvalidArgument(path, ": has ", contents.links,
+                           contents.links == 1 ? " member that is a link" : " members that are links",
+                           " to earlier ones, which an index cannot say: write the tar with "
+                           "their bytes (GNU tar: --hard-dereference --dereference)");
+  }
   SHARDKIT_RETURN_IF_ERROR(HashValues(*file, cancellation, &contents.index));
   SHARDKIT_ASSIGN_OR_RETURN(contents.index.identity, container::ReadTarIdentity(*file));
   report.index_path = StrCat(path, kTarIndexSuffix);

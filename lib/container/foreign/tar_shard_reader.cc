@@ -124,6 +124,12 @@ std::vector<TarShardReader::Stretch> TarShardReader::FindStretches(std::span<con
   const uint64_t gap = file_->hints().bridge_gap_bytes;
   std::vector<Stretch> stretches;
   uint64_t position = 0;
+  std::vector<TarValue> sorted;
+  if (!std::ranges::is_sorted(values, {}, &TarValue::offset)) {  // with links
+    sorted.assign(values.begin(), values.end());
+    std::ranges::stable_sort(sorted, {}, &TarValue::offset);
+    values = sorted;
+  }
   for (const TarValue& value : values) {
     if (wanted[value.column + 1] == 0 || value.length == 0) continue;
     const uint64_t end = value.offset + value.length;
@@ -202,6 +208,7 @@ absl::Status TarShardReader::FillView(const BlockInfo& block, const Samples& sam
       if (state.wanted[value.column + 1] == 0) continue;
       uint64_t position = value.length == 0 ? 0 : value.offset;
       if (value.length != 0 && !stretches.empty()) {
+        if (value.offset < stretches[stretch].begin) stretch = 0;  // of a link
         while (value.offset >= stretches[stretch].end) ++stretch;
         position = value.offset - stretches[stretch].begin + stretches[stretch].position;
       }

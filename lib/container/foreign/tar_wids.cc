@@ -19,6 +19,9 @@ namespace {
 constexpr size_t kNameBytes = 100;
 constexpr size_t kTypeOffset = 156;
 
+// Of a header that wids passes over.
+constexpr char kUnseenType = '1';
+
 // The largest number with eleven octal digits.
 constexpr uint64_t kMostBytes = (uint64_t{1} << 33) - 1;
 
@@ -74,6 +77,7 @@ absl::StatusOr<WidsView> ViewAsWids(const RandomAccessFile& file) {
   WidsView view;
   Comparison comparison;
   TarHeader header;
+  bool behind = false;  // an end mark, where wids stops
   char bytes[format::kTarBlockBytes];
   while (true) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, headers->Next(&header));
@@ -82,7 +86,9 @@ absl::StatusOr<WidsView> ViewAsWids(const RandomAccessFile& file) {
     SHARDKIT_RETURN_IF_ERROR(file.ReadAt(header.offset - format::kTarBlockBytes, bytes));
     std::string_view name(bytes, kNameBytes);
     name = name.substr(0, name.find('\0'));
-    const std::string_view difference = comparison.Add(header, name, bytes[kTypeOffset]);
+    behind = behind || header.after_end_mark;
+    const char type = header.link || behind ? kUnseenType : bytes[kTypeOffset];
+    const std::string_view difference = comparison.Add(header, name, type);
     if (!difference.empty() && !view.difference) {
       view.difference = TarProblem{header.name, header.header_offset, std::string(difference)};
     }

@@ -1,6 +1,7 @@
 #include "convert/sources/dataset_source.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/errors.h"
@@ -18,6 +19,9 @@ namespace shardkit::convert {
 namespace {
 
 constexpr uint64_t kLostAtOnce = 65536;
+
+// In tars of more samples the keys that come again are not counted: it would take much memory.
+constexpr uint64_t kMostTornSamples = uint64_t{1} << 22;
 
 std::string Quoted(const std::vector<std::string>& names) {
   std::string list = names.size() == 1 ? "column " : "columns ";
@@ -380,14 +384,36 @@ void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
   if (name() == "webdataset") {
     unnamed_samples_ += static_cast<uint64_t>(
         std::ranges::count_if(batch->samples, [](const Sample& sample) { return sample.key.ends_with('/'); }));
+    if (piece.status.ok()) CountTorn(part, piece, *batch);
   }
   std::lock_guard lock(part.mutex);
   part.idle.push_back(std::move(mapper));
 }
 
+void DatasetSource::CountTorn(Part& part, const Piece& piece, const SampleBatch& batch) {
+  const DatasetReader& dataset = *part.input.dataset;
+  const auto tar = dataset.Shard(piece.block.shard);
+  if (!tar.ok() || tar->samples > kMostTornSamples) return;
+  std::lock_guard lock(part.mutex);
+  Part::TarKeys& keys = part.tars[piece.block.shard];
+  for (const Sample& sample : batch.samples) {
+    if (!keys.seen.insert(Hash128(sample.key)).second) ++torn_samples_;
+  }
+  keys.samples += batch.samples.size() + batch.failures.size();
+  if (keys.samples >= tar->samples) part.tars.erase(piece.block.shard);
+}
+
 std::vector<std::string> DatasetSource::warnings() const {
   std::vector<std::string> warnings;
+  for (const auto& part : parts_) std::ranges::move(part->input.dataset->notes(), std::back_inserter(warnings));
   const auto samples = [](uint64_t count) { return StrCat(count, count == 1 ? " sample has" : " samples have"); };
+  if (torn_samples_ > 0) {
+    warnings.push_back(
+        StrCat(samples(torn_samples_),
+               " a key that an earlier one of the same tar has, which had ended: the members of a sample "
+               "must stand next to each other, else each part of it is a sample (shardctl validate names "
+               "them)"));
+  }
   if (filled_ > 0) {
     const std::vector<std::string>& columns = input().plan.absent_as_bytes;
     warnings.push_back(StrCat(filled_.load(), filled_ == 1 ? " absent value is" : " absent values are",

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "base/hash.h"
 #include "container/whole_block.h"
 #include "convert/conversion_plan.h"
 #include "convert/sample_mapper.h"
@@ -103,7 +105,14 @@ class DatasetSource final : public Source {
     std::optional<dataset::SampleSet> chosen;
     std::mutex mutex;
     std::vector<std::unique_ptr<SampleMapper>> idle;
+    // Of WebDataset, of the tars of which some samples and not all have been loaded.
+    struct TarKeys {
+      absl::flat_hash_set<Hash128Bytes> seen;
+      uint64_t samples = 0;  // loaded, or failed
+    };
+    std::map<uint32_t, TarKeys> tars;
   };
+  void CountTorn(Part& part, const Piece& piece, const SampleBatch& batch);
   absl::Status List(Part& part) const;
   absl::Status ListShards(Part& part) const;
   static absl::Status FindShare(Part& part);
@@ -116,6 +125,7 @@ class DatasetSource final : public Source {
   bool keep_blocks_ = false;
   container::WholeBlocks whole_blocks_;
   std::atomic<uint64_t> unnamed_samples_ = 0;  // loaded, of WebDataset: of members whose names begin with a dot
+  std::atomic<uint64_t> torn_samples_ = 0;     // loaded, whose key an earlier one of their tar has
   std::atomic<uint64_t> filled_ = 0;           // absent values stored as empty
   std::vector<std::unique_ptr<Part>> parts_;
   ColumnTable guessed_;

@@ -85,6 +85,11 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> FileSource::NextFromTar(size_t /*max_s
 
 std::vector<std::string> FileSource::warnings() const {
   std::vector<std::string> warnings;
+  if (const uint64_t joined = passed_over_.joined_tars; joined > 0) {
+    warnings.push_back(StrCat(passed_over_.first_joined,
+                              joined == 1 ? "" : StrCat(" (and so in ", joined - 1, " more tars)"),
+                              ": an end mark lies before it, as where two tars were joined; all members are read"));
+  }
   if (undecoded_images_ > 0) {
     warnings.push_back(
         StrCat(undecoded_images_.load(), undecoded_images_ == 1 ? " image is" : " images are",

@@ -62,6 +62,9 @@ inline constexpr std::string_view kAppleDoubleMagic("\x00\x05\x16\x07", 4);
 struct PassedOver {
   uint64_t count = 0;
   std::string first;  // where it is
+  // Besides, what is not passed over: tars in which an end mark lies between members.
+  uint64_t joined_tars = 0;
+  std::string first_joined;
 };
 
 // InvalidArgument when a key is not UTF-8, or a column name not UTF-8 of at most 255 bytes.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,13 +22,16 @@ struct TarEntry {
   uint64_t size = 0;     // bytes; of a regular file
   Kind kind = Kind::kOther;
   std::string_view what;  // "a symbolic link", … for kOther
+  // Of a link to a regular member before it, which is read as that one: its number.
+  std::optional<uint64_t> target;
 };
 
 // One thread at a time. DataLoss, naming file and member, for a tar that is damaged, cut off, or has no end mark.
 class TarReader {
  public:
-  // InvalidArgument when the file is not a tar. Unless `keep_hidden`, members that systems leave (IsLeftoverName of a
-  // component of the name, and AppleDouble) are passed over and added to *passed_over, which may be null.
+  // Reads on behind end marks, which are counted in *passed_over. InvalidArgument when the file is not a tar. Unless
+  // `keep_hidden`, members that systems leave (IsLeftoverName of a component of the name, and AppleDouble) are passed
+  // over and added to *passed_over, which may be null.
   static absl::StatusOr<std::unique_ptr<TarReader>> Open(ReadableFileSystem* file_system, const std::string& path,
                                                          uint64_t max_decompression, bool keep_hidden,
                                                          PassedOver* passed_over = nullptr);
@@ -53,6 +57,7 @@ class TarReader {
   absl::Status Error(std::string_view where) const;
   absl::StatusOr<bool> NextMember(TarEntry* member);
   absl::StatusOr<Value> ReadData(const TarEntry& member, uint64_t stream_above, ByteArena* arena);
+  absl::StatusOr<Value> ReadTarget(const TarEntry& link, uint64_t stream_above, ByteArena* arena);
   // Whether the member that NextMember gave is passed over.
   bool IsLeftover(const TarEntry& member);
 

@@ -35,6 +35,9 @@ class ForeignDataset {
   // As DatasetReader::cut_tars.
   virtual const std::vector<CutTar>& cut_tars() const = 0;
 
+  // As DatasetReader::notes.
+  virtual std::vector<std::string> notes() const { return {}; }
+
   // Reports problems that opening and reading the shard does not show: wrong hashes of whole files, samples whose parts
   // are not next to each other. Reads the whole shard. Returns an error only when the check could not be done.
   virtual absl::Status FindProblems(size_t shard, const ReadOptions& options,

@@ -61,6 +61,27 @@ class WebDataset final : public ForeignDataset {
   const Manifest& manifest() const override { return manifest_; }
   const std::vector<CutTar>& cut_tars() const override { return cut_tars_; }
 
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes;
+    if (joined_ > 0) {
+      notes.push_back(StrCat(first_joined_, joined_ == 1 ? "" : StrCat(" (and so in ", joined_ - 1, " more tars)"),
+                             ": an end mark lies before it, as where two tars were joined; readers of WebDataset stop "
+                             "there, and here all members are read"));
+    }
+    if (left_behind_ > 0) {
+      notes.push_back(StrCat(first_left_behind_,
+                             left_behind_ == 1 ? "" : StrCat(" (and so in ", left_behind_ - 1, " more tars)"),
+                             ": behind the end mark there is more, which is no tar and is not read"));
+    }
+    if (passed_over_ > 0) {
+      notes.push_back(StrCat("passed over ", passed_over_,
+                             passed_over_ == 1 ? " member that is no file (" : " members that are no files (",
+                             first_passed_over_, passed_over_ == 1 ? "" : ", …",
+                             "): a link is followed to a file that stands before it"));
+    }
+    return notes;
+  }
+
   absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
     SHARDKIT_ASSIGN_OR_RETURN(auto opened, OpenTar(shard, options));
     return opened;
@@ -123,6 +144,15 @@ class WebDataset final : public ForeignDataset {
         {tars_[shard].name, reader.file_length(), reader.sample_count(), reader.blocks().size(), {}});
     const container::TarContents& contents = *reader.contents();
     if (!contents.cut.ok()) cut_tars_.push_back({shard, contents.cut_key, contents.cut});
+    const auto place = [&](const TarProblem& problem) {
+      return StrCat(reader.path(), ": member '", problem.member, "' at byte ", problem.offset);
+    };
+    if (contents.after_end_mark && joined_++ == 0) first_joined_ = place(*contents.after_end_mark);
+    if (contents.left_behind && left_behind_++ == 0) {
+      first_left_behind_ = StrCat(reader.path(), ": at byte ", *contents.left_behind);
+    }
+    if (contents.passed_over && passed_over_ == 0) first_passed_over_ = place(*contents.passed_over);
+    passed_over_ += contents.passed_over_count;
     const uint64_t bytes = contents.index.memory();
     if (kept_bytes_ + bytes <= kKeptBytes) {
       kept_bytes_ += bytes;
@@ -138,6 +168,12 @@ class WebDataset final : public ForeignDataset {
   std::vector<CutTar> cut_tars_;
   std::vector<std::shared_ptr<const container::TarContents>> contents_;  // null where not kept
   uint64_t kept_bytes_ = 0;
+  uint64_t joined_ = 0;  // tars with an end mark between members
+  std::string first_joined_;
+  uint64_t left_behind_ = 0;  // tars with something else behind the end mark
+  std::string first_left_behind_;
+  uint64_t passed_over_ = 0;  // members
+  std::string first_passed_over_;
   Manifest manifest_;
 };
 

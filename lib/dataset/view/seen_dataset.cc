@@ -58,6 +58,7 @@ class SeenDataset final : public DatasetReader {
   std::string key_problem() const override { return stored_->key_problem(); }
   std::string fallback_reason() const override { return stored_->fallback_reason(); }
   const std::vector<CutTar>& cut_tars() const override { return stored_->cut_tars(); }
+  std::vector<std::string> notes() const override { return stored_->notes(); }
   absl::StatusOr<Manifest> ReadManifest() const override { return stored_->ReadManifest(); }
 
   std::string index_problem() const override {

@@ -229,10 +229,17 @@ uint64_t TarIdentity(std::string_view first, std::string_view last) {
 std::vector<TarBlock> FormTarBlocks(const TarIndex& index) {
   const uint64_t count = index.sample_count();
   const uint64_t most_samples = std::max<uint64_t>(kMaxTarPagePlaces / (index.columns.size() + 1), 1);
-  const auto place = [&](uint64_t sample) {
-    if (sample < count) return index.values[index.value_ends[sample]].offset;
-    return count == 0 ? 0 : index.values.back().offset + index.values.back().length;
-  };
+  // The value of a link lies where an earlier member is: a sample that begins with one is placed behind those before
+  // it.
+  std::vector<uint64_t> places(count + 1);
+  for (uint64_t i = 0, end = 0; i < count; ++i) {
+    places[i] = std::max(end, index.values[index.value_ends[i]].offset);
+    for (uint64_t k = index.value_ends[i]; k < index.value_ends[i + 1]; ++k) {
+      end = std::max(end, index.values[k].offset + index.values[k].length);
+    }
+    places[i + 1] = end;
+  }
+  const auto place = [&](uint64_t sample) { return places[sample]; };
   std::vector<TarBlock> blocks;
   for (uint64_t i = 0; i < count; ++i) {
     const bool fits = !blocks.empty() && place(i + 1) - blocks.back().offset <= kMaxTarPageSpan &&

@@ -13,7 +13,13 @@ bool IsWebDatasetMeta(std::string_view name) {
   return first.size() >= 4 && first.starts_with("__") && first.ends_with("__");
 }
 
+std::string_view MemberName(std::string_view name) {
+  while (name.starts_with("./")) name.remove_prefix(2);
+  return name;
+}
+
 std::optional<WebDatasetName> SplitWebDatasetName(std::string_view name) {
+  name = MemberName(name);
   if (IsWebDatasetMeta(name)) return std::nullopt;
   // The expression allows no slash after the dot. So the dot is the first one after the last slash, wherever the folder
   // part of the expression ends.

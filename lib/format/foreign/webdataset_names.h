@@ -15,9 +15,12 @@ struct WebDatasetName {
   bool operator==(const WebDatasetName&) const = default;
 };
 
-// Splits a name by the rule of webdataset, the expression ^((?:.*/|)[^.]+)[.]([^/]*)$ : the key ends before the first
-// dot of the base name. Empty for a name that belongs to no sample: a name without such a dot, a hidden file, or a name
-// for which IsWebDatasetMeta is true.
+// The name of a tar's member as it is read: without "./" in front, which "tar -C FOLDER -c ." writes.
+std::string_view MemberName(std::string_view name);
+
+// Splits a name, after MemberName, by the rule of webdataset, the expression ^((?:.*/|)[^.]+)[.]([^/]*)$ : the key ends
+// before the first dot of the base name. Empty for a name that belongs to no sample: a name without such a dot, a
+// hidden file, or a name for which IsWebDatasetMeta is true.
 std::optional<WebDatasetName> SplitWebDatasetName(std::string_view name);
 
 // Splits a name by the rule of wids, ^((?:.*/)?.*?)(\..*)$ : the extension begins with its dot, and the key may be

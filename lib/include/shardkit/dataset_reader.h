@@ -209,6 +209,10 @@ class DatasetReader {
   // Ascending by shard; empty without DatasetOptions::keep_cut_tars.
   virtual const std::vector<CutTar>& cut_tars() const = 0;
 
+  // What opening has shown that the user may not expect, one line each: of tars without an index, end marks between
+  // members, what lies behind them and is no tar, and links that are passed over.
+  virtual std::vector<std::string> notes() const = 0;
+
   virtual absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options = {}) const = 0;
 
   // Statistics of all shards and layers merged, in the order of columns(). Reads every shard's footer. Removed samples,

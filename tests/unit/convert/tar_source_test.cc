@@ -115,10 +115,10 @@ TEST_F(TarSourceTest, AMemberThatComesTwiceIsAFailure) {
 }
 
 TEST_F(TarSourceTest, OnlyRegularFilesCanBePacked) {
-  EXPECT_EQ(FailureOf({{"a.bin", "1"}, {"b.bin", "", 's', "a.bin"}}),
-            "/t.tar: member 'b.bin': is a symbolic link; only regular files can be packed");
-  EXPECT_EQ(FailureOf({{"a.bin", "1"}, {"b.bin", "", 'h', "a.bin"}}),
-            "/t.tar: member 'b.bin': is a hard link; only regular files can be packed");
+  EXPECT_EQ(FailureOf({{"a.bin", "1"}, {"b.bin", "", 's', "/a.bin"}}),
+            "/t.tar: member 'b.bin': is a symbolic link to no file before it; only regular files can be packed");
+  EXPECT_EQ(FailureOf({{"a.bin", "1"}, {"b.bin", "", 'h', "c.bin"}}),
+            "/t.tar: member 'b.bin': is a hard link to no file before it; only regular files can be packed");
   EXPECT_EQ(FailureOf({{"a.bin", "1"}, {"b.bin", "", 'p'}}),
             "/t.tar: member 'b.bin': is a named pipe; only regular files can be packed");
 }

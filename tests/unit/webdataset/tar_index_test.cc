@@ -88,7 +88,7 @@ TEST_F(TarIndexTest, GroupsNeighbours) {
                           {"d/a.key", "8"},
                           {"d/.h", "9"}})),
             "d/a: x=1 y=6 /.=7 /key=8; d/: h=9");
-  EXPECT_EQ(Show(MakeTar({{"./a.x", ""}, {"a.x", ""}})), "./a: x=; a: x=");
+  EXPECT_EQ(Show(MakeTar({{"./a.x", ""}, {"a.y", ""}, {"././b.x", ""}})), "a: x= y=; b: x=");
 }
 
 TEST_F(TarIndexTest, KnowsLongNames) {
@@ -141,10 +141,19 @@ TEST_F(TarIndexTest, TellsProblems) {
   ASSERT_EQ(repeated.size(), 1u);
   EXPECT_EQ(repeated[0].member, "a.y");
   EXPECT_EQ(repeated[0].offset, 2560u);
-  // Data after the end mark is not read, as in webdataset, but it is reported.
-  ASSERT_TRUE(Scan(tar + MakeTar({{"c.x", "4"}}), &problems).ok());
+  // What lies behind an end mark is read, other than in webdataset, and told.
+  const std::string joined = tar + std::string(20480, '\0') + MakeTar({{"c.x", "4"}, {"d.x", "5"}});
+  const auto both = Scan(joined, &problems);
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->index.sample_count(), 5u);
   ASSERT_EQ(problems.size(), 1u);
-  EXPECT_EQ(problems[0].offset, tar.size());
+  EXPECT_EQ(problems[0].member, "c.x");
+  EXPECT_EQ(problems[0].offset, 3072u);
+  EXPECT_EQ(Show(joined), Show(tar) + "; c: x=4; d: x=5");
+  problems.clear();
+  ASSERT_TRUE(Scan(tar + std::string(600, 'x'), &problems).ok());
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].message, "behind the end mark there is more, which is no tar and is not read");
   problems.clear();
   ASSERT_TRUE(Scan(tar + std::string(8192, '\0'), &problems).ok());
   EXPECT_TRUE(problems.empty());
