@@ -204,7 +204,8 @@ class Problem:
 class Validated:
     """What `validate` found; true when there is no problem.
 
-    ``samples`` are those that readers see; the shards hold ``removed_samples`` besides. Shards, blocks and bytes do not count those of layers.
+    ``samples`` are those that readers see; the shards hold ``removed_samples`` besides. Shards, blocks and bytes do not
+    count those of layers.
     """
 
     shards: int

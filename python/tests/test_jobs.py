@@ -31,6 +31,8 @@ def test_pack_validate_unpack(tmp_path: Path) -> None:
     assert unpacked.files == 50
     for file in files.iterdir():
         assert (tmp_path / "back" / file.name).read_bytes() == file.read_bytes()
+    sk.unpack(tmp_path / "out", tmp_path / "parts", by_shard=True)
+    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["00000000"]
 
 
 def test_options_reach_the_library(tmp_path: Path) -> None:
