@@ -80,9 +80,9 @@ class BenchTest(CliTest):
     def test_images_and_masks(self):
         self.small_sa1b()
         self.shardctl("pack", "sa1b", "-o", "out")
-        pixels = 3 * 8 * 8  # of the three pictures
+        pixels = 3 * 24 * 16  # of the three pictures
         for decode, columns, size in (
-                ("none", "image", 3 * len(tiny_jpeg())), ("image", "image", 3 * pixels), ("image:4", "image", 3 * 3 * 16),
+                ("none", "image", 3 * len(tiny_jpeg(24, 16))), ("image", "image", 3 * pixels), ("image:4", "image", 3 * 3 * 16),
                 ("image:6x4", "image", 3 * 3 * 24), ("image:resize:10x5", "image", 3 * 3 * 50),
                 ("image:center-crop:4", "image", 3 * 3 * 16), ("image:longest-side:16", "image", 3 * 3 * 256),
                 ("image:random-resized-crop:2", "image", 3 * 3 * 4),
