@@ -301,6 +301,8 @@ class Packer {
       const uint64_t average = stored_samples_ == 0 ? kBatchBytes / 16 : progress_.input_bytes / stored_samples_ + 1;
       const uint64_t most = own ? UINT64_MAX : std::clamp<uint64_t>(kBatchBytes / average, 1, kMaxBatchSamples);
       const bool before = listed_ < part_.resume;
+      // Nothing is begun before it is known that the input is the same.
+      if (!before && position_.samples < part_.resume && !pending_.empty()) break;
       const uint64_t wanted = std::min(most, (before ? part_.resume : part_.count) - listed_);
       if (wanted == 0) {
         at_end_ = true;

@@ -14,14 +14,16 @@ constexpr std::string_view kRecordStart = "shardkit-job 1 ";
 constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 20;
 
 std::string FormatRecord(const JobRecord& record) {
-  return StrCat(kRecordStart, record.fingerprint, " ", absl::Hex(record.dataset_hash, absl::kZeroPad16), " ",
-                absl::Hex(record.listing, absl::kZeroPad16), "\n");
+  const std::string text =
+      StrCat(kRecordStart, record.fingerprint, " ", absl::Hex(record.dataset_hash, absl::kZeroPad16));
+  return record.listing == 0 ? StrCat(text, "\n")
+                             : StrCat(text, " ", absl::Hex(record.listing, absl::kZeroPad16), "\n");
 }
 
 std::optional<JobRecord> ParseRecord(const std::string& text) {
   char fingerprint[17] = {};
   unsigned long long hash = 0, listing = 0;
-  if (std::sscanf(text.c_str(), "shardkit-job 1 %16[0-9a-f] %16llx %16llx", fingerprint, &hash, &listing) != 3) {
+  if (std::sscanf(text.c_str(), "shardkit-job 1 %16[0-9a-f] %16llx %16llx", fingerprint, &hash, &listing) < 2) {
     return std::nullopt;
   }
   JobRecord record{fingerprint, hash, listing};

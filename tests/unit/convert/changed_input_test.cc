@@ -168,6 +168,11 @@ TEST_F(ChangedInputTest, AFinishedDatasetSaysThatTheInputHasChanged) {
   ExpectRefused("is finished, and its input has changed since");
   ASSERT_TRUE(files_->RemoveFile("/in/d/z.txt").ok());
   ASSERT_TRUE(Run(*files_).ok());
+  std::string record = test::ReadAll(*files_, "/out/.shardkit-job");
+  char& digit = record[record.size() - 2];
+  digit = digit == '0' ? '1' : '0';
+  WriteFile(*files_, "/out/.shardkit-job", record);
+  ExpectRefused("is finished, and its input has changed since");
 }
 
 TEST_F(ChangedInputTest, TarsAreComparedByTheirMembers) {
