@@ -102,7 +102,7 @@ class DeviceTest(CliTest):
                 document = self.bench("out", *options, "--decode", "image:4", *words)
                 self.assertEqual((document["samples"], document["bytes"]), (3, 3 * 3 * 16 * size))
                 # Pixels are always copied as u8.
-                pixels = 3 * 3 * (64 if "--device-geometry" in words else 16)
+                pixels = 3 * 3 * (24 * 16 if "--device-geometry" in words else 16)
                 self.assertLess(document["device"]["epoch"]["uploaded_bytes"] - pixels, 4096)
         masks = self.bench("out", *SMALL, "--decode", "masks", "--columns", "masks")
         self.assertEqual(masks["bytes"], 6 * 24 * 16)

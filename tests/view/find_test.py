@@ -54,7 +54,7 @@ class FindTest(ViewTest):
             self.button("Go on").click()
         self.until_text(".find-status", f"^{len(expected)} matches in 5,000 of 5,000 samples$")
         self.assertEqual(self.js("return document.querySelectorAll('.results > li').length"), len(expected))
-        self.assertEqual(self.ordinals(".results .cell")[:5], expected[:5])
+        self.until_equal(lambda: self.ordinals(".results .cell")[:5], expected[:5])
         self.assertEqual(self.find("#find-text").get_attribute("value"), "label = 3 and score >= 0.5")
         # Cells are made as they come into sight.
         made = len(self.ordinals(".results .cell"))
@@ -129,7 +129,7 @@ class FindTest(ViewTest):
         self.assertEqual(self.focused("id"), "find-text")
         self.press(" = 77", Keys.ENTER)
         self.until_text(".find-status", "^1 match in ")
-        self.assertEqual(self.ordinals(".results .cell"), [77])
+        self.until_equal(lambda: self.ordinals(".results .cell"), [77])
 
     def test_random_samples_of_a_seed(self):
         def drawn(seed):

@@ -65,7 +65,7 @@ class OverviewTest(ViewTest):
         self.row("txt").find_element("link text", "cat").click()
         self.arrived("find")
         self.until_text(".find-status", "^15 matches in 60 of 60 samples$")
-        self.assertEqual(self.ordinals(".results .cell")[:3], [0, 3, 6])
+        self.until_equal(lambda: self.ordinals(".results .cell")[:3], [0, 3, 6])
 
     def test_numbers_classes_layers_and_generations(self):
         self.open("#/1")
