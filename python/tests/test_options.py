@@ -37,9 +37,21 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Forty samples, a block each."""
+    path = os.fspath(tmp_path_factory.mktemp("data") / "blocks")
+    with sk.Writer(path, {"label": "i64"}, max_block_samples=1) as w:
+        for i in range(40):
+            w.write(f"k{i:02}", label=i)
+    return path
+
+
 def batches(path: str, **options: Any) -> list[dict[str, Any]]:
+    """What two epochs give."""
     made = []
-    for batch in sk.Loader(path, options.pop("batch_size", 4), **{"seed": 1, **options}):
+    loader = sk.Loader(path, options.pop("batch_size", 4), **{"seed": 1, **options})
+    for batch in [*loader, *loader]:
         columns = {name: batch[name] for name in batch.columns}
         flat = {}
         for name, column in columns.items():
@@ -125,8 +137,7 @@ def test_pngs_that_an_image_does_not_tell(tmp_path: Path, size: int | None) -> N
     assert colors[0, 1].tolist() == [128, 0, 0]
     gray = sk.decode_image(files["depth"], channels=1, reduce_depth=True)
     assert gray[:, :, 0].tolist() == (np.asarray(depth) >> 8).tolist()
-    (batch,) = batches(path, columns={"depth": sk.Image(channels=1, size=size, reduce_depth=True)}, batch_size=1)
-    assert batch
+    assert len(batches(path, columns={"depth": sk.Image(channels=1, size=size, reduce_depth=True)}, batch_size=1)) == 2
 
 
 @pytest.mark.parametrize("name", GEOMETRY)
@@ -167,12 +178,17 @@ def test_options_of_tokens(images: str, name: str) -> None:
         ("order", {}, "sequential"),
         ("remainder", {"batch_size": 5}, "drop"),
         ("epoch_samples", {"datasets": "mixed"}, 16),
+        ("shuffle_buffer_bytes", {"datasets": "blocks"}, 1),
+        ("lanes", {"datasets": "blocks"}, 2),
+        ("expected_world_size", {"datasets": "blocks"}, 5),
+        ("locality", {"datasets": "blocks", "lanes": 4}, True),
+        ("empty_batches", {"rank": 0, "world_size": 8, "batch_size": 8}, True),
     ],
 )
-def test_options_of_the_loader(images: str, name: str, base: dict[str, Any], value: Any) -> None:
+def test_options_of_the_loader(images: str, blocks: str, name: str, base: dict[str, Any], value: Any) -> None:
     def made(options: dict[str, Any]) -> Any:
-        given: Any = images
-        if options.pop("datasets", None):
+        given: Any = blocks if options.get("datasets") == "blocks" else images
+        if options.pop("datasets", None) == "mixed":
             given = [sk.LoaderDataset(images, proportion=1), sk.LoaderDataset(images, proportion=3)]
         try:
             return batches(given, **options)
