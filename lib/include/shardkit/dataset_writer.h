@@ -114,7 +114,9 @@ class DatasetWriter {
   // or whose type does not match its column, widens the schema and starts a new shard. InvalidArgument for a sample
   // that breaks the rules: nothing was written, and the caller may continue without it. FailedPrecondition for a
   // dataset that is complete. After any other error only Abort may be called. A sample that options.existing_keys
-  // leaves out is no error here; where such samples are refused, nothing is stored from the first of them on.
+  // leaves out is no error here; where such samples are refused, nothing is stored from the first of them on. Values
+  // are stored as given, and but for their sizes not compared with the column's type: that a jpeg is one is the
+  // caller's business, and what ValidateOptions::deep checks.
   virtual absl::Status Append(const Sample& sample, std::optional<uint64_t> next_position = std::nullopt) = 0;
 
   // The same with one value per column of schema(), in its order, including the key; absent values are empty.
