@@ -84,6 +84,27 @@ def check_numbers(**numbers: int) -> None:
             raise ValueError(f"{name}={value!r}: give a whole number")
 
 
+# What other loaders call it, and what does the same here.
+_ELSEWHERE = {
+    "shuffle": 'order="shuffled" (the default) or order="sequential"',
+    "drop_last": 'remainder="drop"',
+    "num_workers": "nothing, or decode_threads and read_threads: threads do the work of worker processes",
+    "prefetch_factor": "memory_bytes",
+    "persistent_workers": "nothing: threads stay",
+    "collate_fn": "batch_function",
+    "transform": "columns={name: function}, or batch_function",
+    "pin_memory": "shardkit.torch.Loader, which has it",
+    "device": "shardkit.torch.Loader, which has it",
+}
+
+
+def check_known(options: Iterable[str]) -> None:
+    """Refuse options of other loaders, naming what to write."""
+    for name in options:
+        if name in _ELSEWHERE:
+            raise TypeError(f"there is no option {name}: give {_ELSEWHERE[name]}")
+
+
 def refuse(options: Iterable[str], needs: str) -> None:
     """Refuse options that do nothing as the others are."""
     for name in options:

@@ -53,6 +53,14 @@ class Ragged(Sequence[Any]):
     def __iter__(self) -> Iterator[Array | None]:
         return (self[i] for i in range(len(self)))
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"these are values of different sizes, which have no {name!r}: images become one array by "
+            "columns={name: shardkit.Image(size=...)}, others are in .values, one after another"
+        )
+
     def to_list(self) -> list[Any]:
         """Return the values as bytes, or as arrays where they have a shape; None where absent."""
         if self.shapes is None and self.values.dtype == np.uint8:
@@ -210,12 +218,24 @@ class Batch:
     def __getitem__(self, name: str) -> Any:
         """Return a column: an array [samples, …], `Ragged`, `BatchMasks`, `TokenRows`, or a list of views."""
         if name not in self._columns:
+            if isinstance(name, int):  # as of `for images, labels in loader`
+                raise TypeError(
+                    f"a batch is no tuple: write batch[{self._names[0]!r}]; it has {', '.join(self._names)}"
+                )
             try:
                 position = self._names.index(name)
             except ValueError:
-                raise KeyError(name) from None
+                raise KeyError(f"there is no column {name!r}; the batch has {', '.join(self._names)}") from None
             self._columns[name] = self._column(position, name)
         return self._columns[name]
+
+    def __getattr__(self, name: str) -> Any:
+        names = self.__dict__.get("_names", ())
+        if name in names:
+            raise AttributeError(f"a batch is a mapping of columns: write batch[{name!r}]")
+        if name == "to":
+            raise AttributeError('a batch has no "to": shardkit.torch.Loader(device=...) brings it there')
+        raise AttributeError(f"a batch has no {name!r}; its columns are {', '.join(names)}")
 
     def _column(self, position: int, name: str) -> Any:
         layout, dtype, values, offsets, items, shapes, present = self._batch.column(position)

@@ -158,9 +158,10 @@ class Image:
     def __post_init__(self) -> None:
         _check_flip(self.flip, "flip")
         if self.size is not None:
-            for side in (self.size,) if isinstance(self.size, int) else self.size:
-                if isinstance(side, bool) or not isinstance(side, int) or side < 1:
-                    raise ValueError(f"size={self.size!r}: give pixels, as 224 or (224, 160)")
+            sides = self.size if isinstance(self.size, (tuple, list)) else (self.size, self.size)
+            whole = all(hasattr(side, "__index__") and not isinstance(side, bool) and side > 0 for side in sides)
+            if not whole or len(sides) != 2:
+                raise ValueError(f"size={self.size!r}: give pixels, as 224, or (224, 160) for height and width")
         if self.resize and self.crop != "center":
             raise ValueError('resize is what the shorter side becomes before crop="center"; give that, or size')
         for name, default in (("scale", (0.08, 1.0)), ("ratio", (3 / 4, 4 / 3))):
@@ -186,7 +187,8 @@ class Image:
             raise ValueError(f"crop: give random, center, longest or resize, not {self.crop!r}")
         if self.crop is not None and self.size is None:
             raise ValueError(f"crop={self.crop!r} needs a size")
-        height, width = (self.size, self.size) if isinstance(self.size, int) else (self.size or (0, 0))
+        size = (0, 0) if self.size is None else self.size
+        height, width = map(int, size if isinstance(size, (tuple, list)) else (size, size))
         if self.crop in ("center", "longest") and height != width:
             raise ValueError(f"crop={self.crop!r} gives squares: give one size")
         return Geometry(

@@ -117,6 +117,8 @@ class Dataset(Sequence[Mapping[str, Any]]):
         if isinstance(index, (str, bytes)):
             sample = self.find(index)
             if sample is None:
+                if index in [column.name for column in self.schema]:
+                    raise KeyError(f"no sample has the key {index!r}, which is a column: write dataset[0][{index!r}]")
                 raise KeyError(index)
             return sample
         try:
@@ -294,7 +296,7 @@ def open(
     """
     check_numbers(max_decompression=max_decompression, max_open_shards=max_open_shards, generation=generation)
     return Dataset(
-        str(path),
+        os.fspath(path),
         {
             "columns": column_names(columns) or [],
             "mode": mode,

@@ -6,12 +6,12 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from shardkit import _core, _process
-from shardkit._options import column_names, parsed
+from shardkit._options import check_known, check_numbers, column_names, parsed
 from shardkit.batch import Batch
 from shardkit.columns import (
     DenseMasks,
@@ -36,7 +36,14 @@ def dataset_list(datasets: Datasets) -> list[dict[str, Any]]:
     """Return the datasets as the library takes them."""
     if isinstance(datasets, (str, os.PathLike, LoaderDataset)):
         datasets = [datasets]
-    return [asdict(each) if isinstance(each, LoaderDataset) else {"path": os.fspath(each)} for each in datasets]
+    made: list[dict[str, Any]] = []
+    for each in datasets if isinstance(datasets, Iterable) else [datasets]:
+        if not isinstance(each, (str, os.PathLike, LoaderDataset)):
+            raise TypeError(f"datasets: give a path, a URL or a LoaderDataset, or a list of these, not {each!r}")
+        made.append(asdict(each) if isinstance(each, LoaderDataset) else {"path": os.fspath(each)})
+    if not made:
+        raise ValueError("datasets: the list is empty")
+    return made
 
 
 def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: list[dict[str, Any]]) -> dict[str, Spec]:
@@ -229,6 +236,10 @@ class Loader:
         **options: Any,
     ) -> None:
         self._datasets = dataset_list(datasets)
+        check_known(options)
+        check_numbers(batch_size=batch_size, seed=seed)
+        if batch_size < 1 or seed < 0:
+            raise ValueError(f"batch_size={batch_size}, seed={seed}: batches have samples, and seeds begin at 0")
         specs = column_specs(columns, self._datasets)
         self._names = list(specs)
         known = [spec for spec in specs.values() if isinstance(spec, Image)]

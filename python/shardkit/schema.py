@@ -12,6 +12,11 @@ __all__ = ["Column", "Schema", "column"]
 _ARRAY = re.compile(r"(\w+)\[([\d, ]*)\]")
 # As `shardctl pack` stores them: mostly compressed already, or best read where they lie.
 _STORED_AS_IS = {"bytes", "jpeg", "png", "image"}
+# What Python, NumPy and torch call types of the format.
+_CALLED = {f"{kind}{bits}": f"{kind[0]}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
+_CALLED |= {"int": "i64", "float": "f64", "long": "i64", "double": "f64", "half": "f16", "bfloat16": "bf16"}
+_CALLED |= {"str": "utf8", "string": "utf8", "text": "utf8", "dict": "json", "list": "json", "jpg": "jpeg"}
+del _CALLED["float8"]
 
 
 class Schema(Sequence[Column]):
@@ -78,6 +83,11 @@ def column(name: str, kind: str, *, codec: str | None = None, metadata: Mapping[
     ValueError
         For a type or codec that does not exist.
     """
+    if not isinstance(kind, str):
+        called = getattr(kind, "__name__", str(kind)).removeprefix("torch.")
+        raise TypeError(f'column {name!r}: give its type as a text, as "{_CALLED.get(called, "i64")}", not {kind!r}')
+    if (word := re.match(r"\w*", kind)) and word[0] in _CALLED:
+        raise ValueError(f'column {name!r}: there is no type "{kind}": write "{_CALLED[word[0]]}{kind[word.end() :]}"')
     nullable = kind.endswith("?")
     kind = kind.rstrip("?")
     metadata = dict(metadata or {})

@@ -16,7 +16,7 @@ from shardkit import _core, _numbers, _process
 from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
-from shardkit._options import check_numbers, parsed
+from shardkit._options import check_known, check_numbers, parsed
 from shardkit.columns import Spec, Stored, Tokens
 from shardkit.dataset import open as open_dataset
 
@@ -382,6 +382,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     ) -> None:
         if isinstance(columns, Mapping) and (tokens := [n for n, spec in columns.items() if isinstance(spec, Tokens)]):
             raise ValueError(f"column {tokens[0]}: rows of tokens are of whole batches: use shardkit.torch.Loader")
+        if "batch_size" in options:
+            raise TypeError("samples come one by one: give batch_size to the DataLoader, or use shardkit.torch.Loader")
+        check_known(options)
         check_numbers(chunk=chunk)
         self._columns = columns
         self._options = options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -63,7 +64,7 @@ class Writer:
         self._kinds = dict(columns)
         _check(made, options)
         self._key = key
-        self._writer: _core.Writer | None = _core.Writer(str(path), made, parsed(options))
+        self._writer: _core.Writer | None = _core.Writer(os.fspath(path), made, parsed(options))
         self._columns = self._writer.columns
         self._names = {column.name for column in self._columns}
         self.result: Published | None = None

@@ -218,6 +218,33 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
     (lambda d: sk.Image(crop="randm", size=8), "crop: give random"),
     (lambda d: sk.Image(crop="random"), "needs a size"),
     (lambda d: sk.Image(size=True), "size=True: give pixels"),
+    (lambda d: sk.Image(size=(224,)), "size=(224,): give pixels"),
+    (lambda d: sk.Image(size="224"), "size='224': give pixels"),
+    (lambda d: sk.Loader(d, "2"), "batch_size='2': give a whole number"),
+    (lambda d: sk.Loader(d, 64.0), "batch_size=64.0: give a whole number"),
+    (lambda d: sk.Loader(d, 0), "batch_size=0"),
+    (lambda d: sk.Loader(d, 4, seed=-1), "seed=-1"),
+    (lambda d: sk.Loader([], 4), "datasets: the list is empty"),
+    (lambda d: sk.Loader(4, d), "give a path, a URL or a LoaderDataset"),
+    (lambda d: sk.Loader(None, 4), "give a path, a URL or a LoaderDataset"),
+    (lambda d: sk.Loader(d, 4, columns={"image": sk.Image}), "give Image(...), not the class"),
+    (lambda d: sk.open(None), "not NoneType"),  # type: ignore[arg-type]
+    (lambda d: sk.Writer(None, {"a": "i64"}), "not NoneType"),  # type: ignore[arg-type]
+    (lambda d: sk.Loader(d, 4, shuffle=True), 'there is no option shuffle: give order="shuffled"'),
+    (lambda d: sk.Loader(d, 4, drop_last=True), 'there is no option drop_last: give remainder="drop"'),
+    (lambda d: sk.Loader(d, 4, num_workers=2), "threads do the work of worker processes"),
+    (lambda d: sk.Loader(d, 4, device="cuda"), "shardkit.torch.Loader"),
+    *(
+        (lambda d, kind=kind: sk.Writer(d + ".new", {"a": kind}), f'"{meant}"')
+        for kind, meant in {
+            "int": "i64",
+            "float32": "f32",
+            "float32[3]?": "f32[3]?",
+            "str": "utf8",
+            int: "i64",
+            np.float32: "f32",
+        }.items()
+    ),
     (lambda d: sk.Image(size=0), "size=0: give pixels"),
     (lambda d: sk.Geometry(width=8), "native images are as stored"),
     (lambda d: sk.Geometry(kind="rezise", width=8), "kind: give one of native"),
@@ -300,6 +327,26 @@ def test_what_would_do_nothing(images: str, tmp_path: Path, call: Callable[[str]
         call(images)
     assert message in str(caught.value)
     assert len(sk.open(images)) == 12
+
+
+# What users of other loaders write first, and what they read.
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda loader: next(iter(loader))["labels"], "there is no column 'labels'; the batch has image, label"),
+        (lambda loader: [0 for images, labels in loader], "write batch['image']"),
+        (lambda loader: next(iter(loader)).to("cuda"), "shardkit.torch.Loader(device="),
+        (lambda loader: next(iter(loader)).label, "write batch['label']"),
+        (lambda loader: next(iter(loader))["image"].float(), "shardkit.Image(size="),
+    ],
+)
+def test_what_is_written_first(images: str, write: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises((KeyError, TypeError, AttributeError)) as caught:
+        write(sk.Loader(images, 4, columns=["image", "label"]))
+    assert message in str(caught.value)
+    with pytest.raises(KeyError, match="which is a column"):
+        sk.open(images)["image"]
+    assert sk.Image(size=np.int64(8)).geometry() == sk.Image(size=(8, np.uint8(8))).geometry()
 
 
 def test_of_the_gpu_stage(images: str) -> None:
