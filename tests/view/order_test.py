@@ -38,8 +38,10 @@ class OrderTest(ViewTest):
 
     def delivered(self):
         """Ordinals of all cells, those below the screen too."""
-        self.js("document.querySelectorAll('.results > li').forEach((item) => { item.style.height = '4px'; })")
-        self.until("[...document.querySelectorAll('.results > li')].every((item) => item.querySelector('.cell'))")
+        self.until("""(() => { const items = [...document.querySelectorAll('.results > li')];
+            items.forEach((item) => { item.style.height = '4px'; });
+            const said = /: (\\d+) samples/.exec(document.querySelector('.order .find-status').innerText);
+            return said && items.length === Number(said[1]) && items.every((item) => item.querySelector('.cell')); })()""")
         return self.ordinals(".results .cell")
 
     def show(self, **values):
