@@ -396,7 +396,7 @@ class AnyDatasetReader : public StoredDataset {
   std::string path_;
   uint64_t checksum_ = 0;
   std::unique_ptr<ForeignDataset> foreign_;  // of another container
-  const std::vector<CutTar> no_cut_tars_;
+  const std::vector<CutTar> no_cut_tars_{};
   ManifestSummary summary_;
   std::unique_ptr<ShardListReader> list_;
   std::vector<Column> columns_;
