@@ -45,8 +45,9 @@ la_ssize_t ArchiveInput::Read(archive* reader, void* data, const void** out) {
   auto* const self = static_cast<ArchiveInput*>(data);
   const uint64_t left = self->forward_ != nullptr ? UINT64_MAX : self->file_.size() - self->position_;
   const size_t wanted = static_cast<size_t>(std::min<uint64_t>(self->next_, left));
-  std::swap(self->before_, self->last_);
-  Piece& piece = self->last_;
+  // libarchive asks several times at the end. What was read before that stays held.
+  if (wanted == 0 || self->at_end_) return 0;
+  Piece& piece = self->before_;
   // libarchive is C: no exception may pass through it.
   self->error_.Update(Guarded("reading an archive", [&]() -> absl::Status {
     piece.begin = self->position_;
@@ -60,9 +61,12 @@ la_ssize_t ArchiveInput::Read(archive* reader, void* data, const void** out) {
     return ARCHIVE_FATAL;
   }
   *out = piece.bytes.data();
-  self->position_ += piece.length;
+  const size_t length = piece.length;
+  self->position_ += length;
   self->next_ = std::min(2 * self->next_, self->most_read_);
-  return static_cast<la_ssize_t>(piece.length);
+  self->at_end_ = length < wanted;
+  if (length > 0) std::swap(self->before_, self->last_);
+  return static_cast<la_ssize_t>(length);
 }
 
 // Where the bytes begin that are held. The last two reads may have a gap between them.

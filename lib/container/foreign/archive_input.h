@@ -77,6 +77,7 @@ class ArchiveInput {
   ForwardBytes* const forward_ = nullptr;
   const size_t least_read_;
   const size_t most_read_;
+  bool at_end_ = false;  // of `forward_`
   Piece last_, before_;  // the last two reads
   uint64_t position_;
   size_t next_;
