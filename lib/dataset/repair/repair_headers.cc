@@ -27,18 +27,10 @@ class RestoredFile final : public RandomAccessFile {
     uint64_t length = 0;  // of the block
   };
 
-  explicit RestoredFile(std::unique_ptr<RandomAccessFile> base)
-      : base_(std::move(base)), size_(RoundUp(base_->size(), format::kMinAlignment)) {}
+  // `blocks`: by where they lie, one after another behind the end of `base`, and up to `size`.
+  RestoredFile(std::unique_ptr<RandomAccessFile> base, std::map<uint64_t, Block> blocks, uint64_t size)
+      : base_(std::move(base)), blocks_(std::move(blocks)), size_(size) {}
 
-  // Returns where the block lies.
-  uint64_t Add(Block block) {
-    const uint64_t offset = size_;
-    size_ += block.length;
-    blocks_.emplace(offset, std::move(block));
-    return offset;
-  }
-
-  const RandomAccessFile& base() const { return *base_; }
   const std::string& path() const override { return base_->path(); }
   uint64_t size() const override { return size_; }
 
@@ -55,8 +47,8 @@ class RestoredFile final : public RandomAccessFile {
 
  private:
   const std::unique_ptr<RandomAccessFile> base_;
-  uint64_t size_;
-  std::map<uint64_t, Block> blocks_;  // by where they lie
+  const std::map<uint64_t, Block> blocks_;
+  const uint64_t size_;
 };
 
 // Whether the chunks that `block` describes, `length` bytes, lie at `place`.
@@ -96,8 +88,9 @@ absl::Status RestoreHeaders(const HeaderFinding& header, const Cancellation* can
   for (const FoundBlock& block : scan->blocks) {
     if (block.whole) found.insert(block.info.header_checksum);
   }
-  auto restored = std::make_unique<RestoredFile>(std::move(*file));
-  size_t count = 0, first = 0;
+  std::map<uint64_t, RestoredFile::Block> restored;
+  uint64_t size = RoundUp((*file)->size(), format::kMinAlignment);
+  size_t first = 0;
   for (size_t k = 0; k < footer->directory->size(); ++k) {
     const BlockInfo& info = (*footer->directory)[k];
     if (found.contains(info.header_checksum)) continue;
@@ -106,31 +99,30 @@ absl::Status RestoreHeaders(const HeaderFinding& header, const Cancellation* can
     if (!format::DecodeBlockHeader(schema, bytes, &block).ok() || block.checksum != info.header_checksum) continue;
     for (const uint64_t shift : shifts) {
       const uint64_t chunks = info.offset + shift + header_length, length = block.block_length - header_length;
-      SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
-                                ChunksAreWhole(restored->base(), schema, block, chunks, length, cancellation));
+      SHARDKIT_ASSIGN_OR_RETURN(const bool whole, ChunksAreWhole(**file, schema, block, chunks, length, cancellation));
       if (!whole) continue;
       // What looks like a block there is part of a value, unless the shard has such a block.
       std::erase_if(scan->blocks, [&](const FoundBlock& other) {
         return other.info.offset >= chunks && other.info.offset - chunks < length &&
                !(other.whole && listed.contains(other.info.header_checksum));
       });
-      const uint64_t place =
-          restored->Add({.header = std::move(bytes), .chunks = chunks, .length = block.block_length});
-      scan->blocks.push_back({.info = {place, block.block_length, block.front_length, block.first_sample,
+      scan->blocks.push_back({.info = {size, block.block_length, block.front_length, block.first_sample,
                                        block.sample_count, block.checksum},
                               .previous = block.previous,
                               .whole = true,
                               .damaged_columns = {}});
-      if (count++ == 0) first = k;
+      if (restored.empty()) first = k;
+      restored.emplace(size, RestoredFile::Block{std::move(bytes), chunks, block.block_length});
+      size += block.block_length;
       break;
     }
   }
-  *file = std::move(restored);
-  if (count == 0) return absl::OkStatus();
+  if (restored.empty()) return absl::OkStatus();
   footer->problems.push_back(
-      count == 1 ? StrCat("block ", first, ": its header is damaged; the copy in the footer is in its place")
-                 : StrCat("the headers of ", count, " blocks, the first of them block ", first,
-                          ", are damaged; the copies in the footer are in their place"));
+      restored.size() == 1 ? StrCat("block ", first, ": its header is damaged; the copy in the footer is in its place")
+                           : StrCat("the headers of ", restored.size(), " blocks, the first of them block ", first,
+                                    ", are damaged; the copies in the footer are in their place"));
+  *file = std::make_unique<RestoredFile>(std::move(*file), std::move(restored), size);
   return absl::OkStatus();
 }
 
