@@ -268,8 +268,9 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
                                " there, and ", CodecName(codec->second), " was asked for: a dataset keeps its codecs");
       }
     }
-    SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, options_.codecs));
-    auto merged = MergeSchemas(manifest_.schema, mapper_.schema());
+    absl::StatusOr<Schema> merged = dataset::WithStoredKey(manifest_, schema);
+    if (merged.ok()) SHARDKIT_RETURN_IF_ERROR(mapper_.Start(*merged, options_.codecs));
+    if (merged.ok()) merged = MergeSchemas(manifest_.schema, mapper_.schema());
     if (merged.ok()) merged = MergeSchemas(shared, mapper_.schema());
     if (!merged.ok()) {
       return InvalidArgument(directory_, ": the samples do not fit its columns: ", ToStd(merged.status().message()));

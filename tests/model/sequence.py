@@ -13,6 +13,7 @@ import shardkit as sk
 
 TYPES = ("i64", "utf8?", "bytes?", "f32[2]?", "i32[]?")
 Row = dict[str, Any]
+KEY = ""  # of a row: the key, whatever its column is called
 COLUMNS = ("columns_add", "columns_add_in_order", "columns_drop", "columns_rename")
 # As often as they are to be made.
 CHANGES = ("append", "append", "filter", "split", "merge", "index", *COLUMNS, "remove", "remove", "compact", "compact")
@@ -22,24 +23,26 @@ CHANGES_OF_NONE = ("append", "append", "index", "columns_drop", "columns_rename"
 class Model:
     """A dataset as a list: its columns with their types, its samples, and both as they were in each generation."""
 
-    def __init__(self, path: str, columns: dict[str, str], rows: list[Row]) -> None:
+    def __init__(self, path: str, columns: dict[str, str], rows: list[Row], key_column: str = "key") -> None:
         self.path = path
+        self.key_column = key_column
         self.columns = columns
         self.rows = rows
         self.viewed = False  # whether it ever had layers or removed samples
         self.covered: set[str] = set()  # names that columns of the shards have, too, which readers do not see
-        self.generations: dict[int, tuple[dict[str, str], list[Row]]] = {}
+        self.generations: dict[int, tuple[dict[str, str], list[Row], str]] = {}
 
     def keys(self) -> set[str]:
-        return {row["key"] for row in self.rows}
+        return {row[KEY] for row in self.rows}
 
     def keep(self) -> None:
         """What the dataset has is that of its newest generation."""
         newest = sk.history(self.path)[-1].generation
         if newest in self.generations:
-            columns, rows = self.generations[newest]
-            assert (columns, len(rows)) == (self.columns, len(self.rows)), "it has changed within a generation"
-        self.generations[newest] = (dict(self.columns), list(self.rows))
+            columns, rows, key_column = self.generations[newest]
+            now = (self.columns, len(self.rows), self.key_column)
+            assert (columns, len(rows), key_column) == now, "it has changed within a generation"
+        self.generations[newest] = (dict(self.columns), list(self.rows), self.key_column)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -48,13 +51,13 @@ def same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def compare(found: Any, expected: Row, columns: dict[str, str]) -> None:
-    assert list(found) == ["key", *columns], (list(found), list(columns))
+def compare(found: Any, expected: Row, columns: dict[str, str], key_column: str) -> None:
+    assert list(found) == [key_column, *columns], (list(found), key_column, list(columns))
     for name in found:
-        value, wanted = found[name], expected.get(name)
+        value, wanted = found[name], expected.get(KEY if name == key_column else name)
         if isinstance(value, np.generic):
             value = value.item()
-        assert same(value, wanted), (expected["key"], name, value, wanted)
+        assert same(value, wanted), (expected[KEY], name, value, wanted)
 
 
 class Sequence:
@@ -89,7 +92,7 @@ class Sequence:
 
     def new_rows(self, columns: dict[str, str], count: int, keys: list[str] | None = None) -> list[Row]:
         keys = keys or [self.name("k") for _ in range(count)]
-        return [{"key": key} | {name: self.value(kind) for name, kind in columns.items()} for key in keys]
+        return [{KEY: key} | {name: self.value(kind) for name, kind in columns.items()} for key in keys]
 
     def options(self) -> dict[str, Any]:
         random = self.random
@@ -104,7 +107,7 @@ class Sequence:
     def write(self, path: str, columns: dict[str, str], rows: list[Row], **options: Any) -> None:
         with sk.Writer(path, columns, **options) as writer:
             for row in rows:
-                writer.write(row["key"], **{name: row[name] for name in columns})
+                writer.write(row[KEY], **{name: row[name] for name in columns})
 
     def some(self, items: list[Any], least: int = 0) -> list[Any]:
         count = self.random.randint(min(least, len(items)), max(min(least, len(items)), len(items) // 2))
@@ -124,7 +127,7 @@ class Sequence:
     def append(self) -> Model:
         model, random = self.current, self.random
         mode = random.choice(("refuse", "skip", "add"))
-        there = list(dict.fromkeys(row["key"] for row in model.rows))
+        there = list(dict.fromkeys(row[KEY] for row in model.rows))
         again = self.some(there) if random.random() < 0.5 else []
         keys = again + [self.name("k") for _ in range(random.randrange(0 if again else 1, 6))]
         random.shuffle(keys)
@@ -142,11 +145,11 @@ class Sequence:
             assert mode == "refuse" and again
             return model
         except ValueError as error:  # the shards cannot have two columns of one name
-            assert any(name in columns and f'column "{name}"' in str(error) for name in model.covered), error
+            assert any(name in columns and f'"{name}"' in str(error) for name in model.covered), error
             return model
         assert not (mode == "refuse" and again), "keys that are there were not refused"
         known = model.keys()
-        added = [row for row in rows if mode != "skip" or row["key"] not in known]
+        added = [row for row in rows if mode != "skip" or row[KEY] not in known]
         if added:  # else nothing is published, new columns neither
             model.rows = model.rows + added
             model.columns = model.columns | columns
@@ -163,7 +166,7 @@ class Sequence:
             rows = [row for row in rows if row.get("n") is not None and row["n"] >= least]
         if random.random() < 0.4:
             given["keys"] = self.some(sorted(model.keys()), 1)
-            rows = [row for row in rows if row["key"] in given["keys"]]
+            rows = [row for row in rows if row[KEY] in given["keys"]]
         if not given or random.random() < 0.3:
             first = random.randrange(0, len(model.rows))
             end = random.randint(first + 1, len(model.rows))
@@ -181,7 +184,7 @@ class Sequence:
         if not rows:
             return None
         sk.filter(model.path, path, progress=False, **given, **self.options())
-        return Model(path, dict(model.columns), rows)
+        return Model(path, dict(model.columns), rows, model.key_column)
 
     def split(self) -> Model | None:
         model = self.current
@@ -198,8 +201,8 @@ class Sequence:
         parts = {}
         for name in made:
             keys = set(sk.open(os.path.join(folder, name)).keys())
-            rows = [row for row in model.rows if row["key"] in keys]
-            parts[name] = Model(os.path.join(folder, name), dict(model.columns), rows)
+            rows = [row for row in model.rows if row[KEY] in keys]
+            parts[name] = Model(os.path.join(folder, name), dict(model.columns), rows, model.key_column)
         assert sum(len(part.rows) for part in parts.values()) == len(model.rows)
         for part in parts.values():
             self.check(part)
@@ -213,6 +216,8 @@ class Sequence:
         keys = self.some(sorted(model.keys()), 1) if again else None
         rows = self.new_rows(columns, random.randrange(1, 6), keys)
         self.write(other, columns, rows, **self.options())
+        if model.key_column != "key":
+            sk.rename_columns(other, {"key": model.key_column})
         path = os.path.join(self.folder, self.name("d"))
         given = {"keep_repeated_keys": random.random() < 0.5, "copy": random.random() < 0.5}
         self.log.append(f"merge with {len(rows)} samples, keys there: {again}, {given}")
@@ -225,7 +230,7 @@ class Sequence:
                 assert again and (not given["keep_repeated_keys"] or "the same samples" in str(error)), error
             return model
         assert given["keep_repeated_keys"] or not again, "keys of several datasets were not refused"
-        return Model(path, columns, model.rows + rows)
+        return Model(path, columns, model.rows + rows, model.key_column)
 
     def index(self) -> Model:
         self.log.append("index")
@@ -244,7 +249,7 @@ class Sequence:
         random.shuffle(rows)
         report = sk.add_columns(model.path, rows, key="id", columns={"id": "utf8", name: kind}, threads=random.choice((1, 2)))
         assert report.unmatched == 1, report
-        model.rows = [{**row, name: values.get(row["key"])} for row in model.rows]
+        model.rows = [{**row, name: values.get(row[KEY])} for row in model.rows]
         model.columns = model.columns | {name: kind}
         model.covered |= set(replaced)
         model.viewed = True
@@ -276,7 +281,7 @@ class Sequence:
 
     def columns_rename(self) -> Model | None:
         model = self.current
-        names = [name for name in self.some(list(model.columns), 1) if name != "n"]
+        names = [name for name in self.some([model.key_column, *model.columns], 1) if name != "n"]
         if not names:
             return None
         targets = names[1:] + names[:1] if len(names) > 1 and self.random.random() < 0.5 else [self.name("c") for _ in names]
@@ -284,6 +289,7 @@ class Sequence:
         self.log.append(f"columns rename {renamed}")
         sk.rename_columns(model.path, renamed)
         model.covered |= set(targets) & set(names)
+        model.key_column = renamed.get(model.key_column, model.key_column)
         model.columns = {renamed.get(name, name): kind for name, kind in model.columns.items()}
         model.rows = [{renamed.get(name, name): value for name, value in row.items()} for row in model.rows]
         model.viewed = True
@@ -325,19 +331,19 @@ class Sequence:
 
     def check(self, model: Model) -> None:
         """Compare the dataset in order, by ordinal and by key."""
-        self.compare(sk.open(model.path), model.columns, model.rows)
+        self.compare(sk.open(model.path), model.columns, model.rows, model.key_column)
         with_index = sk.open(model.path)
         for row in self.random.sample(model.rows, min(3, len(model.rows))):
-            first = next(i for i, other in enumerate(model.rows) if other["key"] == row["key"])
-            assert with_index.find(row["key"]) == first
-            compare(with_index[first], model.rows[first], model.columns)
+            first = next(i for i, other_row in enumerate(model.rows) if other_row[KEY] == row[KEY])
+            assert with_index.find(row[KEY]) == first
+            compare(with_index[first], model.rows[first], model.columns, model.key_column)
         assert with_index.find("no such key") is None
 
-    def compare(self, dataset: sk.Dataset, columns: dict[str, str], rows: list[Row]) -> None:
+    def compare(self, dataset: sk.Dataset, columns: dict[str, str], rows: list[Row], key_column: str) -> None:
         assert len(dataset) == len(rows), (len(dataset), len(rows))
-        assert [column.name for column in dataset.schema] == ["key", *columns]
+        assert [column.name for column in dataset.schema] == [key_column, *columns]
         for found, expected in zip(dataset, rows, strict=True):
-            compare(found, expected, columns)
+            compare(found, expected, columns, key_column)
 
     def check_earlier(self, model: Model) -> None:
         """Compare a generation that was kept with what the dataset was then."""
@@ -350,7 +356,7 @@ class Sequence:
         columns = ["n"] if "n" in model.columns else None
         loader = sk.Loader(model.path, 3, columns=columns, decode_threads=1, read_threads=1)
         found = sorted(key for batch in loader for key in batch.keys)
-        assert found == sorted(row["key"] for row in model.rows)
+        assert found == sorted(row[KEY] for row in model.rows)
 
     def run(self, changes: int) -> None:
         self.current.keep()

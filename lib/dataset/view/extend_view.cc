@@ -24,9 +24,19 @@ Schema SharedColumns(const Manifest& before) {
   std::vector<Column> shared;
   for (const Column& column : before.schema.columns()) {
     const std::optional<size_t> seen = before.view->schema.Find(column.name);
-    if (seen && ComeFromShards(before.view->sources[*seen], before.samples())) shared.push_back(column);
+    const bool same = seen && ComeFromShards(before.view->sources[*seen], before.samples());
+    if (same || column.is_key) shared.push_back(column);
   }
+  if (shared.empty()) return Schema();
   return *Schema::Create(std::move(shared));  // a part of a schema is one
+}
+
+absl::StatusOr<Schema> WithStoredKey(const Manifest& before, const Schema& appended) {
+  const std::optional<size_t> stored = before.schema.key_column(), given = appended.key_column();
+  if (!stored || !given) return appended;
+  std::vector<Column> columns = appended.columns();
+  columns[*given].name = before.schema[*stored].name;
+  return Schema::Create(std::move(columns));
 }
 
 absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest* manifest) {
@@ -38,8 +48,23 @@ absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest
     Column& column = columns[i];
     std::vector<ColumnSource>& sources = view.sources[i];
     const bool from_shards = ComeFromShards(sources, begin);
-    const std::optional<size_t> stored =
+    std::optional<size_t> stored =
         from_shards || appended.Find(column.name) ? manifest->schema.Find(column.name) : std::nullopt;
+    if (column.is_key && appended.key_column()) {
+      const std::optional<size_t> other = appended.Find(column.name);
+      if (other && other != appended.key_column()) {
+        return FailedPrecondition("column \"", column.name, "\" of the samples has the name of the dataset's key");
+      }
+      stored = manifest->schema.key_column();
+      const std::string& name = manifest->schema[*stored].name;
+      if (name != column.name) {  // it was renamed, and a dataset has one key
+        if (sources.empty() || sources.back().layer || sources.back().column != name)
+          sources.push_back({.column = name});
+        sources.back().end = manifest->samples();
+      }
+    } else if (stored && manifest->schema[*stored].is_key) {
+      stored.reset();  // the key's stored name is now that of another column
+    }
     if (!stored) {
       if (column.is_key) {
         return FailedPrecondition("the samples have no column \"", column.name, "\", which is the key");
@@ -65,6 +90,7 @@ absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest
   }
   for (const Column& column : appended.columns()) {
     if (view.schema.Find(column.name)) continue;
+    if (column.is_key && view.schema.key_column()) continue;  // seen by its new name
     if (column.is_key) return FailedPrecondition("column \"", column.name, "\" is a key, and no longer the dataset's");
     Column& added = columns.emplace_back(manifest->schema[*manifest->schema.Find(column.name)]);
     added.nullable = added.nullable || begin > 0;

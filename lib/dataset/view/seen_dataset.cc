@@ -57,7 +57,7 @@ class SeenDataset final : public DatasetReader {
   const std::vector<Column>& columns() const override { return columns_; }
   std::string key_problem() const override { return stored_->key_problem(); }
   std::string fallback_reason() const override { return stored_->fallback_reason(); }
-  const std::vector<CutTar>& cut_tars() const override { return stored_->cut_tars(); }
+  std::span<const LostSample> lost_samples() const override { return stored_->lost_samples(); }
   std::vector<std::string> notes() const override { return stored_->notes(); }
   absl::StatusOr<Manifest> ReadManifest() const override { return stored_->ReadManifest(); }
 

@@ -92,6 +92,46 @@ TEST(ChangeColumnsTest, TheKeyCanBeRenamed) {
   EXPECT_EQ(report->matched, 1u);
 }
 
+// A dataset has one key: appended samples have it, whatever it is called. Other columns are told apart by their names.
+TEST(ChangeColumnsTest, AppendingToRenamedColumns) {
+  const std::vector<OwnedSample> samples = MakeSamples(60);
+  DatasetWriterOptions appending = SmallShards(15, 4);
+  appending.append = true;
+  using Names = std::vector<std::pair<std::string, std::string>>;
+  for (const Names& names : {Names{{"key", "id"}}, Names{{"text", "words"}},
+                             Names{{"key", "id"}, {"image", "picture"}, {"label", "class"}, {"text", "words"}}}) {
+    const auto files = NewDataset();
+    ASSERT_TRUE(RenameColumns(*files, "/d", names).ok());
+    for (size_t begin = 40; begin < 60; begin += 10) {  // an append to what was appended, too
+      const auto begins = samples.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto appended = WriteDataset(*files, "/d", {begins, begins + 10}, appending);
+      ASSERT_TRUE(appended.ok()) << appended.status();
+    }
+    std::vector<Row> expected = RowsOf(samples);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      for (const auto& [from, to] : names) {
+        if (i < 40 || from == "key") Rename(expected[i], from, to);
+      }
+    }
+    EXPECT_EQ(ScanRows(*files, "/d"), expected);
+    EXPECT_EQ(ValidateText(*files, "/d", true), "");
+    const auto dataset = DatasetReader::Open(*files, "/d");
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    BlockBuffer buffer;
+    for (const size_t i : {3, 47, 59}) EXPECT_EQ(*(*dataset)->FindKey(samples[i].key, &buffer), i);
+    EXPECT_TRUE(absl::IsAlreadyExists(
+        WriteDataset(*files, "/d", {samples.begin() + 45, samples.begin() + 46}, appending).status()));
+  }
+  // The key's name is another column's now, and the other way round: a shard cannot have both.
+  const auto files = NewDataset();
+  ASSERT_TRUE(RenameColumns(*files, "/d", {{"key", "text"}, {"text", "key"}}).ok());
+  const Tree before = ReadTree(*files, "/d");
+  const absl::Status refused = WriteDataset(*files, "/d", {samples.begin() + 40, samples.end()}, appending).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused) || absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_NE(refused.message().find("\"text\""), std::string_view::npos) << refused;
+  EXPECT_EQ(Describe(ReadTree(*files, "/d")), Describe(before));
+}
+
 TEST(ChangeColumnsTest, Metadata) {
   const auto files = NewDataset();
   const auto metadata = [&](const std::string& name) {
