@@ -51,7 +51,7 @@ def main() -> None:
     loader = Loader(arguments.dataset, batch_size=4, seed=1, columns=columns)
     step = 0
     if arguments.checkpoint and os.path.exists(arguments.checkpoint):
-        state = torch.load(arguments.checkpoint)
+        state = torch.load(arguments.checkpoint, weights_only=True)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         loader.load_state_dict(state["loader"])

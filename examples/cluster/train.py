@@ -62,7 +62,7 @@ def main() -> None:
     loader = Loader(arguments.dataset, batch_size=arguments.batch_size, seed=1, columns=columns, remainder="drop")
     step = 0
     if os.path.exists(arguments.checkpoint):
-        state = torch.load(arguments.checkpoint, map_location=device)
+        state = torch.load(arguments.checkpoint, map_location=device, weights_only=True)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         loader.load_state_dict(state["loader"])
