@@ -1,5 +1,7 @@
 #include "shardkit/schema.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -243,6 +245,23 @@ std::optional<size_t> Schema::Find(std::string_view name) const {
     if (columns_[i].name == name) return i;
   }
   return std::nullopt;
+}
+
+absl::StatusOr<std::vector<std::string>> ClassNames(const Column& column) {
+  std::vector<std::string> names;
+  const auto found = column.metadata.find(kClassNames);
+  if (found == column.metadata.end()) return names;
+  simdjson::dom::parser parser;
+  simdjson::dom::array array;
+  bool fine = parser.parse(found->second).get_array().get(array) == simdjson::SUCCESS;
+  for (auto element = array.begin(); fine && element != array.end(); ++element) {
+    std::string_view name;
+    fine = (*element).get_string().get(name) == simdjson::SUCCESS;
+    if (fine) names.emplace_back(name);
+  }
+  if (fine) return names;
+  return InvalidArgument("column \"", column.name, "\": ", kClassNames,
+                         " is a JSON array of texts, as [\"cat\", \"dog\"]: value i means class i");
 }
 
 std::optional<Type> CommonType(Type a, Type b) {

@@ -21,14 +21,14 @@ Json DescribeColumns(const shardkit::DatasetReader& dataset, uint64_t samples) {
   Json columns = Json::array();
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     const shardkit::Column& column = dataset.columns()[i];
-    const std::vector<std::string> classes = ClassNames(column);
+    const std::vector<std::string> classes = ShownClasses(column);
     columns.push_back({{"name", column.name},
                        {"type", TypeText(column)},
                        {"kind", KindOf(dataset, i, samples)},
                        {"codec", shardkit::CodecName(column.codec)},
                        {"key", column.is_key},
                        {"nullable", column.nullable},
-                       {"metadata", column.metadata},
+                       {"metadata", ShownMetadata(column.metadata)},
                        {"class_names", classes.empty() ? Json() : Json(classes)}});
   }
   return columns;
@@ -85,7 +85,7 @@ Json DescribeDataset(const ViewedDataset& dataset, const Snapshot& snapshot) {
   const std::string problem = reader.index_problem();
   document["index"] = {{"used", problem.empty()}, {"problem", problem.empty() ? Json() : Json(problem)}};
   if (reader.container() != "shard") document["index"] = nullptr;
-  document["metadata"] = summary.metadata;
+  document["metadata"] = ShownMetadata(summary.metadata);
   document["columns"] = DescribeColumns(reader, snapshot.samples);
   document["layers"] = DescribeLayers(summary);
   document["generations"] = std::move(generations);

@@ -93,7 +93,7 @@ absl::StatusOr<Json> ReadRows(const Snapshot& snapshot, std::span<const uint64_t
   }
   for (const size_t caption : captions) {
     const shardkit::Column& column = dataset.columns()[caption];
-    const std::vector<std::string> classes = ClassNames(column);
+    const std::vector<std::string> classes = ShownClasses(column);
     ReadColumn(dataset, ordinals, caption, pool, &rows, [&](Json& row, std::string_view value) {
       row["captions"].push_back({{"column", column.name}, {"text", CaptionText(column, classes, value)}});
     });

@@ -153,7 +153,7 @@ void DescribeFront(const shardkit::Column& column, const Front& front, Workspace
   }
   entry->update(described);
   if (kind == "number" || kind == "boolean")
-    (*entry)["meaning"] = ClassMeaning(ClassNames(column), described.value("value", Json()));
+    (*entry)["meaning"] = ClassMeaning(ShownClasses(column), described.value("value", Json()));
 }
 
 Json DescribePlace(const Snapshot& snapshot, uint64_t ordinal) {

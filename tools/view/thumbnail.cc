@@ -40,9 +40,11 @@ std::array<double, 3> MaskColor(size_t index) {
   return color;
 }
 
-// Larger masks first, so that the smaller ones lie on them.
+// Larger masks first, so that the smaller ones lie on them. A few KB may hold a hundred thousand masks, each of which
+// takes as long as the image has pixels: of so many the largest are painted.
 void PaintMasks(const shardkit::RleList& masks, const shardkit::Geometry& geometry, std::vector<uint8_t>* pixels) {
   constexpr double kOpacity = 0.5;
+  constexpr size_t kMostPainted = 1000;
   std::vector<std::pair<uint64_t, size_t>> order;
   for (size_t i = 0; i < masks.size(); ++i) {
     if (masks.heights[i] == geometry.stored_height && masks.widths[i] == geometry.stored_width) {
@@ -50,6 +52,7 @@ void PaintMasks(const shardkit::RleList& masks, const shardkit::Geometry& geomet
     }
   }
   std::ranges::stable_sort(order, std::ranges::greater(), [](const auto& each) { return each.first; });
+  order.resize(std::min(order.size(), kMostPainted));
   shardkit::MaskRasterizer rasterizer;
   if (!rasterizer.SetGeometry(geometry).ok()) return;
   std::vector<uint8_t> inside(size_t{geometry.output_width} * geometry.output_height);

@@ -131,14 +131,23 @@ std::string MediaType(const shardkit::Column& column, std::string_view front) {
   return std::string(kUnknown);
 }
 
-std::vector<std::string> ClassNames(const shardkit::Column& column) {
-  const auto found = column.metadata.find(shardkit::kClassNames);
-  if (found == column.metadata.end()) return {};
-  const Json list = Json::parse(found->second, nullptr, false);
-  if (!list.is_array()) return {};
-  std::vector<std::string> names;
-  for (const Json& name : list) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
+std::vector<std::string> ShownClasses(const shardkit::Column& column) {
+  constexpr size_t kMostBytes = size_t{4} << 20, kMostNames = 65536;
+  const auto text = column.metadata.find(shardkit::kClassNames);
+  if (text == column.metadata.end() || text->second.size() > kMostBytes) return {};
+  std::vector<std::string> names = shardkit::ClassNames(column).value_or(std::vector<std::string>());
+  names.resize(std::min(names.size(), kMostNames));
   return names;
+}
+
+Json ShownMetadata(const shardkit::Metadata& metadata) {
+  constexpr size_t kMostBytes = size_t{64} << 10;
+  Json shown = Json::object();
+  for (const auto& [name, value] : metadata) {
+    const std::string_view front = TextFront(value, kMostBytes);
+    shown[name] = std::string(front) + (front.size() < value.size() ? "…" : "");
+  }
+  return shown;
 }
 
 Json ClassMeaning(const std::vector<std::string>& names, const Json& number) {

@@ -23,8 +23,12 @@ std::string ValueKind(const shardkit::Column& column, std::string_view front);
 // running anything in them; else application/octet-stream. SVG and HTML are among the others.
 std::string MediaType(const shardkit::Column& column, std::string_view front);
 
-// The names of a column's classes (format-spec/registry.md); empty where there are none.
-std::vector<std::string> ClassNames(const shardkit::Column& column);
+// The names of a column's classes (format-spec/registry.md), at most 65,536 of them. Empty where there are none, or
+// where they are damaged or take more than 4 MiB.
+std::vector<std::string> ShownClasses(const shardkit::Column& column);
+
+// Metadata as an object. A value of more than 64 KiB is cut, and ends with "…".
+Json ShownMetadata(const shardkit::Metadata& metadata);
 
 // The class that a number means, or null.
 Json ClassMeaning(const std::vector<std::string>& names, const Json& number);

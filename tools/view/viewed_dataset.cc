@@ -79,7 +79,7 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> ViewedDataset::OpenPart(uint64_t
   shardkit::DatasetOptions options;
   options.generation = generation_;
   options.columns = columns;
-  options.keep_cut_tars = true;
+  options.skip_lost_samples = true;
   options.max_block_memory = kMostBlockMemory;
   // A look at one value must not read the file that it is in.
   options.verify_listed_hashes = false;
@@ -96,8 +96,8 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> ViewedDataset::OpenPart(uint64_t
   if (!snapshot->complete) {
     // The members of the last sample may go on where this part ends.
     if (snapshot->samples > 0) --snapshot->samples;
-  } else if (!snapshot->reader->cut_tars().empty()) {
-    snapshot->problem = snapshot->reader->cut_tars().front().status;
+  } else if (!snapshot->reader->lost_samples().empty()) {
+    snapshot->problem = snapshot->reader->lost_samples().front().status;
   }
   return snapshot;
 }

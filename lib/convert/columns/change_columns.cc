@@ -1,5 +1,3 @@
-#include <simdjson.h>
-
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -39,16 +37,6 @@ absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& dire
     }
     return generation;
   });
-}
-
-absl::Status CheckClassNames(std::string_view text) {
-  simdjson::dom::parser parser;
-  simdjson::dom::array names;
-  bool fine = parser.parse(text.data(), text.size()).get_array().get(names) == simdjson::SUCCESS;
-  if (fine) fine = std::ranges::all_of(names, [](auto name) { return name.is_string(); });
-  return fine
-             ? absl::OkStatus()
-             : InvalidArgument(kClassNames, ": is a JSON array of texts, as [\"cat\", \"dog\"]: value i means class i");
 }
 
 }  // namespace
@@ -109,8 +97,8 @@ absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::s
         found->column.metadata.erase(name);
         continue;
       }
-      if (name == kClassNames) SHARDKIT_RETURN_IF_ERROR(CheckClassNames(value));
       found->column.metadata[name] = value;
+      if (name == kClassNames) SHARDKIT_RETURN_IF_ERROR(ClassNames(found->column).status());
     }
     return absl::OkStatus();
   });

@@ -1,7 +1,5 @@
 #include "shardkit/validate.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <atomic>
 #include <deque>
@@ -29,13 +27,6 @@
 
 namespace shardkit {
 namespace {
-
-bool IsArrayOfStrings(const std::string& json) {
-  simdjson::dom::parser parser;
-  simdjson::dom::array array;
-  if (parser.parse(json).get(array) != simdjson::SUCCESS) return false;
-  return std::ranges::all_of(array, [](simdjson::dom::element element) { return element.is_string(); });
-}
 
 class Validator {
  public:
@@ -406,8 +397,7 @@ class Validator {
   void CheckColumnTexts(const container::NativeShardReader& shard, const std::string& path) {
     for (size_t i = 0; i < shard.schema().size(); ++i) {
       const Column& column = shard.schema()[i];
-      const auto classes = column.metadata.find(kClassNames);
-      if (classes != column.metadata.end() && !IsArrayOfStrings(classes->second)) {
+      if (!ClassNames(column).ok()) {
         Report(path, StrCat(path, ": header: column ", i, " \"", column.name, "\": ", kClassNames,
                             " in its metadata is not a JSON array of strings"));
       }

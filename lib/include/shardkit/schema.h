@@ -135,6 +135,10 @@ struct Column {
   bool has_values_chunk() const { return is_blob() || is_paged(); }
 };
 
+// The names of the column's classes: value i of the column means class i. Empty where its metadata has no class_names.
+// InvalidArgument when they are not a JSON array of strings.
+absl::StatusOr<std::vector<std::string>> ClassNames(const Column& column);
+
 // Immutable once made. Thread-safe.
 class Schema {
  public:

@@ -222,6 +222,53 @@ TEST_F(ApiTest, ArraysAndMasksAreGivenWhole) {
   Error(400, "/api/0/array/0", {{"column", "m"}});
 }
 
+// A few KB of masks would keep a processor busy for minutes.
+TEST_F(ApiTest, OfManyMasksTheLargestArePainted) {
+  const auto painted = [&](size_t large, bool small) {
+    shardkit::RleList masks;
+    for (size_t i = 0; i < large; ++i) masks.Append(shardkit::Rle{30, 40, {0, 600, 600}});
+    if (small) masks.Append(shardkit::Rle{30, 40, {900, 300}});
+    std::string value;
+    EXPECT_TRUE(shardkit::AppendRleValue(masks, &value).ok());
+    EXPECT_TRUE(files_->CreateDirectory("/masks").ok());
+    const std::string path = "/masks/" + std::to_string(large) + (small ? "s" : "");
+    shardkit::test::WriteGiven(*files_, path, {{{"img", Jpeg(40, 30)}, {"m", value}}});
+    Reopen(path);
+    return Get("/api/0/thumbnail/0", {{"column", "img"}, {"masks", "m"}}).body;
+  };
+  EXPECT_NE(painted(999, true), painted(999, false));
+  EXPECT_EQ(painted(1000, true), painted(1000, false));
+}
+
+TEST_F(ApiTest, HostileClassNames) {
+  std::string many = "[\"c\"";
+  for (size_t i = 1; i < 70000; ++i) many += ",\"c\"";
+  const std::vector<std::pair<std::string, size_t>> texts = {{"[\"cat\", \"dog\"]", 2},
+                                                             {many + "]", 65536},
+                                                             {many, 0},
+                                                             {"[1, \"dog\"]", 0},
+                                                             {"", 0},
+                                                             {std::string(100000, '[') + std::string(100000, ']'), 0},
+                                                             {"[\"" + std::string(5 << 20, 'x') + "\"]", 0}};
+  for (size_t i = 0; i < texts.size(); ++i) {
+    shardkit::Column label{.name = "label", .type = shardkit::Type::kI32, .codec = shardkit::Codec::kZstd};
+    label.metadata[shardkit::kClassNames] = texts[i].first;
+    const std::string path = "/classes" + std::to_string(i), one(4, '\0');
+    auto writer = shardkit::DatasetWriter::Create(*files_, path,
+                                                  shardkit::test::MakeSchema({shardkit::test::KeyColumn(), label}));
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    shardkit::Sample sample{.key = "k", .fields = {{&label, shardkit::Value(one)}}};
+    ASSERT_TRUE((*writer)->Append(sample).ok());
+    ASSERT_TRUE((*writer)->Finish().ok());
+    Reopen(path);
+    const Json column = Document("/api/0/overview")["columns"][1];
+    EXPECT_EQ(column["class_names"].size(), texts[i].second) << i;
+    EXPECT_LE(column["metadata"]["class_names"].get<std::string>().size(), (64 << 10) + 3) << i;
+    Document("/api/0/sample/0");
+    Document("/api/0/rows", {{"first", "0"}, {"count", "1"}});
+  }
+}
+
 TEST_F(ApiTest, FindsByConditionAndByKey) {
   const Json found = Document("/api/0/find", {{"where", "i < 0"}, {"captions", "i"}});
   ASSERT_EQ(found["matches"].size(), 1);
