@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/foreign/tar_wids.h"
+#include "format/foreign/webdataset_names.h"
 #include "io/publish_file.h"
 
 namespace shardkit::dataset {
@@ -16,23 +17,32 @@ constexpr uint64_t kMaxWidsIndexBytes = uint64_t{1} << 30;
 
 std::string Place(const ListedTar& tar) { return StrCat("shard ", tar.number, " of ", tar.index_path); }
 
-std::string InFolder(const std::string& folder, const std::string& path) {
+// The path of a file that the index names, in `folder` when it is relative. An index of another machine was made by
+// somebody who must not choose files of this one: it names files below its own folder only.
+absl::StatusOr<std::string> Locate(const std::string& index_path, const std::string& folder, const std::string& url) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string path, format::LocalPathOfUrl(url));
+  if (index_path.find("://") != std::string::npos) {
+    const std::string_view below = format::MemberName(path);
+    if (path == url && format::CheckMemberName(below).ok()) return JoinPath(folder, below);
+    return Unimplemented("'", url, "' is not below the folder of this index, and an index behind a URL names no other ",
+                         "files: copy the index and its tars to this machine");
+  }
   return path.starts_with('/') ? path : JoinPath(folder, path);
 }
 
 absl::StatusOr<std::vector<ListedTar>> ListWidsTars(const std::string& index_path, format::WidsIndex index) {
   std::string folder = io::ParentDirectory(index_path);
   if (!index.base.empty()) {
-    auto base = format::LocalPathOfUrl(index.base);
+    auto base = Locate(index_path, folder, index.base);
     if (!base.ok()) return Annotate(base.status(), StrCat(index_path, ": base"));
-    folder = InFolder(folder, *base);
+    folder = *std::move(base);
   }
   std::vector<ListedTar> tars;
   for (format::WidsShard& shard : index.shards) {
-    auto path = format::LocalPathOfUrl(shard.url);
+    auto path = Locate(index_path, folder, shard.url);
     if (!path.ok()) return Annotate(path.status(), StrCat(index_path, ": shard ", tars.size()));
-    std::string name = *path;
-    tars.push_back({InFolder(folder, *path), std::move(name), index_path, tars.size(), std::move(shard), nullptr});
+    SHARDKIT_ASSIGN_OR_RETURN(std::string name, format::LocalPathOfUrl(shard.url));
+    tars.push_back({*std::move(path), std::move(name), index_path, tars.size(), std::move(shard), nullptr});
     ListedTar& tar = tars.back();
     const std::pair<std::string, std::string> md5("md5", tar.listed.md5);
     if (!tar.listed.md5.empty()) tar.hash = container::ListedHash::Choose({&md5, 1}, Place(tar));

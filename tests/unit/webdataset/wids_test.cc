@@ -138,6 +138,33 @@ TEST_F(WidsTest, WhatIsElsewhereIsNotFetched) {
   EXPECT_TRUE(absl::IsDataLoss(ErrorOf(Index(R"({"url": "a\u0000.tar", "nsamples": 2})"))));
 }
 
+// Else whoever owns the server would choose which files of this machine become part of a dataset.
+TEST_F(WidsTest, AnIndexBehindAUrlNamesNothingElse) {
+  const std::string folder = "http://host/data";
+  for (const char* const part : {"http:", "http://host", "http://host/data", "http://host/data/sub"}) {
+    ASSERT_TRUE(files_->CreateDirectory(part).ok()) << part;
+  }
+  WriteFile(*files_, folder + "/a.tar", MakeTar(a_));
+  WriteFile(*files_, folder + "/sub/b.tar", MakeTar(b_));
+  const std::string path = folder + "/all.json";
+  const std::string b = R"({"url": "b.tar", "nsamples": 1})";
+  EXPECT_EQ(Keys(Index(R"({"url": "sub/b.tar", "nsamples": 1}, {"url": "./a.tar", "nsamples": 2})"), path),
+            (std::vector<std::string>{"3", "1", "2"}));
+  EXPECT_EQ(Keys(Index(b, R"(, "base": "sub")"), path), std::vector<std::string>{"3"});
+  const auto refused = [&](const std::string& index) {
+    WriteFile(*files_, path, index);
+    const absl::Status status = DatasetReader::Open(*files_, path).status();
+    EXPECT_TRUE(absl::IsUnimplemented(status)) << index << status;
+    EXPECT_NE(Message(status).find("below the folder of this index"), std::string::npos) << status;
+  };
+  for (const std::string url : {"/data/a.tar", "file:///data/a.tar", "file:a.tar", "../data/a.tar", "sub/../a.tar"}) {
+    refused(Index(StrCat(R"({"url": ")", url, R"(", "nsamples": 2})")));
+  }
+  for (const std::string base : {"/data/sub", "file:///data/sub", "..", "file:sub"}) {
+    refused(Index(b, StrCat(R"(, "base": ")", base, R"(")")));
+  }
+}
+
 TEST_F(WidsTest, TarsThatAreNotWhatTheIndexSays) {
   EXPECT_EQ(Message(ErrorOf(Index(R"({"url": "sub/b.tar", "nsamples": 1}, {"url": "a.tar", "nsamples": 3})"))),
             "/data/a.tar: has 2 samples, but /data/all.json says 3 (shard 1): make the index anew with shardctl "
