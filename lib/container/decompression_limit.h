@@ -20,15 +20,21 @@ inline absl::Status CheckBlockMemory(const ReadOptions& options, uint64_t bytes,
                            "values instead");
 }
 
-// ResourceExhausted when decompressing `stored` bytes to `raw` passes the limits of `options`.
-inline absl::Status CheckDecompression(const ReadOptions& options, uint64_t stored, uint64_t raw) {
-  SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options, raw, "decompresses to"));
+// ResourceExhausted when `stored` bytes grow to `raw` by more than `options` allow, whether these are kept or passed
+// on.
+inline absl::Status CheckGrowth(const ReadOptions& options, uint64_t stored, uint64_t raw) {
   if (raw - std::min(raw, stored) > options.max_decompression) {
     return ResourceExhausted(stored, " compressed bytes decompress to ", raw, ", more than the limit of ",
                              options.max_decompression,
                              " beyond them; raise it where the data is trusted (--max-decompression)");
   }
   return absl::OkStatus();
+}
+
+// The same, for a buffer that keeps them all.
+inline absl::Status CheckDecompression(const ReadOptions& options, uint64_t stored, uint64_t raw) {
+  SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options, raw, "decompresses to"));
+  return CheckGrowth(options, stored, raw);
 }
 
 }  // namespace shardkit::container

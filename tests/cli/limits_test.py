@@ -35,8 +35,11 @@ class DecompressionTest(CliTest):
         self.check("convert", "out", "-o", "tars", "--to", "webdataset", remove="tars")
         self.check("repair", f"out/{self.shard}", "-o", "fixed.shard", remove="fixed.shard")
 
-    def test_pack_of_a_compressed_tar(self):
+    def test_a_compressed_tar(self):
         import tarfile
         with tarfile.open(self.path("in.tar.gz"), "w:gz") as tar:
             tar.add(self.path("in", "one.txt"), "one.txt")
         self.check("pack", "in.tar.gz", "-o", "packed", remove="packed")
+        self.check("unpack", "in.tar.gz", "-o", "unpacked", remove="unpacked")
+        self.check("convert", "in.tar.gz", "-o", "converted", "--to", "shard", remove="converted")
+        self.check("cat", "in.tar.gz", "--sample", "0", "-c", "txt")

@@ -315,6 +315,11 @@ absl::StatusOr<bool> TarShardReader::CopyValue(uint64_t ordinal, size_t column, 
   }
   const TarValue* const value = samples.Find(i, column);
   if (value == nullptr) return false;
+  if (forward_only()) {  // without the limit, a few compressed bytes could fill a disk
+    if (const absl::Status status = CheckGrowth(options_, file_length_, value->length); !status.ok()) {
+      return Annotate(status, StrCat(path_, ": sample ", ordinal, ", column \"", schema_[column].name, "\""));
+    }
+  }
   const uint64_t* const checksum = options_.verify != Verify::kNever ? samples.checksum(*value) : nullptr;
   StreamingHash64 hash;
   Buffer memory;

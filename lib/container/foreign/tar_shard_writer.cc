@@ -154,6 +154,8 @@ absl::Status TarShardWriter::State::Check(std::string_view key, std::span<const 
       return refuse("\"", member_name, "\" would be read as key \"", parts->key, "\", extension \"", parts->extension,
                     "\": the key ends at the first dot of the name's last part");
     }
+    const absl::Status unpacked = format::CheckMemberName(member_name);
+    if (!unpacked.ok()) return refuse("\"", member_name, "\": ", ToStd(unpacked.message()));
     const std::string column = format::WebDatasetColumn(member.extension);
     if (column.size() > kMaxColumnNameBytes) return refuse("an extension of ", column.size(), " bytes");
     added += columns.contains(column) ? 0 : 1;

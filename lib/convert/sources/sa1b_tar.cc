@@ -5,6 +5,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "convert/sources/source_names.h"
+#include "format/foreign/webdataset_names.h"
 
 namespace shardkit::convert {
 
@@ -25,7 +26,7 @@ absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bTar::Open(const std::string& path, 
 
 absl::Status Sa1bTar::CheckMember(const TarEntry& member) const {
   const auto check = [&]() -> absl::Status {
-    SHARDKIT_RETURN_IF_ERROR(CheckMemberName(member.name));
+    SHARDKIT_RETURN_IF_ERROR(format::CheckMemberName(member.name));
     if (member.kind != TarEntry::Kind::kRegular) {
       return InvalidArgument("is ", member.what, "; only regular files can be packed");
     }

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "format/foreign/webdataset_names.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
 
@@ -101,21 +102,8 @@ absl::Status CheckColumnName(std::string_view column) {
   return absl::OkStatus();
 }
 
-absl::Status CheckMemberName(std::string_view name) {
-  if (name.starts_with('/')) return InvalidArgument("an absolute name could not be unpacked below a directory");
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t end = std::min(name.find('/', begin), name.size());
-    const std::string_view component = name.substr(begin, end - begin);
-    if (component.empty() || component == "." || component == "..") {
-      return InvalidArgument("a name with the component '", component, "' would not be unpacked to the same name");
-    }
-    begin = end + 1;
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckOutputName(std::string_view directory, std::string_view name) {
-  SHARDKIT_RETURN_IF_ERROR(CheckMemberName(name));
+  SHARDKIT_RETURN_IF_ERROR(format::CheckMemberName(name));
   if (!ValidUtf8(name)) return InvalidArgument("the name is not valid UTF-8");
   if (name.find('\0') != std::string_view::npos) return InvalidArgument("the name holds a NUL byte");
   for (size_t begin = 0; begin <= name.size();) {

@@ -62,7 +62,10 @@ inline constexpr std::string_view kAppleDoubleMagic("\x00\x05\x16\x07", 4);
 struct PassedOver {
   uint64_t count = 0;
   std::string first;  // where it is
-  // Besides, what is not passed over: tars in which an end mark lies between members.
+  // Besides, what is not passed over: symbolic links that were followed.
+  uint64_t links = 0;
+  std::string first_link;
+  // Tars in which an end mark lies between members.
   uint64_t joined_tars = 0;
   std::string first_joined;
 };
@@ -71,10 +74,7 @@ struct PassedOver {
 absl::Status CheckKey(std::string_view key);
 absl::Status CheckColumnName(std::string_view column);
 
-// InvalidArgument for a name that would change when unpacked: absolute, or with components that are empty, "." or "..".
-absl::Status CheckMemberName(std::string_view name);
-
-// Whether a file of this name can be written below `directory`: as CheckMemberName, and InvalidArgument for a
+// Whether a file of this name can be written below `directory`: as format::CheckMemberName, and InvalidArgument for a
 // name that is not UTF-8 or holds a NUL byte; ResourceExhausted for a component of more than 255 bytes, or a
 // path of more than 4095, which file systems do not take.
 absl::Status CheckOutputName(std::string_view directory, std::string_view name);

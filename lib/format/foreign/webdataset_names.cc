@@ -1,5 +1,9 @@
 #include "format/foreign/webdataset_names.h"
 
+#include <algorithm>
+
+#include "base/errors.h"
+
 namespace shardkit::format {
 
 bool IsWebDatasetMeta(std::string_view name) {
@@ -44,6 +48,19 @@ std::optional<WebDatasetName> SplitWidsName(std::string_view name) {
   const size_t base = name.substr(0, last_dot).rfind('/') + 1;
   const size_t dot = name.find('.', base);
   return WebDatasetName{name.substr(0, dot), name.substr(dot)};
+}
+
+absl::Status CheckMemberName(std::string_view name) {
+  if (name.starts_with('/')) return InvalidArgument("an absolute name could not be unpacked below a directory");
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view component = name.substr(begin, end - begin);
+    if (component.empty() || component == "." || component == "..") {
+      return InvalidArgument("a name with the component '", component, "' would not be unpacked to the same name");
+    }
+    begin = end + 1;
+  }
+  return absl::OkStatus();
 }
 
 std::string WebDatasetColumn(std::string_view extension) {

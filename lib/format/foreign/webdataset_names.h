@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
+
 namespace shardkit::format {
 
 // Views into the name.
@@ -29,6 +31,10 @@ std::optional<WebDatasetName> SplitWidsName(std::string_view name);
 
 // Whether the whole name, or its first folder, has the form "__name__": data about the shard, which is skipped.
 bool IsWebDatasetMeta(std::string_view name);
+
+// InvalidArgument for a name that would change or lead elsewhere when the tar is unpacked: absolute, or with components
+// that are empty, "." or "..".
+absl::Status CheckMemberName(std::string_view name);
 
 // The column name of an extension: the extension with its ASCII letters in lower case. An empty extension gives "/.",
 // and "key" gives "/key", as in packing. No extension contains a slash, so these names are free.

@@ -154,7 +154,8 @@ class ShardReader {
                                                                     BlockBuffer* buffer) const = 0;
 
   // Passes a value of any size to the sink in pieces of a few MiB; false when it is absent. A wrong checksum is found
-  // only after the last piece, so the received bytes are valid only when this returns OK.
+  // only after the last piece, so the received bytes are valid only when this returns OK. What is decompressed for it
+  // has the limit of ReadOptions::max_decompression.
   virtual absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const = 0;
 
   // Ordinal of the sample with this key, or empty. FailedPrecondition when the shard has no key column.

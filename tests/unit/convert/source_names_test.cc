@@ -44,13 +44,6 @@ TEST(SourceNamesTest, DividesAtTheLastDotOrNowhere) {
   EXPECT_FALSE(DivideName("a.b", NameSplit::kNever).has_dot);
 }
 
-TEST(SourceNamesTest, RefusesNamesThatCannotBeUnpacked) {
-  for (const char* const name : {"a", "a/b", "a/..b", "...", "a/.x"}) EXPECT_TRUE(CheckMemberName(name).ok()) << name;
-  for (const char* const name : {"", "/a", "../a", "a/../b", "a/..", "a//b", "a/./b", "a/"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(CheckMemberName(name))) << name;
-  }
-}
-
 TEST(SourceNamesTest, RefusesColumnNamesTheFormatCannotHold) {
   EXPECT_TRUE(CheckColumnName(std::string(255, 'x')).ok());
   EXPECT_FALSE(CheckColumnName(std::string(256, 'x')).ok());

@@ -190,6 +190,11 @@ TEST(TarWriterTest, SamplesThatWouldNotComeBack) {
   refused("d/.k", {"a"}, "would be read as");
   refused("__k", {"a__"}, "is passed over");
   refused("__x__/k", {"a"}, "is passed over");
+  refused("../k", {"a"}, "'..'");
+  refused("d/../k", {"a"}, "'..'");
+  refused("./k", {"a"}, "'.'");
+  refused("/k", {"a"}, "absolute");
+  refused("d//k", {"a"}, "component ''");
   refused("k", {"a", "a"}, "extension \"a\" stands twice");
   refused("k", {"key", "KEY"}, "extension \"/key\" stands twice");
   refused("k\0l"s, {"a"}, "zero byte");

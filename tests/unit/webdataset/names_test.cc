@@ -106,5 +106,12 @@ TEST(WebDatasetNames, EscapedKeysComeBack) {
   EXPECT_EQ(UnescapeWebDatasetKey("a%2eb%2"), "a%2eb%2");
 }
 
+TEST(WebDatasetNames, NamesThatCannotBeUnpackedAreRefused) {
+  for (const char* const name : {"a", "a/b", "a/..b", "...", "a/.x"}) EXPECT_TRUE(CheckMemberName(name).ok()) << name;
+  for (const char* const name : {"", "/a", "../a", "a/../b", "a/..", "a//b", "a/./b", "a/"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckMemberName(name))) << name;
+  }
+}
+
 }  // namespace
 }  // namespace shardkit::format
