@@ -55,9 +55,9 @@ class Unpacker {
                                                   : UnpackSeen({first_sample, samples}, begin, end));
       }
       first_sample += samples;
-      for (const CutTar& cut : dataset_.cut_tars()) {
-        if (cut.shard != shard || options_.end_sample < first_sample) continue;
-        SHARDKIT_RETURN_IF_ERROR(Skip(first_sample, cut.key, cut.status));
+      for (const LostSample& lost : dataset_.lost_samples()) {
+        if (lost.shard != shard || options_.end_sample < first_sample) continue;
+        SHARDKIT_RETURN_IF_ERROR(Skip(first_sample, lost.key, lost.status));
       }
     }
     while (!pending_.empty()) SHARDKIT_RETURN_IF_ERROR(TakeOne());

@@ -221,7 +221,9 @@ class AnyDatasetReader : public StoredDataset {
   }
 
   std::vector<std::string> notes() const override { return foreign_ ? foreign_->notes() : std::vector<std::string>(); }
-  const std::vector<CutTar>& cut_tars() const override { return foreign_ ? foreign_->cut_tars() : no_cut_tars_; }
+  std::span<const LostSample> lost_samples() const override {
+    return foreign_ ? foreign_->lost_samples() : std::span<const LostSample>();
+  }
 
   absl::StatusOr<PlacedShard> Place(size_t shard) const override { return list_->Get(shard); }
 
@@ -396,7 +398,6 @@ class AnyDatasetReader : public StoredDataset {
   std::string path_;
   uint64_t checksum_ = 0;
   std::unique_ptr<ForeignDataset> foreign_;  // of another container
-  const std::vector<CutTar> no_cut_tars_{};
   ManifestSummary summary_;
   std::unique_ptr<ShardListReader> list_;
   std::vector<Column> columns_;

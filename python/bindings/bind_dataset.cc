@@ -21,7 +21,7 @@ namespace nb = nanobind;
 
 std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> columns, const std::string& mode,
                               const std::string& verify, bool verify_listed_hashes, uint64_t max_decompression,
-                              size_t max_open_shards, bool keep_cut_tars, uint64_t generation) {
+                              size_t max_open_shards, bool skip_lost_samples, uint64_t generation) {
   DatasetOptions options;
   options.columns = std::move(columns);
   options.mode = ModeNamed(mode);
@@ -29,7 +29,7 @@ std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> 
   options.verify_listed_hashes = verify_listed_hashes;
   options.max_decompression = max_decompression;
   options.max_open_shards = max_open_shards;
-  options.keep_cut_tars = keep_cut_tars;
+  options.skip_lost_samples = skip_lost_samples;
   options.generation = generation;
   return std::make_shared<Dataset>(
       WithoutGil([&] { return DatasetReader::Open(*DefaultFileSystem(), path, options); }));
@@ -55,7 +55,7 @@ void BindDataset(nb::module_& module) {
   nb::class_<Dataset>(module, "Dataset", nb::is_weak_referenceable())
       .def(nb::new_(&Open), nb::arg("path"), nb::kw_only(), nb::arg("columns"), nb::arg("mode"), nb::arg("verify"),
            nb::arg("verify_listed_hashes"), nb::arg("max_decompression"), nb::arg("max_open_shards"),
-           nb::arg("keep_cut_tars"), nb::arg("generation"))
+           nb::arg("skip_lost_samples"), nb::arg("generation"))
       .def_prop_ro("sample_count", [](const Dataset& dataset) { return dataset.reader().sample_count(); })
       .def_prop_ro("shard_count", [](const Dataset& dataset) { return dataset.reader().shard_count(); })
       .def_prop_ro("container", [](const Dataset& dataset) { return std::string(dataset.reader().container()); })

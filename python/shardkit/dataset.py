@@ -258,7 +258,7 @@ def open(
     verify_listed_hashes: bool = True,
     max_decompression: int = 128 << 20,
     max_open_shards: int = 256,
-    keep_cut_tars: bool = False,
+    skip_lost_samples: bool = False,
     generation: int = 0,
 ) -> Dataset:
     """Open a dataset for reading.
@@ -280,8 +280,9 @@ def open(
         Bytes that decompressing a block may add; more is a `MemoryError`.
     max_open_shards : int
         Shards kept open at once.
-    keep_cut_tars : bool
-        Read the samples before the damage of tars that are damaged or cut off.
+    skip_lost_samples : bool
+        Of tars, leave out samples that cannot be taken (a name that is not UTF-8, a member twice or sparse), and of
+        damaged or cut ones what follows the damage.
     generation : int
         Read the dataset as it was in this generation, which `history` lists; 0 is the newest.
 
@@ -304,7 +305,7 @@ def open(
             "verify_listed_hashes": verify_listed_hashes,
             "max_decompression": max_decompression,
             "max_open_shards": max_open_shards,
-            "keep_cut_tars": keep_cut_tars,
+            "skip_lost_samples": skip_lost_samples,
             "generation": generation,
         },
     )

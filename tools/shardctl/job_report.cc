@@ -29,9 +29,18 @@ std::string AppendedText(const shardkit::PackReport& report, std::string_view so
 
 int ReportSkipped(const std::vector<shardkit::SkippedSample>& skipped) {
   if (skipped.empty()) return kExitSuccess;
-  for (const shardkit::SkippedSample& sample : skipped) {
-    const std::string key = sample.key.empty() ? "" : " (" + sample.key + ")";
-    PrintError("shardctl: skipped sample " + std::to_string(sample.position) + key + ": " + sample.reason);
+  for (size_t begin = 0, end = 0; begin < skipped.size(); begin = end) {
+    const shardkit::SkippedSample& first = skipped[begin];
+    // A damaged shard may cost all of its samples, for one reason.
+    for (end = begin + 1; end < skipped.size() && skipped[end].reason == first.reason &&
+                          skipped[end].position == first.position + (end - begin);) {
+      ++end;
+    }
+    const bool one = end == begin + 1;
+    const std::string last = one ? "" : " to " + std::to_string(skipped[end - 1].position);
+    const std::string key = !one || first.key.empty() ? "" : " (" + first.key + ")";
+    PrintError(std::string("shardctl: skipped sample") + (one ? " " : "s ") + std::to_string(first.position) + last +
+               key + ": " + first.reason);
   }
   PrintError("shardctl: " + Counted(skipped.size(), "sample") + " skipped");
   return kExitSkipped;

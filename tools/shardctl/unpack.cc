@@ -68,7 +68,7 @@ int RunUnpack(int argc, char** argv) {
   dataset_options.max_decompression = decompression.bytes();
   dataset_options.verify_listed_hashes = hashes.verify();
   dataset_options.generation = at.generation();
-  dataset_options.keep_cut_tars = options.skip_errors;
+  dataset_options.skip_lost_samples = options.skip_errors;
   shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
   const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =
       shardkit::DatasetReader::Open(file_system, paths[0], dataset_options);

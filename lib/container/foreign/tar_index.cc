@@ -19,17 +19,6 @@ namespace {
 
 using format::TarIndex;
 
-// Removes the last sample, and the columns that no earlier sample has.
-void DropLastSample(TarIndex* index) {
-  index->key_ends.pop_back();
-  index->value_ends.pop_back();
-  index->keys.resize(index->key_ends.back());
-  index->values.resize(index->value_ends.back());
-  uint32_t columns = 0;
-  for (const format::TarValue& value : index->values) columns = std::max(columns, value.column + 1);
-  index->columns.resize(columns);
-}
-
 // Takes note of a member that readers of WebDataset do not see.
 void LookAt(const container::TarHeader& header, container::TarContents& contents) {
   if (header.after_end_mark && !contents.after_end_mark) {
@@ -55,14 +44,16 @@ container::TarContents CutHere(const RandomAccessFile& file, const absl::Status&
   // cut.
   if (!header.name.empty()) (void)builder.Add(header);
   TarIndex& index = contents.index;
-  contents.cut_key = io::BaseName(file.path());
+  std::string key(io::BaseName(file.path()));
   if (index.sample_count() > 0) {
-    contents.cut_key = index.key(index.sample_count() - 1);
-    DropLastSample(&index);
+    key = index.key(index.sample_count() - 1);
+    builder.DropLastSample();
   }
+  builder.DropUnusedColumns();
   const uint64_t kept = index.sample_count();
-  contents.cut =
-      DataLoss(ToStd(status.message()), "; ", kept, kept == 1 ? " sample" : " samples", " before it can be read");
+  contents.cut = true;
+  contents.lost.push_back({std::move(key), DataLoss(ToStd(status.message()), "; ", kept,
+                                                    kept == 1 ? " sample" : " samples", " before it can be read")});
   return std::move(contents);
 }
 
@@ -77,17 +68,17 @@ absl::StatusOr<uint64_t> container::ReadTarIdentity(const RandomAccessFile& file
 }
 
 absl::StatusOr<container::TarContents> container::ScanTar(const RandomAccessFile& file, uint64_t max_decompression,
-                                                          std::vector<TarProblem>* problems, bool keep_cut) {
+                                                          std::vector<TarProblem>* problems, bool skip_lost) {
   container::TarContents contents;
   contents.index.tar_length = file.size();
   SHARDKIT_ASSIGN_OR_RETURN(contents.compression, container::DetectCompression(file));
-  container::TarSampleGrouper builder(file.path(), &contents.index);
+  container::TarSampleGrouper builder(file.path(), &contents.index, skip_lost ? &contents.lost : nullptr);
   container::TarHeader header;
   auto headers = container::TarHeaders::Open(file, contents.compression);
   while (true) {
     header.name.clear();
     const absl::StatusOr<bool> more = headers.ok() ? (*headers)->Next(&header) : headers.status();
-    if (keep_cut && absl::IsDataLoss(more.status())) return CutHere(file, more.status(), header, builder, contents);
+    if (skip_lost && absl::IsDataLoss(more.status())) return CutHere(file, more.status(), header, builder, contents);
     if (!more.ok()) return more.status();
     if (!*more) break;
     SHARDKIT_RETURN_IF_ERROR(builder.Add(header));
@@ -102,6 +93,7 @@ absl::StatusOr<container::TarContents> container::ScanTar(const RandomAccessFile
                                " bytes: decompress it first");
     }
   }
+  if (!contents.lost.empty()) builder.DropUnusedColumns();
   contents.left_behind = (*headers)->left_behind();
   if (problems == nullptr) return contents;
   for (const auto& found : {contents.after_end_mark, contents.passed_over}) {
@@ -166,15 +158,15 @@ absl::StatusOr<container::TarContents> LoadWhole(ReadableFileSystem& file_system
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const container::TarContents>> container::LoadTarContents(
-    ReadableFileSystem& file_system, const std::string& path, uint64_t max_decompression, bool keep_cut,
+    ReadableFileSystem& file_system, const std::string& path, uint64_t max_decompression, bool skip_lost,
     bool escaped_keys) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
   absl::StatusOr<container::TarContents> loaded = LoadWhole(file_system, *file, max_decompression);
-  if (keep_cut && absl::IsDataLoss(loaded.status())) {
+  if (skip_lost && absl::IsDataLoss(loaded.status())) {
     SHARDKIT_ASSIGN_OR_RETURN(container::TarContents cut,
-                              container::ScanTar(*file, max_decompression, nullptr, keep_cut));
+                              container::ScanTar(*file, max_decompression, nullptr, skip_lost));
     // When the tar is whole, the error is one of the index.
-    if (!cut.cut.ok()) loaded = std::move(cut);
+    if (!cut.lost.empty()) loaded = std::move(cut);
   }
   if (!loaded.ok()) return loaded.status();
   loaded->escaped_keys = escaped_keys;

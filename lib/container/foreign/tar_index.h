@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "container/foreign/tar_archive.h"
+#include "container/foreign/tar_sample_grouper.h"
 #include "format/foreign/tar_index_layout.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
@@ -34,19 +35,19 @@ struct TarContents {
   uint64_t passed_over_count = 0;
   std::optional<uint64_t> left_behind;  // where bytes lie behind the end mark that are no tar
   uint64_t links = 0;                   // followed
-  // When only the first part of the tar was taken: the error that ended it, and the key of the sample there, or the
-  // tar's name.
-  absl::Status cut;
-  std::string cut_key;
+  // Samples that could not be taken. When the tar ends too early, the last of them is the sample at its end, or has the
+  // tar's name for a key.
+  std::vector<LostTarSample> lost;
+  bool cut = false;
 };
 
-// Reads all headers. DataLoss for a damaged tar, or a sample that has an extension twice. Unimplemented for what a
-// schema cannot hold (names that are not UTF-8, too many columns) and for sparse members. Other problems, also those in
-// the result, are added to *problems, which may be null. ResourceExhausted for a compressed tar whose index needs more
-// memory than the file's size plus a quarter of `max_decompression`. With `keep_cut`, damage ends the tar and is no
-// error: the samples before it are taken, without the last one unless it is known to be whole.
+// Reads all headers. DataLoss for a damaged tar and the samples that TarSampleGrouper refuses, Unimplemented for too
+// large a tar. Other problems, also those in the result, are added to *problems, which may be null. ResourceExhausted
+// for a compressed tar whose index needs more memory than the file's size plus a quarter of `max_decompression`. With
+// `skip_lost`, DataLoss is no error: refused samples are left out, and damage ends the tar. Of a damaged one the
+// samples before the damage are taken, without the last one unless it is known to be whole.
 absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_decompression,
-                                    std::vector<TarProblem>* problems, bool keep_cut = false);
+                                    std::vector<TarProblem>* problems, bool skip_lost = false);
 
 // Samples that have the key of an earlier sample with other samples between the two.
 std::vector<TarProblem> FindRepeatedKeys(const format::TarIndex& index);
@@ -55,11 +56,11 @@ std::vector<TarProblem> FindRepeatedKeys(const format::TarIndex& index);
 void UnescapeKeys(format::TarSamples* samples);
 
 // Uses the tar's own index when there is one, else a DALI index, else the headers. DataLoss when an index is damaged or
-// belongs to another tar, or when the tar is damaged. With `keep_cut`, a damaged tar is no error: the result is what
+// belongs to another tar, or when the tar is damaged. With `skip_lost`, a damaged tar is no error: the result is what
 // ScanTar takes of it. The blocks of the index are formed.
 absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(ReadableFileSystem& file_system,
                                                                    const std::string& path, uint64_t max_decompression,
-                                                                   bool keep_cut = false, bool escaped_keys = false);
+                                                                   bool skip_lost = false, bool escaped_keys = false);
 
 // The key column, and the columns of the index, which are nullable. The extension decides the type: jpeg, png, image,
 // or else bytes.

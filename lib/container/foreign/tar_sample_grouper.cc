@@ -1,6 +1,5 @@
 #include "container/foreign/tar_sample_grouper.h"
 
-#include <optional>
 #include <utility>
 
 #include "base/errors.h"
@@ -14,22 +13,53 @@ absl::Status TarSampleGrouper::Add(const TarHeader& header) {
   if (!header.regular) return absl::OkStatus();
   const std::optional<format::WebDatasetName> name = format::SplitWebDatasetName(header.name);
   if (!name) return absl::OkStatus();
-  const auto where = [&] { return StrCat(path_, ": member '", header.name, "' at byte ", header.header_offset); };
-  if (header.sparse) return Unimplemented(where(), ": is sparse, which is not read: write the tar without holes");
-  if (index_->values.size() == format::kMaxTarValues) {
-    return Unimplemented(where(), ": a tar of more than ", format::kMaxTarValues, " values is not read");
-  }
-  if (absl::Status status = AddToSample(header, *name); !status.ok()) return Annotate(status, where());
+  if (lost_key_ == name->key) return absl::OkStatus();
+  lost_key_.reset();
+  absl::Status status = AddToSample(header, *name);
+  if (status.ok()) return status;
+  status = Annotate(status, StrCat(path_, ": member '", header.name, "' at byte ", header.header_offset));
+  if (lost_ == nullptr || !absl::IsDataLoss(status)) return status;
+  const uint64_t samples = index_->sample_count();
+  if (samples > 0 && index_->key(samples - 1) == name->key) DropLastSample();
+  lost_key_ = std::string(name->key);
+  lost_->push_back({*lost_key_, std::move(status)});
   return absl::OkStatus();
 }
 
+void TarSampleGrouper::DropLastSample() {
+  index_->key_ends.pop_back();
+  index_->value_ends.pop_back();
+  index_->keys.resize(index_->key_ends.back());
+  while (index_->values.size() > index_->value_ends.back()) {
+    used_[index_->values.back().column] = 0;
+    index_->values.pop_back();
+  }
+}
+
+void TarSampleGrouper::DropUnusedColumns() {
+  std::vector<uint32_t> places(index_->columns.size(), UINT32_MAX);
+  for (const format::TarValue& value : index_->values) places[value.column] = 0;
+  std::vector<std::string> columns;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i] == UINT32_MAX) continue;
+    places[i] = static_cast<uint32_t>(columns.size());
+    columns.push_back(std::move(index_->columns[i]));
+  }
+  for (format::TarValue& value : index_->values) value.column = places[value.column];
+  index_->columns = std::move(columns);
+}
+
 absl::Status TarSampleGrouper::AddToSample(const TarHeader& header, const format::WebDatasetName& name) {
+  if (header.sparse) return DataLoss("is sparse, which is not read: write the tar without holes");
+  if (index_->values.size() == format::kMaxTarValues) {
+    return Unimplemented("a tar of more than ", format::kMaxTarValues, " values is not read");
+  }
   SHARDKIT_ASSIGN_OR_RETURN(const uint32_t column, FindColumn(name.extension));
   const uint64_t samples = index_->sample_count();
   if (samples == 0 || index_->key(samples - 1) != name.key) {
-    if (!ValidUtf8(name.key)) return Unimplemented("its key is not UTF-8: rename the member");
+    if (!ValidUtf8(name.key)) return DataLoss("its key is not UTF-8: rename the member");
     if (name.key.size() > format::kMaxTarKeyBytes) {
-      return Unimplemented("its key has more than ", format::kMaxTarKeyBytes, " bytes: rename the member");
+      return DataLoss("its key has more than ", format::kMaxTarKeyBytes, " bytes: rename the member");
     }
     if (index_->keys.size() + name.key.size() > format::kMaxTarKeysLength) {
       return Unimplemented("the keys of a tar have at most ", format::kMaxTarKeysLength, " bytes together");
@@ -51,10 +81,9 @@ absl::StatusOr<uint32_t> TarSampleGrouper::FindColumn(std::string_view extension
   std::string name = format::WebDatasetColumn(extension);
   const auto found = columns_.find(name);
   if (found != columns_.end()) return found->second;
-  if (!ValidUtf8(name))
-    return Unimplemented("its extension is not UTF-8, which a column's name must be: rename the member");
+  if (!ValidUtf8(name)) return DataLoss("its extension is not UTF-8, which a column's name must be: rename the member");
   if (name.size() > kMaxColumnNameBytes) {
-    return Unimplemented("its extension has more than ", kMaxColumnNameBytes, " bytes, which a column's name may have");
+    return DataLoss("its extension has more than ", kMaxColumnNameBytes, " bytes, which a column's name may have");
   }
   // One of the columns is the key.
   if (columns_.size() + 1 >= kMaxColumns) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,14 +16,28 @@
 
 namespace shardkit::container {
 
-// One thread at a time. `path` is for messages. `index` must be empty at first. Both must outlive the object.
+// A sample of a tar that cannot be taken, and why.
+struct LostTarSample {
+  std::string key;  // as it stands in the tar, perhaps not UTF-8
+  absl::Status status;
+};
+
+// One thread at a time. `path` is for messages. `index` and `lost` must be empty at first. All must outlive the object.
 class TarSampleGrouper {
  public:
-  TarSampleGrouper(const std::string& path, format::TarIndex* index) : path_(path), index_(index) {}
+  TarSampleGrouper(const std::string& path, format::TarIndex* index, std::vector<LostTarSample>* lost = nullptr)
+      : path_(path), index_(index), lost_(lost) {}
 
   // Adds the next member of the tar. Skips members that belong to no sample. DataLoss when a sample has an extension
-  // twice, Unimplemented for what a schema cannot hold and for sparse members.
+  // twice, for what a schema cannot hold (names that are not UTF-8), and for sparse members; with `lost`, the sample is
+  // added to *lost instead, and its other members are skipped. Unimplemented for too large a tar.
   absl::Status Add(const TarHeader& header);
+
+  // Removes the last sample, of which there is one, from the index.
+  void DropLastSample();
+
+  // Removes the columns that no sample has. Nothing can be added after that.
+  void DropUnusedColumns();
 
  private:
   absl::Status AddToSample(const TarHeader& header, const format::WebDatasetName& name);
@@ -30,6 +45,8 @@ class TarSampleGrouper {
 
   const std::string& path_;
   format::TarIndex* const index_;
+  std::vector<LostTarSample>* const lost_;
+  std::optional<std::string> lost_key_;  // of the sample that the last member belongs to, when it was lost
   std::unordered_map<std::string, uint32_t> columns_;
   std::vector<uint64_t> used_;  // per column: the last sample that has it, counted from 1
 };

@@ -44,7 +44,7 @@ absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_sys
   DatasetOptions dataset_options;
   dataset_options.columns = options.columns;
   dataset_options.max_decompression = options.max_decompression;
-  dataset_options.keep_cut_tars = options.pack.skip_errors;
+  dataset_options.skip_lost_samples = options.pack.skip_errors;
   dataset_options.verify_listed_hashes = options.verify_listed_hashes;
   dataset_options.generation = options.generation;
   // They are read in order, so that few are in use at once. A tar without an index has the places of all its members in
@@ -178,20 +178,20 @@ absl::Status DatasetSource::List(Part& part) const {
   } else {
     return blocks.status();
   }
-  if (dataset.cut_tars().empty()) return absl::OkStatus();
-  // The missing end of a tar takes one position after the tar's samples.
+  if (dataset.lost_samples().empty()) return absl::OkStatus();
+  // Each sample that cannot be read, and the missing end of a tar, takes one position after the tar's samples.
   std::vector<Piece> pieces;
   auto next = part.pieces.begin();
   uint64_t missing = 0;
-  for (const CutTar& cut : dataset.cut_tars()) {
-    for (; next != part.pieces.end() && next->block.shard <= cut.shard; ++next) {
+  for (const LostSample& lost : dataset.lost_samples()) {
+    for (; next != part.pieces.end() && next->block.shard <= lost.shard; ++next) {
       next->position += missing;
       pieces.push_back(std::move(*next));
     }
     DatasetBlock end;
     end.sample_count = 1;
     pieces.push_back(
-        {end, pieces.empty() ? 0 : pieces.back().position + pieces.back().block.sample_count, cut.key, cut.status});
+        {end, pieces.empty() ? 0 : pieces.back().position + pieces.back().block.sample_count, lost.key, lost.status});
     ++missing;
   }
   for (; next != part.pieces.end(); ++next) {

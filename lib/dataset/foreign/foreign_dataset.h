@@ -32,8 +32,8 @@ class ForeignDataset {
   // the dataset says about it.
   virtual absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const = 0;
 
-  // As DatasetReader::cut_tars.
-  virtual const std::vector<CutTar>& cut_tars() const = 0;
+  // As DatasetReader::lost_samples.
+  virtual std::span<const LostSample> lost_samples() const = 0;
 
   // As DatasetReader::notes.
   virtual std::vector<std::string> notes() const { return {}; }

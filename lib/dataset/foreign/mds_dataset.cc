@@ -53,7 +53,7 @@ class MdsDataset : public ForeignDataset {
 
   std::string_view container() const override { return "mds"; }
   const Manifest& manifest() const override { return manifest_; }
-  const std::vector<CutTar>& cut_tars() const override { return no_cut_tars_; }
+  std::span<const LostSample> lost_samples() const override { return {}; }
 
   absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
     const container::MdsShardFile& file = files_[shard];
@@ -112,10 +112,10 @@ class MdsDataset : public ForeignDataset {
       }
     }
     if (refused != nullptr) {
-      return Unimplemented(described_by_, ": column \"", refused->name, "\" ",
-                           refused->how.known ? "" : StrCat("of encoding \"", refused->encoding, "\" "),
-                           refused->how.refusal,
-                           names.empty() ? "" : StrCat("; choose others (--columns ", names, ")"));
+      return Unimplemented(
+          described_by_, ": column \"", refused->name, "\" ",
+          refused->how.known ? "" : StrCat("of encoding \"", refused->encoding, "\" "), refused->how.refusal,
+          names.empty() ? "" : StrCat("; leave it out: --columns ", names, " (of shardctl convert and bench)"));
     }
     if (columns_->empty()) return absl::OkStatus();  // without shards the columns are unknown
     auto schema = Schema::Create(std::move(readable));
@@ -139,7 +139,6 @@ class MdsDataset : public ForeignDataset {
   std::vector<container::MdsShardFile> files_;  // for each shard the file to read
   std::shared_ptr<const std::vector<format::MdsColumn>> columns_;
   Manifest manifest_;
-  const std::vector<CutTar> no_cut_tars_;
 };
 
 }  // namespace

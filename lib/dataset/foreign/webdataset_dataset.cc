@@ -29,8 +29,8 @@ constexpr size_t kThreads = 8;
 class WebDataset final : public ForeignDataset {
  public:
   WebDataset(ReadableFileSystem& file_system, std::vector<ListedTar> tars, const std::optional<Manifest>& origin,
-             bool keep_cut)
-      : file_system_(file_system), tars_(std::move(tars)), keep_cut_(keep_cut), contents_(tars_.size()) {
+             bool skip_lost)
+      : file_system_(file_system), tars_(std::move(tars)), skip_lost_(skip_lost), contents_(tars_.size()) {
     if (!origin) return;
     manifest_.metadata = origin->metadata;
     const auto keys = manifest_.metadata.find(std::string(kKeysName));
@@ -59,7 +59,7 @@ class WebDataset final : public ForeignDataset {
 
   std::string_view container() const override { return "webdataset"; }
   const Manifest& manifest() const override { return manifest_; }
-  const std::vector<CutTar>& cut_tars() const override { return cut_tars_; }
+  std::span<const LostSample> lost_samples() const override { return lost_samples_; }
 
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes;
@@ -112,21 +112,21 @@ class WebDataset final : public ForeignDataset {
   absl::StatusOr<std::unique_ptr<container::TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
     const ListedTar& tar = tars_[shard];
     const absl::Status size = CheckTarSize(file_system_, tar);
-    if (!size.ok() && !(keep_cut_ && absl::IsDataLoss(size))) return size;
+    if (!size.ok() && !(skip_lost_ && absl::IsDataLoss(size))) return size;
     std::shared_ptr<const container::TarContents> contents = contents_[shard];
     if (contents == nullptr) {
       auto loaded =
-          container::LoadTarContents(file_system_, tar.path, options.max_decompression, keep_cut_, escaped_keys_);
+          container::LoadTarContents(file_system_, tar.path, options.max_decompression, skip_lost_, escaped_keys_);
       if (!loaded.ok()) return DescribeMissing(tar, loaded.status());
       contents = *std::move(loaded);
     }
     // The hash is of the whole tar, so it cannot be compared for a cut one.
-    auto opened = container::TarShardReader::Open(file_system_, tar.path, options, contents,
-                                                  contents->cut.ok() ? tar.hash : nullptr);
+    auto opened =
+        container::TarShardReader::Open(file_system_, tar.path, options, contents, contents->cut ? nullptr : tar.hash);
     if (!opened.ok()) return DescribeMissing(tar, opened.status());
-    if (!contents->cut.ok()) return opened;
+    if (contents->cut) return opened;
     SHARDKIT_RETURN_IF_ERROR(size);
-    SHARDKIT_RETURN_IF_ERROR(CheckTarSamples(file_system_, tar, (*opened)->sample_count()));
+    SHARDKIT_RETURN_IF_ERROR(CheckTarSamples(file_system_, tar, (*opened)->sample_count() + contents->lost.size()));
     return opened;
   }
 
@@ -143,7 +143,7 @@ class WebDataset final : public ForeignDataset {
     manifest_.shards.push_back(
         {tars_[shard].name, reader.file_length(), reader.sample_count(), reader.blocks().size(), {}});
     const container::TarContents& contents = *reader.contents();
-    if (!contents.cut.ok()) cut_tars_.push_back({shard, contents.cut_key, contents.cut});
+    for (const container::LostTarSample& lost : contents.lost) lost_samples_.push_back({shard, lost.key, lost.status});
     const auto place = [&](const TarProblem& problem) {
       return StrCat(reader.path(), ": member '", problem.member, "' at byte ", problem.offset);
     };
@@ -163,9 +163,9 @@ class WebDataset final : public ForeignDataset {
 
   ReadableFileSystem& file_system_;
   const std::vector<ListedTar> tars_;
-  const bool keep_cut_;
+  const bool skip_lost_;
   bool escaped_keys_ = false;
-  std::vector<CutTar> cut_tars_;
+  std::vector<LostSample> lost_samples_;
   std::vector<std::shared_ptr<const container::TarContents>> contents_;  // null where not kept
   uint64_t kept_bytes_ = 0;
   uint64_t joined_ = 0;  // tars with an end mark between members
@@ -199,7 +199,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSyste
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(ReadableFileSystem& file_system, const std::string& folder,
                                                          std::vector<ListedTar> tars, const DatasetOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto origin, ReadOrigin(file_system, folder));
-  auto dataset = std::make_unique<WebDataset>(file_system, std::move(tars), origin, options.keep_cut_tars);
+  auto dataset = std::make_unique<WebDataset>(file_system, std::move(tars), origin, options.skip_lost_samples);
   SHARDKIT_RETURN_IF_ERROR(dataset->Describe(options));
   return dataset;
 }

@@ -29,9 +29,9 @@ struct DatasetOptions : ReadOptions {
   // Shards kept open at once.
   size_t max_open_shards = 256;
 
-  // From tars that are damaged or cut off, read the samples before the damage instead of failing. See
-  // DatasetReader::cut_tars.
-  bool keep_cut_tars = false;
+  // Of tars, leave out samples that cannot be taken (a name that is not UTF-8, a member twice or sparse), and of
+  // damaged or cut ones what follows the damage, instead of failing. See DatasetReader::lost_samples.
+  bool skip_lost_samples = false;
 
   // The generation to read; 0 is the newest. NotFound for one that is not kept (see ReadHistory), InvalidArgument for a
   // dataset of another container and for a single shard. Of those before the last two, the indexes may be gone: samples
@@ -39,11 +39,11 @@ struct DatasetOptions : ReadOptions {
   uint64_t generation = 0;
 };
 
-// A tar that is readable only up to some place.
-struct CutTar {
+// A sample of a tar that cannot be taken, or the damage behind which nothing of a tar can.
+struct LostSample {
   size_t shard = 0;
-  std::string key;      // of the sample at that place, or the tar's name
-  absl::Status status;  // the place, the reason, and how many samples precede it
+  std::string key;      // as it stands in the tar, perhaps not UTF-8; the tar's name where damage is in no sample
+  absl::Status status;  // the place and the reason; of damage also how many samples precede it
 };
 
 struct ScanOptions {
@@ -206,8 +206,8 @@ class DatasetReader {
   virtual absl::Status SalvageBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view,
                                     BlockDamage* damage) const = 0;
 
-  // Ascending by shard; empty without DatasetOptions::keep_cut_tars.
-  virtual const std::vector<CutTar>& cut_tars() const = 0;
+  // Ascending by shard; empty without DatasetOptions::skip_lost_samples.
+  virtual std::span<const LostSample> lost_samples() const = 0;
 
   // What opening has shown that the user may not expect, one line each: of tars without an index, end marks between
   // members, what lies behind them and is no tar, and links that are passed over.

@@ -54,21 +54,56 @@ TEST_F(TarIndexTest, KeepsWhatStandsBeforeACut) {
     WriteFile(*files_, "/x.tar", tar.substr(0, length));
     const auto whole = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
     EXPECT_TRUE(absl::IsDataLoss(whole.status())) << whole.status();
-    const auto kept = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*keep_cut=*/true);
+    const auto kept = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
     ASSERT_TRUE(kept.ok()) << kept.status();
     const container::TarContents& contents = **kept;
     const uint64_t expected = length >= next[1] + 512 ? 2 : length >= next[0] + 512 ? 1 : 0;
     EXPECT_EQ(contents.index.sample_count(), expected);
     EXPECT_EQ(contents.index.columns.size(), expected == 0 ? 0 : expected + 1);
-    EXPECT_EQ(contents.cut_key, length < 512 ? "x.tar" : std::string(1, static_cast<char>('a' + expected)));
-    EXPECT_TRUE(absl::IsDataLoss(contents.cut)) << contents.cut;
-    EXPECT_TRUE(Message(contents.cut).starts_with("/x.tar: ")) << contents.cut;
+    EXPECT_TRUE(contents.cut);
+    ASSERT_EQ(contents.lost.size(), 1u);
+    const auto& [key, status] = contents.lost[0];
+    EXPECT_EQ(key, length < 512 ? "x.tar" : std::string(1, static_cast<char>('a' + expected)));
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_TRUE(Message(status).starts_with("/x.tar: ")) << status;
   }
   WriteFile(*files_, "/x.tar", tar);
-  const auto kept = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*keep_cut=*/true);
+  const auto kept = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
   ASSERT_TRUE(kept.ok()) << kept.status();
-  EXPECT_TRUE((*kept)->cut.ok());
+  EXPECT_FALSE((*kept)->cut);
+  EXPECT_TRUE((*kept)->lost.empty());
   EXPECT_EQ((*kept)->index.sample_count(), 3u);
+}
+
+TEST_F(TarIndexTest, LeavesOutSamplesThatCannotBeTaken) {
+  const auto lost = [&](const std::vector<TarMember>& members) {
+    WriteFile(*files_, "/x.tar", MakeTar(members));
+    EXPECT_TRUE(absl::IsDataLoss(container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()));
+    const auto loaded = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    if (!loaded.ok()) return std::string();
+    EXPECT_FALSE((*loaded)->cut);
+    std::string text;
+    for (uint64_t i = 0; i < (*loaded)->index.sample_count(); ++i) {
+      text += StrCat((*loaded)->index.key(i), ":");
+      for (uint64_t v = (*loaded)->index.value_ends[i]; v < (*loaded)->index.value_ends[i + 1]; ++v) {
+        text += " " + (*loaded)->index.columns[(*loaded)->index.values[v].column];
+      }
+      text += "; ";
+    }
+    for (const std::string& column : (*loaded)->index.columns) text += column + " ";
+    for (const container::LostTarSample& each : (*loaded)->lost) text += "-" + each.key;
+    return text;
+  };
+  EXPECT_EQ(lost({{"\xff.x", "1"}, {"\xff.y", "2"}, {"a.y", "3"}}), "a: y; y -\xff");
+  EXPECT_EQ(lost({{"a.x", "1"}, {"a.\xff", "2"}, {"a.z", "3"}, {"b.y", "4"}, {"c.x", "4"}}), "b: y; c: x; x y -a");
+  // What stood in the dropped sample is not there twice in the next one.
+  EXPECT_EQ(lost({{"a.x", "1"}, {"a.y", "1"}, {"a.x", "2"}, {"b.y", "3"}, {"b.x", "4"}}), "b: y x; x y -a");
+  EXPECT_EQ(lost({{"a.only", "1"}, {"a.x", "1"}, {"a.x", "2"}, {"b.y", "3"}, {"c.y", "4"}, {"c.Y", "5"}}),
+            "b: y; y -a-c");
+  EXPECT_EQ(lost({{"a.\xff", "1"}}), "-a");
+  // The key of a lost sample that comes again is a sample of its own.
+  EXPECT_EQ(lost({{"a.\xff", "1"}, {"b.x", "2"}, {"a.x", "3"}}), "b: x; a: x; x -a");
 }
 
 TEST_F(TarIndexTest, GroupsNeighbours) {
@@ -116,7 +151,7 @@ TEST_F(TarIndexTest, RefusesWhatIsNoDataset) {
   EXPECT_TRUE(absl::IsDataLoss(Scan(MakeTar({{"a.b", "1"}, {"a.b", "2"}})).status()));
   for (const std::string name : {"\xff.x", "a.\xff"}) {
     const auto bad = Scan(MakeTar({{name, "1"}}));
-    EXPECT_TRUE(absl::IsUnimplemented(bad.status())) << bad.status();
+    EXPECT_TRUE(absl::IsDataLoss(bad.status())) << bad.status();
   }
   std::string many;
   for (int i = 0; i < 4096; ++i) many += TarHeaderBlock("a." + std::to_string(i), 0);
@@ -124,9 +159,9 @@ TEST_F(TarIndexTest, RefusesWhatIsNoDataset) {
   EXPECT_TRUE(absl::IsUnimplemented(wide.status())) << wide.status();
   EXPECT_TRUE(Scan(many.substr(512) + std::string(1024, '\0')).ok());
   const auto long_name = Scan(WriteTar({{"a." + std::string(256, 'x'), "1"}}, "pax"));
-  EXPECT_TRUE(absl::IsUnimplemented(long_name.status())) << long_name.status();
+  EXPECT_TRUE(absl::IsDataLoss(long_name.status())) << long_name.status();
   const auto long_key = Scan(WriteTar({{std::string(40000, 'x') + ".a", "1"}}, "pax"));
-  EXPECT_TRUE(absl::IsUnimplemented(long_key.status())) << long_key.status();
+  EXPECT_TRUE(absl::IsDataLoss(long_key.status())) << long_key.status();
   EXPECT_TRUE(absl::IsDataLoss(Scan("not a tar at all").status()));
   EXPECT_TRUE(absl::IsDataLoss(Scan("").status()));
 }
@@ -174,7 +209,7 @@ TEST_F(TarIndexTest, SparseMembersAreRefusedUnlessPassedOver) {
     return header + std::string(512, 's');
   };
   const auto refused = Scan(sparse("a.x") + MakeTar({{"b.x", "1"}}));
-  EXPECT_TRUE(absl::IsUnimplemented(refused.status())) << refused.status();
+  EXPECT_TRUE(absl::IsDataLoss(refused.status())) << refused.status();
   EXPECT_EQ(Show(sparse("without dot") + MakeTar({{"b.x", "1"}})), "b: x=1");
 }
 
