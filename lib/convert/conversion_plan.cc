@@ -37,12 +37,14 @@ bool NamesAreExtensions(const Metadata& metadata) {
   return SourceOf(metadata) == "webdataset";
 }
 
-// Whether keys can contain dots, because they end with a file's extension or a part of one. A reader of tars cuts keys
-// at their first dot.
-bool KeysHaveDots(const Metadata& metadata) {
+// Whether keys can contain dots. A reader of tars cuts keys at their first dot, and so does packing unless it is told
+// otherwise; keys of other origins are as somebody chose them.
+bool KeysMayHaveDots(const Metadata& metadata) {
   const auto keys = metadata.find(std::string(dataset::kKeysName));
-  return SourceOf(metadata) == "imagefolder" || IsGrouped(metadata, GroupBy::kLastDot) ||
-         IsGrouped(metadata, GroupBy::kNone) || (keys != metadata.end() && keys->second == dataset::kEscapedKeys);
+  if (keys != metadata.end() && keys->second == dataset::kEscapedKeys) return true;
+  const std::string_view source = SourceOf(metadata);
+  if (source == "files") return IsGrouped(metadata, GroupBy::kLastDot) || IsGrouped(metadata, GroupBy::kNone);
+  return source != "webdataset" && source != "sa1b";
 }
 
 std::string WithExtension(const std::string& name, std::string_view extension,
@@ -118,7 +120,7 @@ class Planner {
       if (statistics.ok()) statistics_ = *std::move(statistics);
     }
     SHARDKIT_RETURN_IF_ERROR(IsSa1b() ? PlanSa1b() : PlanColumns());
-    plan_.escape_keys = options_.to == Container::kWebDataset && KeysHaveDots(metadata_);
+    plan_.escape_keys = options_.to == Container::kWebDataset && KeysMayHaveDots(metadata_);
     metadata_.erase(std::string(dataset::kKeysName));
     if (plan_.escape_keys) metadata_[std::string(dataset::kKeysName)] = dataset::kEscapedKeys;
     plan_.origin.metadata = metadata_;

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "codec/content_type.h"
 #include "convert/columns/json_value.h"
 #include "convert/columns/line_reader.h"
 #include "convert/columns/open_rows.h"
@@ -95,8 +96,14 @@ class NdjsonRows final : public ColumnRows {
       return ResourceExhausted(Place(), ": is too long: ", line.size(), " bytes");
     }
     if (error != simdjson::SUCCESS) {
-      return InvalidArgument(Place(), ": is not JSON: each line is one object, as {\"key\": \"a\", \"score\": 0.5}; ",
-                             "JSON has no NaN and Infinity: write null");
+      const std::string why = codec::DescribeInvalidJson(line);
+      if (!why.empty()) {
+        return InvalidArgument(Place(), ": ", why, "; each line is one object, as {\"key\": \"a\", \"score\": 0.5}");
+      }
+      return InvalidArgument(Place(), ": has ",
+                             error == simdjson::STRING_ERROR ? "an escape such as \\ud800 without its other half"
+                                                             : "a number that neither 64 bits nor f64 can hold",
+                             ", which is JSON, but no value of a column: write it as a text");
     }
     if (parsed.get_object().get(object_) != simdjson::SUCCESS) {
       return InvalidArgument(Place(), ": is not an object: each line is one, as {\"key\": \"a\", \"score\": 0.5}");
