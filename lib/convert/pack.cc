@@ -17,6 +17,7 @@ absl::StatusOr<DatasetWriterOptions> convert::WriterOptionsOf(const Source& sour
   writer_options.job += StrCat("\n", source.name(), options.skip_errors ? " skip" : " fail");
   const auto* const files = dynamic_cast<const convert::FileSource*>(&source);
   if (files != nullptr && files->options().keep_hidden) writer_options.job += " keep-hidden";
+  if (files != nullptr && !files->options().follow_links) writer_options.job += " no-follow";
   if (files != nullptr && files->options().order == FolderOrder::kPath) writer_options.job += " path-order";
   if (const auto* const datasets = dynamic_cast<const convert::DatasetSource*>(&source)) {
     SHARDKIT_ASSIGN_OR_RETURN(const std::string inputs, datasets->Identity());

@@ -112,7 +112,7 @@ std::string FormatHead(const PlanHead& head, const ContentHash& listing) {
   source.Set("types", FormatMap(head.source.types, kAsNumber));
   source.Set("verify_listed_hashes", head.source.verify_listed_hashes);
   source.Set("pending_pair_bytes", head.source.pending_pair_bytes).Set("allow_empty", head.source.allow_empty);
-  source.Set("keep_hidden", head.source.keep_hidden);
+  source.Set("keep_hidden", head.source.keep_hidden).Set("follow_links", head.source.follow_links);
   JsonValue options = JsonValue::Object();
   options.Set("block_size", shard.block_size).Set("max_block_samples", shard.max_block_samples);
   options.Set("alignment", shard.alignment).Set("zstd_levels", FormatMap(shard.zstd_levels, kAsNumber));
@@ -177,6 +177,7 @@ void TakeHead(const Element& plan, PlanHead* head) {
   from.pending_pair_bytes = NumberIn(source, "pending_pair_bytes");
   from.allow_empty = FlagIn(source, "allow_empty");
   from.keep_hidden = FlagIn(source, "keep_hidden");
+  from.follow_links = FlagIn(source, "follow_links");
   const Element options = plan["options"];
   DatasetWriterOptions& dataset = head->pack.dataset;
   dataset.shard.block_size = NumberIn(options, "block_size");

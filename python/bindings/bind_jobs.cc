@@ -115,6 +115,7 @@ SourceArguments TakeSource(OptionReader& reader, bool skip_errors) {
   reader.Take("pending_pair_bytes", source_options.pending_pair_bytes);
   reader.Take("allow_empty", source_options.allow_empty);
   reader.Take("keep_hidden", source_options.keep_hidden);
+  reader.Take("follow_links", source_options.follow_links);
   source_options.skip_errors = skip_errors;
   source_options.file_system = DefaultFileSystem();
   for (const auto& [column, name] : types) source_options.types[column] = TypeNamed(name);

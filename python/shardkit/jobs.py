@@ -100,6 +100,7 @@ def pack(
         compared.
         Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``allow_empty``; ``keep_hidden``, to pack also what
         macOS, Windows and notebooks leave, and in image folders names that begin with a dot;
+        ``follow_links=False``, to refuse symbolic links, which are otherwise followed, wherever they lead;
         ``stream_above``, ``max_decompression``, ``verify_listed_hashes``, ``pending_pair_bytes`` of the input.
 
     Raises

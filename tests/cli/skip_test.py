@@ -1,10 +1,12 @@
 """--on-error skip with damaged input: the lost samples and the messages."""
 import io
 import os
+import shutil
 import struct
+import subprocess
 import tarfile
 
-from support import CliTest
+from support import CliTest, tiny_jpeg
 
 
 class SkipTest(CliTest):
@@ -87,7 +89,7 @@ class SkipTest(CliTest):
         for name, arguments in (("convert", ["--to", "shard"]), ("unpack", [])):
             run = self.skip(name, "out", "-o", name, *arguments)
             self.assertEqual([position for position, _ in self.lost(run)], [4, 5, 6, 7])
-            self.assertIn("00000001.shard", run.stderr)
+            self.assertRegex(run.stderr, r"^shardctl: skipped samples 4 to 7: .*00000001\.shard.*\nshardctl: 4 samples skipped\n$")
         self.shardctl("convert", "out", "-o", "mds", "--to", "mds", "--shard-samples", "4", "--on-error", "skip", code=4)
         os.truncate(self.path("mds", "shard.00001.mds"), 1000)
         self.assertEqual([p for p, _ in self.lost(self.skip("convert", "mds", "-o", "b", "--to", "shard"))], [4, 5, 6, 7])
@@ -150,6 +152,93 @@ class SkipTest(CliTest):
                     self.check_tars(run, f"files-{number}-{jobs}", "k6")
                 self.assertEqual(self.tree(f"files-{number}-1"), self.tree(f"files-{number}-4"))
 
+    # ---- nor does a link, where none is to be followed ----
+
+    def test_symbolic_links(self):
+        self.write("in/a.txt", b"a")
+        self.write("private.txt", b"private")
+        self.write("elsewhere/c.txt", b"c")
+        os.symlink("../private.txt", self.path("in/b.txt"))
+        run = self.shardctl("pack", "in", "-o", "one")
+        self.assertIn("warning: followed 1 symbolic link (in/b.txt); --no-follow refuses it\n", run.stderr)
+        os.symlink("../elsewhere", self.path("in/d"))
+        run = self.shardctl("pack", "in", "-o", "all")
+        self.assertIn("warning: followed 2 symbolic links (in/b.txt, …); --no-follow refuses them\n", run.stderr)
+        self.assertEqual(self.shardctl("ls", "all").stdout, "0  a\n1  b\n2  d/c\n")
+        run = self.shardctl("pack", "in", "-o", "none", "--no-follow", code=2)
+        self.assertIn("in/b.txt: a symbolic link, which is not followed (--no-follow)", run.stderr)
+        self.assertFalse(os.path.exists(self.path("none")))
+        run = self.shardctl("pack", "in", "-o", "files", "--no-follow", "--on-error", "skip", code=4)
+        self.assertEqual(self.shardctl("ls", "files").stdout, "0  a\n")
+        self.assertNotIn("warning", run.stderr)
+        # A folder of classes that is a link is not a class without images.
+        for name in ("classes/cat/a.jpg", "dogs/b.jpg"):
+            self.write(name, tiny_jpeg())
+        os.symlink("../dogs", self.path("classes/dog"))
+        self.shardctl("pack", "--from", "imagefolder", "classes", "-o", "followed")
+        run = self.shardctl("pack", "--from", "imagefolder", "classes", "-o", "refused", "--no-follow", code=2)
+        self.assertIn("classes/dog", run.stderr)
+
+    # ---- nor does a member that cannot be taken ----
+
+    def odd_tar(self):
+        """Samples 0 to 9, and in between a key and an extension that are not UTF-8, a member twice, and a sparse one."""
+        with tarfile.open(self.path("odd.tar"), "w", format=tarfile.GNU_FORMAT, encoding="latin-1") as tar:
+            def add(name, text):
+                info = tarfile.TarInfo(name)
+                info.size = len(text)
+                tar.addfile(info, io.BytesIO(text.encode()))
+            for number in range(10):
+                add(f"k{number}.txt", f"text {number}")
+                add(f"k{number}.json", "{}")
+                if number == 2:
+                    add("caf\xe9.txt", "x")
+                    add("caf\xe9.json", "{}")
+                if number == 3:
+                    add("b.txt", "x")
+                    add("b.\xe9", "x")
+                    add("b.json", "{}")
+                if number == 5:
+                    for name in ("d.txt", "d.txt", "d.json", "d.only"):
+                        add(name, "{}")
+                if number == 9:
+                    self.hole(tar)
+        return [f"k{number}" for number in range(10)]
+
+    def hole(self, tar):
+        with open(self.path("s.txt"), "wb") as file:
+            file.write(b"x" * 4096)
+            file.truncate(1 << 20)
+        subprocess.run(["tar", "--sparse", "-cf", self.path("sparse.tar"), "-C", self.folder, "s.txt"], check=True)
+        tar.fileobj.write(self.read("sparse.tar")[:512 + 4096])  # a header with the map of the holes, and the data
+
+    def test_members_that_cannot_be_taken(self):
+        kept = self.odd_tar()
+        lost = ["caf\ufffd", "b", "d", "s"]
+        reasons = ["its key is not UTF-8", "its extension is not UTF-8", "two members with the extension", "is sparse"]
+        for verb, options in (("pack", ["--from", "webdataset"]), ("convert", ["--to", "shard"]),
+                              ("convert", ["--to", "webdataset"]), ("unpack", [])):
+            with self.subTest(verb, options=options):
+                run = self.shardctl(verb, "odd.tar", "-o", "out", *options, code=1)
+                self.assertIn("caf", run.stderr)
+                self.assertFalse(os.path.exists(self.path("out")))
+                for jobs in ("1", "4"):
+                    run = self.skip(verb, "odd.tar", "-o", f"out{jobs}", *options, "-j", jobs)
+                    self.assertEqual([each["key"] for each in run.json()["skipped"]], lost)
+                    for reason in reasons:
+                        self.assertIn(reason, run.stderr)
+                    self.assertEqual(run.json()["samples"], len(kept))
+                self.assertEqual(self.tree("out1"), self.tree("out4"))
+                if verb != "unpack":
+                    listed = self.shardctl("ls", "out1").stdout.split("\n")
+                    self.assertEqual([line.split("  ")[-1] for line in listed if line], kept)
+                    columns = [column["name"] for column in self.shardctl("columns", "out1", "--json").json()["columns"]]
+                    self.assertEqual(columns, ["key", "txt", "json"])
+                for name in ("out1", "out4"):
+                    shutil.rmtree(self.path(name))
+        self.shardctl("ls", "odd.tar", code=1)
+        self.shardctl("validate", "odd.tar", code=1)
+
     def test_cut_tar_of_its_own_index(self):
         places = self.tar("tars/a.tar", range(4))
         self.shardctl("index", "tars/a.tar")
@@ -160,7 +249,7 @@ class SkipTest(CliTest):
         self.tar("tars/a.tar", range(5))
         self.shardctl("convert", "tars", "-o", "other", "--to", "shard", "--on-error", "skip", code=1)
 
-    def test_tasks_over_cut_tars_make_the_whole(self):
+    def test_tasks_over_lost_samples_make_the_whole(self):
         self.three_tars(lambda p: p[5])
         options = ("tars", "--to", "shard", "--on-error", "skip", "--shard-samples", "2")
         whole = self.shardctl("convert", *options, "-o", "whole", "--json", code=4)
@@ -188,7 +277,7 @@ class SkipTest(CliTest):
         self.assertEqual(key, f"k{position:02}")
         self.assertEqual(run.json()["samples"], position)
 
-    def test_cut_tars_of_sa1b(self):
+    def test_lost_samples_of_sa1b(self):
         self.small_sa1b(count=9)
         for name, numbers in (("a", (1, 2, 3)), ("b", (4, 5, 6)), ("d", (7, 8, 9))):
             with tarfile.open(self.path(f"{name}.tar"), "w", format=tarfile.USTAR_FORMAT) as tar:

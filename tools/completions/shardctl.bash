@@ -4,9 +4,9 @@
 _shardctl_options() {
   case "$1" in
     pack) echo "--from --group-by --order --output --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
-                --sha256 --task --finish --append --existing-keys --resume --on-error --max-decompression --no-verify-hashes --allow-empty --keep-hidden --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                --sha256 --task --finish --append --existing-keys --resume --on-error --max-decompression --no-verify-hashes --allow-empty --keep-hidden --no-follow --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     plan-pack) echo "--from --group-by --order --output --tasks --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
-                --sha256 --on-error --max-decompression --no-verify-hashes --allow-empty --keep-hidden --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                --sha256 --on-error --max-decompression --no-verify-hashes --allow-empty --keep-hidden --no-follow --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     index) echo "--dali --wids --name --no-md5 --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     diff) echo "--column --examples --at-a --at-b --jobs --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
     history) echo "--json --endpoint --cache --cache-limit --help" ;;

@@ -101,6 +101,7 @@ complete -c shardctl -n '__shardctl_verb pack' -l resume -d 'Go on where an inte
 complete -c shardctl -n '__shardctl_verb pack plan-pack' -l on-error -x -a 'fail skip' -d 'When a sample cannot be read'
 complete -c shardctl -n '__shardctl_verb pack plan-pack' -l allow-empty -d 'An input directory without files is no error'
 complete -c shardctl -n '__shardctl_verb pack plan-pack' -l keep-hidden -d 'Pack hidden files, too'
+complete -c shardctl -n '__shardctl_verb pack plan-pack' -l no-follow -d 'Refuse symbolic links'
 complete -c shardctl -n '__shardctl_verb pack' -l dry-run -d 'Write nothing'
 
 complete -c shardctl -n '__shardctl_verb index' -l dali -d 'Write X.idx for each X.tar'

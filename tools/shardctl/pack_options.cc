@@ -130,6 +130,7 @@ shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments) {
   options.types = arguments.types;
   options.allow_empty = arguments.allow_empty;
   options.keep_hidden = arguments.keep_hidden;
+  options.follow_links = !arguments.no_follow;
   options.verify_listed_hashes = arguments.verify_listed_hashes;
   return options;
 }
@@ -231,6 +232,8 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   line.Flag("--keep-hidden", &arguments->keep_hidden,
             "pack also what macOS, Windows and notebooks leave (.DS_Store, Thumbs.db and such), and in image folders "
             "names that begin with a dot; else they are passed over");
+  line.Flag("--no-follow", &arguments->no_follow,
+            "refuse symbolic links; else they are followed, wherever they lead, and counted");
   if (!plan) line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
   line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");

@@ -32,6 +32,7 @@ struct PackArguments {
   bool resume = false;
   bool allow_empty = false;
   bool keep_hidden = false;
+  bool no_follow = false;
   bool dry_run = false;
   bool json = false;
 

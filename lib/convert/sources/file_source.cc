@@ -74,9 +74,9 @@ void FileList::Add(const TreeUnit& unit, size_t sample) {
 std::string FileList::Take() { return std::exchange(text_, {}); }
 
 std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const SourceInput& input, NameSplit split,
-                                      PassOver pass_over, PassedOver* passed_over) {
+                                      WalkRules rules, PassedOver* passed_over) {
   if (input.listed) return std::make_unique<ListedGroups>(input.listed, split);
-  return std::make_unique<TreeWalk>(options.file_system, input.path, split, pass_over, passed_over);
+  return std::make_unique<TreeWalk>(options.file_system, input.path, split, rules, passed_over);
 }
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> FileSource::NextFromTar(size_t /*max_samples*/) {
@@ -95,6 +95,11 @@ std::vector<std::string> FileSource::warnings() const {
         StrCat(undecoded_images_.load(), undecoded_images_ == 1 ? " image is" : " images are",
                " neither JPEG nor PNG: their column is of type image, and the loader does not decode them"));
   }
+  if (const uint64_t links = passed_over_.links; links > 0) {
+    warnings.push_back(StrCat("followed ", links, links == 1 ? " symbolic link (" : " symbolic links (",
+                              passed_over_.first_link, links == 1 ? "" : ", …", "); --no-follow refuses ",
+                              links == 1 ? "it" : "them"));
+  }
   const uint64_t count = passed_over_.count;
   if (count == 0) return warnings;
   warnings.push_back(StrCat("passed over ", count,
@@ -104,7 +109,7 @@ std::vector<std::string> FileSource::warnings() const {
 }
 
 GroupWalk& FileSource::Walk(NameSplit split) {
-  if (!walk_) walk_ = OpenGroups(options_, input(), split, pass_over_, &passed_over_);
+  if (!walk_) walk_ = OpenGroups(options_, input(), split, rules_, &passed_over_);
   return *walk_;
 }
 
@@ -172,8 +177,7 @@ absl::StatusOr<std::vector<std::string>> FileSource::FindKeyByName(std::string_v
     const std::string folder = JoinPath(input.path, DirectoryPart(key));
     SHARDKIT_ASSIGN_OR_RETURN(const bool there, dataset::Exists(*options_.file_system, folder));
     if (!there) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
-                              DirectoryListing::Read(*options_.file_system, folder, split, pass_over_));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto listing, DirectoryListing::Read(*options_.file_system, folder, split, rules_));
     for (size_t i = 0; i < listing->size(); ++i) {
       std::string name(listing->name(i));
       std::ranges::replace(name, '\0', '.');

@@ -86,7 +86,7 @@ class FileSource : public Source {
 
  protected:
   FileSource(std::vector<SourceInput> inputs, const SourceOptions& options, PassOver pass_over = PassOver::kLeftovers)
-      : inputs_(std::move(inputs)), options_(options), pass_over_(PassOverOf(options, pass_over)) {}
+      : inputs_(std::move(inputs)), options_(options), rules_(RulesOf(options, pass_over)) {}
 
   // The next samples of input(), none at its end.
   virtual absl::StatusOr<std::unique_ptr<TreeUnit>> NextFromTree(size_t max_samples) = 0;
@@ -106,7 +106,7 @@ class FileSource : public Source {
 
   const std::vector<SourceInput> inputs_;
   const SourceOptions options_;
-  const PassOver pass_over_;
+  const WalkRules rules_;
   bool detected_ = false;
   std::vector<std::string> notes_;
   PassedOver passed_over_;  // by Next or List

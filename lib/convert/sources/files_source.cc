@@ -160,7 +160,7 @@ absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
 }
 
 absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns* found) {
-  TreeWalk walk(options_.file_system, input.path, split_, pass_over_);
+  TreeWalk walk(options_.file_system, input.path, split_, rules_);
   WalkedGroup group;
   std::string name;
   uint64_t count = 0;
@@ -328,8 +328,7 @@ absl::StatusOr<uint64_t> FilesSource::Count() {
         arena.Clear();
       }
     } else {
-      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups,
-                                CountGroups(options_.file_system, input.path, split_, pass_over_));
+      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups, CountGroups(options_.file_system, input.path, split_, rules_));
       count += groups;
     }
   }

@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<FileSource>> ImageFolderSource::Open(std::vector<
     if (!classes.empty()) break;
     SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
                               DirectoryListing::Read(*options.file_system, input.path, NameSplit::kNever,
-                                                     PassOverOf(options, PassOver::kHidden)));
+                                                     RulesOf(options, PassOver::kHidden)));
     for (size_t i = 0; i < listing->size(); ++i) {
       if (listing->kind(i) != EntryKind::kDirectory) continue;
       labels.emplace(listing->name(i).substr(0, listing->name(i).size() - 1), 0);
@@ -98,7 +98,7 @@ std::map<std::string, std::string> ImageFolderSource::metadata() const {
 absl::StatusOr<std::optional<Type>> ImageFolderSource::FirstImageType() {
   if (const std::optional<Type> asked = images_.Asked(kImageName)) return asked;
   for (const SourceInput& input : inputs_) {
-    const std::unique_ptr<GroupWalk> walk = OpenGroups(options_, input, NameSplit::kNever, pass_over_, nullptr);
+    const std::unique_ptr<GroupWalk> walk = OpenGroups(options_, input, NameSplit::kNever, rules_, nullptr);
     WalkedGroup group;
     while (true) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk->Next(&group));
@@ -216,7 +216,7 @@ absl::StatusOr<uint64_t> ImageFolderSource::Count() {
   uint64_t count = 0;
   for (const SourceInput& input : inputs_) {
     SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups,
-                              CountGroups(options_.file_system, input.path, NameSplit::kNever, pass_over_));
+                              CountGroups(options_.file_system, input.path, NameSplit::kNever, rules_));
     count += groups;
   }
   return count;

@@ -239,7 +239,7 @@ absl::StatusOr<uint64_t> Sa1bSource::Count() {
         if (!more) break;
       }
     } else {
-      TreeWalk walk(options_.file_system, input.path, NameSplit::kLastDot, pass_over_);
+      TreeWalk walk(options_.file_system, input.path, NameSplit::kLastDot, rules_);
       WalkedGroup group;
       while (true) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));

@@ -36,7 +36,7 @@ bool IsSa1bStem(std::string_view stem) {
 // what to do.
 absl::StatusOr<bool> IsSa1bTree(const std::string& path, const SourceOptions& options,
                                 std::vector<std::string>* notes) {
-  TreeWalk walk(options.file_system, path, NameSplit::kLastDot, PassOverOf(options, PassOver::kLeftovers));
+  TreeWalk walk(options.file_system, path, NameSplit::kLastDot, RulesOf(options, PassOver::kLeftovers));
   WalkedGroup group;
   size_t groups = 0;
   size_t pairs = 0;
@@ -98,16 +98,16 @@ struct ImageFolder {
 };
 
 absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& path, const SourceOptions& options) {
-  const PassOver pass_over = PassOverOf(options, PassOver::kHidden);
+  const WalkRules rules = RulesOf(options, PassOver::kHidden);
   ImageFolder found;
   SHARDKIT_ASSIGN_OR_RETURN(const auto top,
-                            DirectoryListing::Read(*options.file_system, path, NameSplit::kNever, pass_over));
+                            DirectoryListing::Read(*options.file_system, path, NameSplit::kNever, rules));
   for (size_t i = 0; i < top->size(); ++i) {
     const std::string_view name = top->name(i);
     if (top->kind(i) == EntryKind::kDirectory) found.classes.emplace_back(name.substr(0, name.size() - 1));
   }
   if (found.classes.size() < 2) return found;
-  TreeWalk walk(options.file_system, path, NameSplit::kLastDot, pass_over);
+  TreeWalk walk(options.file_system, path, NameSplit::kLastDot, rules);
   WalkedGroup group;
   size_t images = 0, others = 0, limit = kLookedAtFiles;
   while (images + others < limit) {
@@ -152,7 +152,7 @@ absl::StatusOr<bool> HasFiles(const std::string& path, const SourceOptions& opti
   });
   if (at_the_top) return true;
   SHARDKIT_RETURN_IF_ERROR(listed);
-  TreeWalk walk(options.file_system, path, NameSplit::kNever, PassOverOf(options, PassOver::kHidden));
+  TreeWalk walk(options.file_system, path, NameSplit::kNever, RulesOf(options, PassOver::kHidden));
   WalkedGroup group;
   return walk.Next(&group);
 }

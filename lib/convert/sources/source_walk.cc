@@ -41,6 +41,8 @@ absl::Status CheckEntryKind(EntryKind kind) {
       return NotFound("a symbolic link to a file that does not exist");
     case EntryKind::kLoop:
       return InvalidArgument("a symbolic link to a directory that contains it");
+    case EntryKind::kLink:
+      return InvalidArgument("a symbolic link, which is not followed (--no-follow)");
     case EntryKind::kOther:
       break;
   }
@@ -49,12 +51,12 @@ absl::Status CheckEntryKind(EntryKind kind) {
 
 absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(ReadableFileSystem& file_system,
                                                                          const std::string& path, NameSplit split,
-                                                                         PassOver pass_over, PassedOver* passed_over) {
+                                                                         WalkRules rules, PassedOver* passed_over) {
   auto listing = std::make_unique<DirectoryListing>();
-  Passed passed;
+  Passed passed, followed;
   std::vector<Doubtful> doubtful;
   SHARDKIT_RETURN_IF_ERROR(file_system.ForEachEntry(path, [&](const ListedEntry& entry) {
-    return listing->Add(file_system, path, entry, split, pass_over, &passed, &doubtful);
+    return listing->Add(file_system, path, entry, split, rules, &passed, &followed, &doubtful);
   }));
   for (const Doubtful& file : doubtful) {
     if (IsAppleDouble(file_system, JoinPath(path, file.name))) {
@@ -68,6 +70,10 @@ absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(Readabl
     if (passed_over->count == 0) passed_over->first = JoinPath(path, passed.least);
     passed_over->count += passed.count;
   }
+  if (passed_over != nullptr && followed.count > 0) {
+    if (passed_over->links == 0) passed_over->first_link = JoinPath(path, followed.least);
+    passed_over->links += followed.count;
+  }
   return listing;
 }
 
@@ -77,14 +83,15 @@ void DirectoryListing::Passed::Add(std::string_view name) {
 }
 
 absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::string& path, const ListedEntry& entry,
-                                   NameSplit split, PassOver pass_over, Passed* passed,
+                                   NameSplit split, WalkRules rules, Passed* passed, Passed* followed,
                                    std::vector<Doubtful>* doubtful) {
-  if (pass_over == PassOver::kHidden && entry.name.starts_with('.')) {
+  if (rules.pass_over == PassOver::kHidden && entry.name.starts_with('.')) {
     passed->Add(entry.name);
     return absl::OkStatus();
   }
   FileType type = entry.type;
-  if (type == FileType::kSymbolicLink) {
+  const bool link = type == FileType::kSymbolicLink;
+  if (link && rules.follow_links) {
     const auto info = file_system.Stat(JoinPath(path, entry.name));
     if (!info.ok()) {
       // A link that cannot be followed (a missing target, a loop of links) fails this sample and not the listing.
@@ -93,10 +100,11 @@ absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::s
     }
     type = info->type;
   }
-  const EntryKind kind = type == FileType::kRegular     ? EntryKind::kFile
-                         : type == FileType::kDirectory ? EntryKind::kDirectory
-                                                        : EntryKind::kOther;
-  if (pass_over != PassOver::kNothing) {
+  const EntryKind kind = type == FileType::kRegular        ? EntryKind::kFile
+                         : type == FileType::kDirectory    ? EntryKind::kDirectory
+                         : type == FileType::kSymbolicLink ? EntryKind::kLink
+                                                           : EntryKind::kOther;
+  if (rules.pass_over != PassOver::kNothing) {
     if (IsLeftoverName(entry.name, kind == EntryKind::kDirectory)) {
       passed->Add(entry.name);
       return absl::OkStatus();
@@ -106,6 +114,7 @@ absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::s
       return absl::OkStatus();
     }
   }
+  if (link && rules.follow_links) followed->Add(entry.name);
   Store(kind, entry.name, kind == EntryKind::kFile ? entry.size : std::nullopt, split);
   return absl::OkStatus();
 }
@@ -172,13 +181,9 @@ void DirectoryListing::Sort() {
   });
 }
 
-TreeWalk::TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split, PassOver pass_over,
+TreeWalk::TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split, WalkRules rules,
                    PassedOver* passed_over)
-    : file_system_(file_system),
-      root_(std::move(root)),
-      split_(split),
-      pass_over_(pass_over),
-      passed_over_(passed_over) {}
+    : file_system_(file_system), root_(std::move(root)), split_(split), rules_(rules), passed_over_(passed_over) {}
 
 absl::StatusOr<bool> TreeWalk::Enter(std::string_view name) {
   directory_.append(name);
@@ -193,8 +198,7 @@ absl::StatusOr<bool> TreeWalk::Enter(std::string_view name) {
     }
   }
   Level level;
-  SHARDKIT_ASSIGN_OR_RETURN(level.listing,
-                            DirectoryListing::Read(*file_system_, path, split_, pass_over_, passed_over_));
+  SHARDKIT_ASSIGN_OR_RETURN(level.listing, DirectoryListing::Read(*file_system_, path, split_, rules_, passed_over_));
   level.directory_length = directory_.size();
   level.device = info.device;
   level.inode = info.inode;
@@ -239,8 +243,8 @@ absl::StatusOr<bool> TreeWalk::Next(WalkedGroup* group) {
 }
 
 absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split,
-                                     PassOver pass_over) {
-  TreeWalk walk(file_system, root, split, pass_over);
+                                     WalkRules rules) {
+  TreeWalk walk(file_system, root, split, rules);
   WalkedGroup group;
   for (uint64_t count = 0;; ++count) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));

@@ -20,6 +20,7 @@ enum class EntryKind : uint8_t {
   kDirectory,  // never handed out by TreeWalk
   kDangling,   // a symbolic link to nothing
   kLoop,       // a symbolic link to a directory that holds it
+  kLink,       // a symbolic link, where links are not followed
   kOther,      // a socket, a device, a pipe
 };
 
@@ -30,9 +31,14 @@ enum class PassOver : uint8_t {
   kHidden,     // these, and all that begin with a dot
 };
 
-// What a source passes over that does not keep hidden files.
-inline PassOver PassOverOf(const SourceOptions& options, PassOver unless_kept) {
-  return options.keep_hidden ? PassOver::kNothing : unless_kept;
+struct WalkRules {
+  PassOver pass_over = PassOver::kNothing;
+  bool follow_links = true;
+};
+
+// `pass_over` is what a source passes over that does not keep hidden files.
+inline WalkRules RulesOf(const SourceOptions& options, PassOver pass_over) {
+  return {options.keep_hidden ? PassOver::kNothing : pass_over, options.follow_links};
 }
 
 // Why an entry that is no file cannot be packed; OK for kFile.
@@ -46,7 +52,7 @@ class DirectoryListing {
   // `path` is the directory to list. Adds to *passed_over, which may be null.
   static absl::StatusOr<std::unique_ptr<DirectoryListing>> Read(ReadableFileSystem& file_system,
                                                                 const std::string& path, NameSplit split,
-                                                                PassOver pass_over = PassOver::kNothing,
+                                                                WalkRules rules = {},
                                                                 PassedOver* passed_over = nullptr);
 
   size_t size() const { return entries_.size(); }
@@ -77,7 +83,7 @@ class DirectoryListing {
     void Add(std::string_view name);
   };
   absl::Status Add(ReadableFileSystem& file_system, const std::string& path, const ListedEntry& entry, NameSplit split,
-                   PassOver pass_over, Passed* passed, std::vector<Doubtful>* doubtful);
+                   WalkRules rules, Passed* passed, Passed* followed, std::vector<Doubtful>* doubtful);
   void Store(EntryKind kind, std::string_view name, std::optional<uint64_t> size, NameSplit split);
   void Sort();
 
@@ -109,12 +115,12 @@ class GroupWalk {
   virtual absl::StatusOr<bool> Next(WalkedGroup* group) = 0;
 };
 
-// Symbolic links are followed. A directory that cannot be listed ends the walk with an error. Groups come in strictly
+// A directory that cannot be listed ends the walk with an error. Groups come in strictly
 // ascending byte order of their keys.
 class TreeWalk final : public GroupWalk {
  public:
   // Adds to *passed_over, which may be null, when a directory is listed.
-  TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split, PassOver pass_over = PassOver::kNothing,
+  TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split, WalkRules rules = {},
            PassedOver* passed_over = nullptr);
 
   absl::StatusOr<bool> Next(WalkedGroup* group) override;
@@ -134,7 +140,7 @@ class TreeWalk final : public GroupWalk {
   ReadableFileSystem* const file_system_;
   const std::string root_;
   const NameSplit split_;
-  const PassOver pass_over_;
+  const WalkRules rules_;
   PassedOver* const passed_over_;
   bool started_ = false;
   std::string directory_;
@@ -143,6 +149,6 @@ class TreeWalk final : public GroupWalk {
 
 // The number of groups of a tree.
 absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split,
-                                     PassOver pass_over);
+                                     WalkRules rules);
 
 }  // namespace shardkit::convert

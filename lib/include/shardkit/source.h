@@ -186,6 +186,9 @@ struct SourceOptions {
   // desktop.ini, @eaDir/. So is, for "imagefolder", every file and directory whose name begins with a dot. Of no effect
   // for "webdataset" and "mds".
   bool keep_hidden = false;
+  // True: symbolic links in input directories are followed, wherever they lead, and counted (Source::warnings). False:
+  // each makes its sample a failure. In tars only links to members are followed, in either case.
+  bool follow_links = true;
 };
 
 // `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds". Inputs are directories or tar files (plain
