@@ -128,6 +128,7 @@ struct ImageDecoder::State {
   codec::JpegRegionReader reader;
   codec::BilinearResizer resizer;
   std::vector<uint8_t> region;
+  std::string warning;
   std::vector<uint8_t> turned;  // content in the axes of the stored image, when turning exchanges the axes
 
   absl::Status DecodeContent(std::string_view bytes, const ImageFileInfo& info, const Geometry& geometry,
@@ -141,7 +142,7 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Im
   const codec::StoredGeometry stored = codec::InStoredAxes(geometry);
   const bool png = info.png.has_value();
   const int scale = options.scaled_decode && !png ? ChooseScale(stored) : 8;
-  if (!png) SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info.jpeg, scale, content.channels));
+  if (!png) SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info.jpeg, scale, content.channels, options.strict));
   const uint32_t whole_width = png ? info.png->width : reader.whole_width();
   const uint32_t whole_height = png ? info.png->height : reader.whole_height();
   Box box = stored.source;
@@ -195,6 +196,7 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
                            " pixels; the file has ", info.size.width, " x ", info.size.height);
   }
   State& state = *state_;
+  state.warning.clear();
   MutableImageView content = out;
   content.width = geometry.content_width;
   content.height = geometry.content_height;
@@ -205,9 +207,12 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
     SHARDKIT_RETURN_IF_ERROR(codec::DecodePng(bytes, *info.png, 0, 0, content));
   } else if (unpadded.IsIdentity()) {
     state.whole.set_max_memory(options.max_memory);
+    state.whole.set_strict(options.strict);
     SHARDKIT_RETURN_IF_ERROR(state.whole.DecodeInto(bytes, content));
+    state.warning = state.whole.warning();
   } else {
     SHARDKIT_RETURN_IF_ERROR(state.DecodeContent(bytes, info, geometry, options, content));
+    if (!info.png) state.warning = state.reader.warning();
     Trim(&state.region);
     Trim(&state.turned);
   }
@@ -217,5 +222,7 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
   FillPixels(upper, 0, content.height, options.fill);
   return absl::OkStatus();
 }
+
+std::string_view ImageDecoder::warning() const { return state_->warning; }
 
 }  // namespace shardkit

@@ -120,8 +120,11 @@ absl::Status JpegDecoder::DecodeWhole(std::string_view bytes, const JpegInfo& in
   const int result = tjDecompress2(handle_, reinterpret_cast<const unsigned char*>(bytes.data()),
                                    static_cast<unsigned long>(bytes.size()), out, static_cast<int>(info.width),
                                    static_cast<int>(row_stride), static_cast<int>(info.height), format,
-                                   TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
-  if (result != 0) return codec::JpegError(tjGetErrorStr2(handle_));
+                                   TJFLAG_LIMITSCANS | (strict_ ? TJFLAG_STOPONWARNING : 0));
+  warning_.clear();
+  if (result == 0) return absl::OkStatus();
+  if (strict_ || tjGetErrorCode(handle_) != TJERR_WARNING) return codec::JpegError(tjGetErrorStr2(handle_));
+  warning_ = StrCat("JPEG: ", tjGetErrorStr2(handle_));
   return absl::OkStatus();
 }
 
@@ -150,7 +153,7 @@ absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionO
   SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, pixels * static_cast<uint64_t>(channels), max_memory_));
   if (region_ == nullptr) region_ = std::make_unique<RegionState>();
   codec::JpegRegionReader& reader = region_->reader;
-  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, options.scale, channels));
+  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, options.scale, channels, strict_));
 
   region->whole_width = reader.whole_width();
   region->whole_height = reader.whole_height();
@@ -161,7 +164,10 @@ absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionO
   const size_t row_bytes = image.width * static_cast<size_t>(channels);
   image.pixels.resize(row_bytes * image.height);
   SHARDKIT_RETURN_IF_ERROR(reader.Crop(region->left, end_column));
-  return reader.Read(region->left, region->top, end_column, end_row, image.pixels.data(), row_bytes);
+  const absl::Status status =
+      reader.Read(region->left, region->top, end_column, end_row, image.pixels.data(), row_bytes);
+  warning_ = reader.warning();
+  return status;
 }
 
 absl::Status JpegDecoder::Check(std::string_view bytes) {
@@ -171,10 +177,12 @@ absl::Status JpegDecoder::Check(std::string_view bytes) {
   codec::JpegRegionReader& reader = region_->reader;
   const int channels = info.components == 1 ? 1 : 3;
   constexpr int kFullSize = 8;
-  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, kFullSize, channels));
+  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, kFullSize, channels, strict_));
   SHARDKIT_RETURN_IF_ERROR(reader.Crop(0, info.width));
   scratch_.resize(info.width * static_cast<size_t>(channels));
-  return reader.Read(0, 0, info.width, info.height, scratch_.data(), /*stride=*/0);
+  const absl::Status status = reader.Read(0, 0, info.width, info.height, scratch_.data(), /*stride=*/0);
+  warning_ = reader.warning();
+  return status;
 }
 
 absl::Status EncodeJpeg(const uint8_t* rgb, uint32_t width, uint32_t height, const JpegEncodeOptions& options,

@@ -44,8 +44,13 @@ void JpegRegionReader::OnError(j_common_ptr info) {
 }
 
 void JpegRegionReader::OnMessage(j_common_ptr info, int level) {
-  // Levels below zero are warnings: libjpeg found damage and continued with made-up data.
-  if (level < 0) OnError(info);
+  // Levels below zero are warnings: libjpeg goes on, where data is missing with made-up data.
+  if (level >= 0) return;
+  JpegRegionReader* const self = Self(info);
+  if (self->strict_) OnError(info);
+  if (self->warning_[0] != '\0') return;
+  info->err->format_message(info, self->message_);
+  std::snprintf(self->warning_, sizeof(self->warning_), "JPEG: %s", self->message_);
 }
 
 void JpegRegionReader::OnProgress(j_common_ptr info) {
@@ -68,12 +73,14 @@ void JpegRegionReader::StartStep(JpegRegionReader* self) {
   jpeg_start_decompress(info);
 }
 
-absl::Status JpegRegionReader::Start(std::string_view bytes, const JpegInfo& info, int scale, int channels) {
+absl::Status JpegRegionReader::Start(std::string_view bytes, const JpegInfo& info, int scale, int channels, bool strict) {
   jpeg_abort_decompress(&decompress_);  // ends the last image, if it was not finished
   decompress_.progress = &progress_;
   bytes_ = bytes;
   scale_ = scale;
   channels_ = channels;
+  strict_ = strict;
+  warning_[0] = '\0';
   SHARDKIT_RETURN_IF_ERROR(Run(StartStep));
   if (decompress_.image_width != info.width || decompress_.image_height != info.height ||
       decompress_.num_components != info.components) {

@@ -26,8 +26,12 @@ class JpegRegionReader {
   JpegRegionReader& operator=(const JpegRegionReader&) = delete;
 
   // Reads the headers; reads files of several scans completely. `info` is from ProbeJpeg and has passed CheckDecodable;
-  // scale is 1 to 8, channels 1 or 3. `bytes` must stay valid until Read is done.
-  absl::Status Start(std::string_view bytes, const JpegInfo& info, int scale, int channels);
+  // scale is 1 to 8, channels 1 or 3. `bytes` must stay valid until Read is done. With `strict`, a warning of libjpeg is
+  // an error, DataLoss.
+  absl::Status Start(std::string_view bytes, const JpegInfo& info, int scale, int channels, bool strict);
+
+  // libjpeg's first warning since Start, "JPEG: …"; empty when there was none. Borrowed until the next Start.
+  std::string_view warning() const { return warning_; }
 
   // After Start: size in pixels of the whole image at its scale.
   uint32_t whole_width() const { return whole_width_; }
@@ -64,6 +68,8 @@ class JpegRegionReader {
   jpeg_progress_mgr progress_{};
   std::jmp_buf jump_;
   char message_[JMSG_LENGTH_MAX] = {};
+  char warning_[8 + JMSG_LENGTH_MAX] = {};  // no string: libjpeg's frames, which exceptions cannot cross, lie above
+  bool strict_ = false;
 
   // Arguments and results of the steps.
   std::string_view bytes_;

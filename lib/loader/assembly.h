@@ -2,6 +2,7 @@
 // many threads, writes the values.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -81,6 +82,9 @@ class Assembly {
     std::lock_guard lock(mutex_);
     failures_.push_back({sample, std::move(status), kind});
   }
+
+  // Images that libjpeg decodes with a warning, of the samples in their present places. Threads count.
+  std::atomic<uint64_t> warned_images = 0;
 
   // Returns the failures so far and forgets them. Ordered by sample, each sample once.
   std::vector<AssemblyFailure> TakeFailures();

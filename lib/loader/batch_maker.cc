@@ -50,6 +50,7 @@ void BatchMaker::ChooseSamples(BatchTask& task) {
   assembly.epoch = task.epoch;
   assembly.left = &left_;
   assembly.samples.clear();
+  assembly.warned_images = 0;
   for (const uint32_t index : task.kept) {
     const SampleReference& reference = task.references[index];
     BlockEntry& block = *task.blocks[reference.block];

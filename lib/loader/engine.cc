@@ -170,6 +170,7 @@ void Engine::CountDelivery(const BatchTask& task, Clock::time_point begin) {
   ++report_.batches;
   report_.samples += task.storage->size();
   report_.skipped += task.skipped.size();
+  report_.warned_images += task.assembly.warned_images;
   for (const BadSample& skipped : task.skipped) {
     if (report_.first_skipped.size() < kMostSkippedListed) report_.first_skipped.push_back(skipped);
   }

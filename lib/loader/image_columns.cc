@@ -75,7 +75,11 @@ class ImageColumn : public ColumnAssembler {
         const Geometry whole = FullImage({out.width, out.height, 1});
         status = scratch.image.Decode(*Value(assembly, i), options_.deferred ? whole : **geometry, options_.image, out);
       }
-      if (!status.ok()) assembly.Fail(i, Describe(status));
+      if (!status.ok()) {
+        assembly.Fail(i, Describe(status));
+      } else if (!scratch.image.warning().empty()) {
+        ++assembly.warned_images;
+      }
     }
   }
 

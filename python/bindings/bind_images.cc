@@ -21,7 +21,8 @@ namespace {
 namespace nb = nanobind;
 
 nb::object DecodeImage(const nb::bytes& bytes, std::optional<std::tuple<uint32_t, uint32_t>> size, int channels,
-                       bool apply_orientation, bool scaled_decode, bool reduce_depth, uint64_t max_memory) {
+                       bool apply_orientation, bool scaled_decode, bool reduce_depth, bool strict,
+                       uint64_t max_memory) {
   if (channels != 1 && channels != 3) throw nb::value_error("channels: give 1 (gray) or 3 (RGB)");
   const std::string_view file(bytes.c_str(), bytes.size());
   StoredSize stored = ValueOrRaise(ProbeImage(file));
@@ -39,11 +40,15 @@ nb::object DecodeImage(const nb::bytes& bytes, std::optional<std::tuple<uint32_t
   const MutableImageView out{static_cast<uint8_t*>(data), geometry.output_width, geometry.output_height, channels,
                              static_cast<size_t>(geometry.output_width) * channels};
   const ImageDecodeOptions options{
-      .scaled_decode = scaled_decode, .reduce_depth = reduce_depth, .max_memory = max_memory};
+      .scaled_decode = scaled_decode, .reduce_depth = reduce_depth, .strict = strict, .max_memory = max_memory};
+  std::string warning;
   WithoutGil([&] {
     thread_local ImageDecoder decoder;
-    return decoder.Decode(file, geometry, options, out);
+    const absl::Status status = decoder.Decode(file, geometry, options, out);
+    warning = decoder.warning();
+    return status;
   });
+  if (!warning.empty() && PyErr_WarnEx(PyExc_UserWarning, warning.c_str(), 1) != 0) throw nb::python_error();
   return array;
 }
 
@@ -62,7 +67,7 @@ nb::bytes EncodeRgb(const nb::bytes& pixels, uint32_t width, uint32_t height, in
 void BindImages(nb::module_& module) {
   module.def("decode_image", &DecodeImage, nb::arg("data"), nb::kw_only(), nb::arg("size") = nb::none(),
              nb::arg("channels") = 3, nb::arg("apply_orientation") = false, nb::arg("scaled_decode") = true,
-             nb::arg("reduce_depth") = false, nb::arg("max_memory") = kDefaultImageMemory);
+             nb::arg("reduce_depth") = false, nb::arg("strict") = false, nb::arg("max_memory") = kDefaultImageMemory);
   module.def(
       "image_format",
       [](const nb::bytes& file) {

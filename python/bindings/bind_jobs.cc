@@ -363,6 +363,7 @@ nb::dict ValidateDataset(const std::string& path, const nb::dict& given, const n
   result["layers"] = report.layers;
   result["bytes"] = report.bytes;
   result["undecoded_images"] = report.undecoded_images;
+  result["warned_images"] = report.warned_images;
   result["repeated_keys"] = report.repeated_keys;
   result["problem_count"] = report.problem_count;
   result["problems"] = ProblemList(report.problems);

@@ -114,6 +114,7 @@ nb::dict ReportDict(const LoaderReport& report, const Diagnosis& diagnosis) {
   result["bytes_bridged"] = report.bytes_bridged;
   result["round_trips"] = report.round_trips;
   result["skipped"] = report.skipped;
+  result["warned_images"] = report.warned_images;
   result["block_memory"] = report.block_memory;
   result["batch_memory"] = report.batch_memory;
   result["peak_block_memory"] = report.peak_block_memory;

@@ -50,6 +50,7 @@ LoaderColumn TakeColumn(const nb::dict& given) {
   reader.Take("channels", column.channels);
   reader.Take("scaled_decode", column.image.scaled_decode);
   reader.Take("reduce_depth", column.image.reduce_depth);
+  reader.Take("strict", column.image.strict);
   reader.Take("fill", column.image.fill);
   reader.Take("max_memory", column.image.max_memory);
   reader.Take("pad_masks", column.pad_masks);

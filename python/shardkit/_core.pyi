@@ -125,6 +125,7 @@ def decode_image(
     apply_orientation: bool = False,
     scaled_decode: bool = True,
     reduce_depth: bool = False,
+    strict: bool = False,
     max_memory: int = ...,
 ) -> npt.NDArray[np.uint8]: ...
 def image_format(file: bytes) -> str: ...

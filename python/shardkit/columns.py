@@ -130,6 +130,10 @@ class Image:
     reduce_depth : bool
         Of PNGs of 16 bits per channel take the upper 8; without it they are refused, because 8 bits hold one of 256
         values of a depth map.
+    strict : bool
+        Take a JPEG that libjpeg decodes with a warning (bytes too many before a marker, a premature end, after which
+        the rest is gray) for a bad sample. Without it such images are decoded, as PIL and browsers do, and counted:
+        ``Loader.report().warned_images``.
     fill : (int, int, int)
         The value of padding.
     max_memory : int
@@ -149,6 +153,7 @@ class Image:
     channels: int = 3
     scaled_decode: bool = True
     reduce_depth: bool = False
+    strict: bool = False
     fill: tuple[int, int, int] = (0, 0, 0)
     max_memory: int = 224 << 20
     deferred: bool = False
@@ -210,6 +215,7 @@ class Image:
             "channels": self.channels,
             "scaled_decode": self.scaled_decode,
             "reduce_depth": self.reduce_depth,
+            "strict": self.strict,
             "fill": list(self.fill),
             "max_memory": self.max_memory,
             "deferred": self.deferred,

@@ -21,6 +21,7 @@ def decode_image(
     apply_orientation: bool = False,
     scaled_decode: bool = True,
     reduce_depth: bool = False,
+    strict: bool = False,
     max_memory: int = 224 << 20,
 ) -> npt.NDArray[np.uint8]:
     """Decode a JPEG or PNG. Does not hold the GIL.
@@ -39,6 +40,9 @@ def decode_image(
         When it shrinks, decode at 1/2, 1/4 or 1/8, which is faster and gives slightly other pixels.
     reduce_depth : bool
         Of a PNG of 16 bits per channel take the upper 8; without it such a PNG is refused.
+    strict : bool
+        Refuse a JPEG that libjpeg decodes with a warning (a premature end, after which the rest is gray); without it
+        that is a ``UserWarning``.
     max_memory : int
         Bytes that decoding may take.
 
@@ -67,6 +71,7 @@ def decode_image(
         apply_orientation=apply_orientation,
         scaled_decode=scaled_decode,
         reduce_depth=reduce_depth,
+        strict=strict,
         max_memory=max_memory,
     )
 

@@ -40,6 +40,7 @@ class LoaderReport:
     bytes_bridged: int
     round_trips: int
     skipped: int
+    warned_images: int  # decoded nevertheless
     block_memory: int
     batch_memory: int
     peak_block_memory: int
@@ -73,6 +74,8 @@ class LoaderReport:
             f"bounded by: {self.stage} ({self.reason})",
             f"to change:  {self.advice}",
         ]
+        if self.warned_images:
+            lines.append(f"{self.warned_images} images decoded with a warning of libjpeg; sk.Image(strict=True) refuses them")
         for column in self.clumped_columns:
             lines.append(
                 f"to change:  equal values of column {column!r} stand together, and the shuffle buffer mixes few; "

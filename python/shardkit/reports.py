@@ -215,6 +215,7 @@ class Validated:
     layers: int
     bytes: int
     undecoded_images: int
+    warned_images: int
     repeated_keys: int
     problem_count: int
     problems: list[Problem]
@@ -343,6 +344,7 @@ def joined(found: Sequence[Validated]) -> Validated:
             "layers",
             "bytes",
             "undecoded_images",
+            "warned_images",
             "repeated_keys",
             "problem_count",
         )

@@ -140,6 +140,44 @@ def test_pngs_that_an_image_does_not_tell(tmp_path: Path, size: int | None) -> N
     assert len(batches(path, columns={"depth": sk.Image(channels=1, size=size, reduce_depth=True)}, batch_size=1)) == 2
 
 
+def test_what_libjpeg_warns_of_is_decoded_and_counted(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    import io
+
+    buffer = io.BytesIO()
+    image.fromarray(np.arange(40 * 30 * 3, dtype=np.uint8).reshape(30, 40, 3)).save(buffer, "JPEG")
+    whole = buffer.getvalue()
+    assert whole.endswith(b"\xff\xd9")
+    files = {"whole": whole, "bytes": whole[:-2] + b"x" * 85 + whole[-2:], "cut": whole[:-100]}
+    path = os.fspath(tmp_path / "data")
+    with sk.Writer(path, {"image": "jpeg"}) as w:
+        for key, file in files.items():
+            w.write(key, image=file)
+    pixels = {"whole": sk.decode_image(whole)}
+    for key, words in (("bytes", "85 extraneous bytes before marker 0xd9"), ("cut", "remature end")):
+        with pytest.warns(UserWarning, match=words):
+            pixels[key] = sk.decode_image(files[key])
+        with pytest.raises(sk.DataLossError, match=words):
+            sk.decode_image(files[key], strict=True)
+    np.testing.assert_array_equal(pixels["bytes"], pixels["whole"])
+    np.testing.assert_array_equal(pixels["cut"][:8], pixels["whole"][:8])
+    loader = sk.Loader(path, 3, columns={"image": sk.Image()}, shuffle_buffer_bytes=0, order="sequential")
+    (batch,) = loader
+    for key, found in zip(batch.keys, batch["image"], strict=True):
+        np.testing.assert_array_equal(found, pixels[key])
+    assert loader.report().warned_images == 2
+    assert "2 images decoded with a warning of libjpeg" in str(loader.report())
+    strict = {"columns": {"image": sk.Image(strict=True)}, "order": "sequential"}
+    with pytest.raises(sk.DataLossError, match="extraneous"):
+        list(sk.Loader(path, 3, **strict))  # type: ignore[arg-type]
+    loader = sk.Loader(path, 3, bad_samples="skip", **strict)  # type: ignore[arg-type]
+    assert [len(batch) for batch in loader] == [1]
+    assert (loader.report().skipped, loader.report().warned_images) == (2, 0)
+    report = sk.validate(path, deep=True, progress=False)
+    assert report.ok and report.warned_images == 2
+    assert ["sample 1" in warning.message and "extraneous" in warning.message for warning in report.warnings] == [True]
+
+
 @pytest.mark.parametrize("name", GEOMETRY)
 def test_options_of_the_geometry(images: str, name: str) -> None:
     base, value = GEOMETRY[name]
@@ -201,7 +239,7 @@ def test_options_of_the_loader(images: str, blocks: str, name: str, base: dict[s
 def test_the_tables_are_whole() -> None:
     for kind, table in ((sk.Image, IMAGE), (sk.Geometry, GEOMETRY), (sk.DenseMasks, MASKS), (sk.Tokens, TOKENS)):
         # max_memory is a limit, which other tests reach.
-        assert {field.name for field in dataclasses.fields(kind)} - {"max_memory", "reduce_depth"} == table.keys(), kind  # type: ignore[arg-type]
+        assert {field.name for field in dataclasses.fields(kind)} - {"max_memory", "reduce_depth", "strict"} == table.keys(), kind  # type: ignore[arg-type]
     assert inspect.signature(sk.PackedMasks).parameters.keys() == MASKS.keys()
 
 

@@ -130,7 +130,7 @@ class JsonTest(CliTest):
         document = self.shardctl("validate", "out", "missing", "--json", code=3).json()
         self.assertFalse(document["ok"])
         good, missing = document["reports"]
-        self.keys(good, "path", "ok", "shards", "blocks", "samples", "removed_samples", "layers", "bytes", "undecoded_images",
+        self.keys(good, "path", "ok", "shards", "blocks", "samples", "removed_samples", "layers", "bytes", "undecoded_images", "warned_images",
                   "problem_count", "problems", "repeated_keys", "warnings")
         self.assertTrue(good["ok"])
         self.keys(missing, "path", "ok", "error")

@@ -111,6 +111,10 @@ int RunBench(int argc, char** argv) {
     PrintBench(arguments, *result);
   }
   const shardkit::LoaderReport& report = result->run.report;
+  if (report.warned_images > 0) {
+    Stdout().Flush();
+    PrintError("shardctl: warning: " + Counted(report.warned_images, "image") + " decoded with a warning of libjpeg");
+  }
   if (report.skipped == 0) return kExitSuccess;
   Stdout().Flush();
   for (const shardkit::BadSample& bad : report.first_skipped) {

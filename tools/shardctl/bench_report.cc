@@ -198,6 +198,7 @@ void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) 
                            {"efficiency", Rate(report.tokens, static_cast<double>(report.token_positions))}};
   }
   document["skipped"] = report.skipped;
+  document["warned_images"] = report.warned_images;
   document["diagnosis"] = {{"stage", diagnosis.stage}, {"reason", diagnosis.reason}, {"advice", diagnosis.advice}};
   document["cold"] = arguments.cold && result.warm_reason.empty();
   document["cold_problem"] = result.warm_reason.empty() ? Json(nullptr) : Json(result.warm_reason);

@@ -30,6 +30,9 @@ std::string SummaryText(const std::string& path, const shardkit::ValidateReport&
   if (report.undecoded_images > 0) {
     text += " but " + Counted(report.undecoded_images, "image") + " in formats that are not decoded here";
   }
+  if (report.warned_images > 0) {
+    text += (report.undecoded_images > 0 ? " and " : ", ") + Counted(report.warned_images, "image") + " with a warning";
+  }
   text += ": ";
   return text + (report.ok() ? "no problem" : Counted(report.problem_count, "problem")) + "\n";
 }
@@ -45,6 +48,7 @@ Json ReportJson(const std::string& path, const shardkit::ValidateReport& report)
   document["layers"] = report.layers;
   document["bytes"] = report.bytes;
   document["undecoded_images"] = report.undecoded_images;
+  document["warned_images"] = report.warned_images;
   document["problem_count"] = report.problem_count;
   document["problems"] = Json::array();
   for (const shardkit::Problem& problem : report.problems) {

@@ -102,6 +102,7 @@ Json FindDamage(std::string_view bytes, WorkspacePool& pool) {
   const WorkspacePool::Decoding decoding(pool, info->coefficient_bytes);
   shardkit::JpegDecoder decoder;
   decoder.set_max_memory(WorkspacePool::kDecodeMemory);
+  decoder.set_strict(true);
   const absl::Status status = decoder.Check(bytes);
   return status.ok() || absl::IsResourceExhausted(status) ? Json() : Json(std::string(status.message()));
 }

@@ -24,6 +24,7 @@ bool IsForeignDamage(const absl::Status& status) {
 struct ForeignFindings {
   std::vector<std::string> problems;
   uint64_t undecoded_images = 0;
+  WarnedImages warned_images;
 };
 
 // Checks one block. Returns an error only when the check could not be done.
@@ -48,9 +49,11 @@ absl::StatusOr<ForeignFindings> CheckForeignBlock(const ShardReader& shard, size
       const auto value = view.column(column).value(i);
       if (!value) continue;
       const absl::Status checked = checker.Check(shard.schema()[column], *value);
-      if (checked.ok()) continue;
-      findings.problems.push_back(StrCat(shard.path(), ": sample ", view.first_sample() + i, ", column \"",
-                                         shard.schema()[column].name, "\": ", ToStd(checked.message())));
+      const auto describe = [&](std::string_view what) {
+        return StrCat("sample ", view.first_sample() + i, ", column \"", shard.schema()[column].name, "\": ", what);
+      };
+      if (!checked.ok()) findings.problems.push_back(StrCat(shard.path(), ": ", describe(ToStd(checked.message()))));
+      if (!checker.warning().empty()) findings.warned_images.Add({1, describe(checker.warning())});
     }
   }
   findings.undecoded_images = checker.undecoded_images();
@@ -101,6 +104,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
       if (!findings.ok()) return findings.status();
       for (std::string& problem : findings->problems) sink(shard.path(), std::move(problem));
       report->undecoded_images += findings->undecoded_images;
+      NoteWarnedImages(shard.path(), findings->warned_images, report);
       ++report->blocks;
       report->samples += shard.blocks()[block].sample_count;
       bytes_done += shard.blocks()[block].length;

@@ -15,6 +15,7 @@ namespace shardkit::dataset {
 
 absl::Status DeepChecker::CheckJpeg(std::string_view value) {
   const absl::Status decoded = jpeg_.Check(value);
+  if (decoded.ok()) warning_ = jpeg_.warning();
   return absl::IsUnimplemented(decoded) ? ProbeJpeg(value).status() : decoded;
 }
 
@@ -33,6 +34,7 @@ absl::Status DeepChecker::CheckImage(std::string_view value) {
 }
 
 absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
+  warning_ = {};
   if (!column.has_known_type()) return absl::OkStatus();
   switch (column.type) {
     case Type::kUtf8:
@@ -62,6 +64,13 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
     default:
       return absl::OkStatus();
   }
+}
+
+void NoteWarnedImages(const std::string& path, const WarnedImages& images, ValidateReport* report) {
+  if (images.count > 0 && report->warned_images == 0) {
+    report->warnings.push_back({path, StrCat(images.first, "; it is decoded nevertheless, and such images are counted")});
+  }
+  report->warned_images += images.count;
 }
 
 MaskPairs::MaskPairs(std::span<const Column> columns) {

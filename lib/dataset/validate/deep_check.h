@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "shardkit/jpeg.h"
 #include "shardkit/rle.h"
 #include "shardkit/schema.h"
+#include "shardkit/validate.h"
 
 namespace shardkit::dataset {
 
@@ -25,6 +27,10 @@ class DeepChecker {
   // markers only. An image of another format than JPEG and PNG is checked by its first bytes only.
   absl::Status Check(const Column& column, std::string_view value);
 
+  // What libjpeg warns of in the last value, which it decodes nevertheless, and other programs without a word. Empty
+  // when there is nothing. Borrowed until the next value.
+  std::string_view warning() const { return warning_; }
+
   // Number of images of such other formats so far.
   uint64_t undecoded_images() const { return undecoded_images_; }
 
@@ -33,9 +39,24 @@ class DeepChecker {
   absl::Status CheckImage(std::string_view value);
 
   uint64_t undecoded_images_ = 0;
+  std::string_view warning_;
   JpegDecoder jpeg_;
   RleList masks_;
 };
+
+// Images that libjpeg decodes with a warning.
+struct WarnedImages {
+  uint64_t count = 0;
+  std::string first;  // where, and the warning
+
+  void Add(const WarnedImages& more) {
+    if (count == 0) first = more.first;
+    count += more.count;
+  }
+};
+
+// Counts them in the report, which names the first. `path` is the shard's.
+void NoteWarnedImages(const std::string& path, const WarnedImages& images, ValidateReport* report);
 
 // The masks of a sample and its images, which a loader that decodes both pairs.
 class MaskPairs {

@@ -465,6 +465,7 @@ class Validator {
       }
       if (index && findings->ends) SHARDKIT_RETURN_IF_ERROR(index->Add(block, *findings->ends));
       report_.undecoded_images += findings->undecoded_images;
+      NoteWarnedImages(shard->path(), findings->warned_images, &report_);
       account.Add(block, *std::move(findings), sink);
       ++report_.blocks;
       report_.samples += shard->blocks()[block].sample_count;

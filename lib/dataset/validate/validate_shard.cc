@@ -145,7 +145,15 @@ class BlockCheck {
     findings_.statistics[i].Add(column, value.data(), value.size());
     if (column.is_key) findings_.key_hashes.push_back(Hash64(value));
     if (!deep_) return;
-    if (absl::Status status = checker_.Check(column, value); !status.ok()) ReportValue(i, sample, status);
+    Decode(i, sample, value);
+  }
+
+  void Decode(size_t i, uint32_t sample, std::string_view value) {
+    const absl::Status status = checker_.Check(shard_.schema()[i], value);
+    if (!status.ok()) return ReportValue(i, sample, status);
+    if (checker_.warning().empty()) return;
+    findings_.warned_images.Add({1, StrCat("sample ", shard_.blocks()[index_].first_sample + sample, ", column \"",
+                                           shard_.schema()[i].name, "\": ", checker_.warning())});
   }
 
   void ComparePairs(const BlockView& view) {
@@ -204,7 +212,7 @@ class BlockCheck {
     }
     findings_.statistics[i].Add(column, nullptr, length);
     if (!decode) return absl::OkStatus();
-    if (absl::Status status = checker_.Check(column, whole_value); !status.ok()) ReportValue(i, sample, status);
+    Decode(i, sample, whole_value);
     return absl::OkStatus();
   }
 

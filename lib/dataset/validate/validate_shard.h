@@ -36,6 +36,7 @@ struct BlockFindings {
   std::vector<ColumnStatistics> statistics;
   std::vector<uint64_t> key_hashes;
   uint64_t undecoded_images = 0;  // as in ValidateReport
+  WarnedImages warned_images;
   uint64_t previous = 0;          // as the block's header says
   std::string header_bytes;       // as stored
 };

@@ -214,6 +214,8 @@ struct ImageDecodeOptions {
   // Of a PNG of 16 bits per channel take the upper 8. False: it is refused (InvalidArgument), because 8 bits hold one
   // of 256 values of a depth map or a thermal image.
   bool reduce_depth = false;
+  // Refuse JPEGs that libjpeg decodes with a warning (DataLoss). False: see ImageDecoder::warning.
+  bool strict = false;
   // Value of the padding, per channel; gray output uses the first.
   std::array<uint8_t, 3> fill = {0, 0, 0};
   // Limit of the bytes that decoding one image takes; `out` counts only when its size depends on the image. Images that
@@ -247,6 +249,9 @@ class ImageDecoder {
   // `out` are unspecified.
   absl::Status Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
                       const MutableImageView& out);
+
+  // As JpegDecoder::warning, of the last image, as far as it was read. Empty for a PNG, in which all damage is an error.
+  std::string_view warning() const;
 
  private:
   struct State;

@@ -69,8 +69,9 @@ class JpegDecoder {
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   // Decodes to RGB, or gray for one-component files, into *image, and reuses its memory. DataLoss when the file is
-  // damaged or truncated (libjpeg-turbo's warnings count as damage). Unimplemented, with the feature's name, for what
-  // the library cannot decode (lossless, 12 or 16 bits). ResourceExhausted above max_memory.
+  // damaged so that libjpeg-turbo does not decode it; of damage that it only warns of, see warning(). Unimplemented,
+  // with the feature's name, for what the library cannot decode (lossless, 12 or 16 bits). ResourceExhausted above
+  // max_memory.
   absl::Status Decode(std::string_view bytes, DecodedImage* image);
 
   // The same into the caller's memory, which has the image's size; out.channels (1 or 3) chooses gray or RGB.
@@ -99,6 +100,14 @@ class JpegDecoder {
   // decode.
   void set_max_memory(uint64_t bytes) { max_memory_ = bytes; }
 
+  // The first warning of libjpeg-turbo over the last image that was decoded or checked, such as "JPEG: Premature end of
+  // JPEG file"; empty when there was none. Other programs decode such images without a word: bytes too many before a
+  // marker change no pixel, after a cut the rest is gray. Borrowed until the next image.
+  std::string_view warning() const { return warning_; }
+
+  // Whether a warning is an error, DataLoss. Default false.
+  void set_strict(bool strict) { strict_ = strict; }
+
  private:
   struct RegionState;
   absl::Status DecodeWhole(std::string_view bytes, const JpegInfo& info, int format, uint8_t* out, size_t row_stride);
@@ -106,6 +115,8 @@ class JpegDecoder {
   std::unique_ptr<RegionState> region_;  // created when first needed
   std::vector<uint8_t> scratch_;
   uint64_t max_memory_ = kDefaultImageMemory;
+  bool strict_ = false;
+  std::string warning_;
 };
 
 struct JpegEncodeOptions {

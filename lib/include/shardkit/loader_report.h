@@ -49,6 +49,7 @@ struct LoaderReport {
   uint64_t blocks_read_again = 0;  // dropped for lack of memory and read again
   uint64_t skipped = 0;
   std::vector<BadSample> first_skipped;  // up to 100
+  uint64_t warned_images = 0;            // that libjpeg decodes with a warning (ImageDecoder::warning)
 
   uint64_t block_memory = 0;  // bytes, now
   uint64_t batch_memory = 0;

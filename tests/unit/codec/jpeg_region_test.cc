@@ -190,6 +190,7 @@ TEST(JpegRegion, Refusals) {
 // the truncations that reach it. The decoder still works afterwards.
 TEST(JpegRegion, Damage) {
   JpegDecoder decoder;
+  decoder.set_strict(true);
   DecodedRegion region;
   for (const bool progressive : {false, true}) {
     const std::string jpeg = MakeJpeg({.width = 48, .height = 160, .progressive = progressive});
@@ -265,6 +266,7 @@ TEST(JpegRegion, RealFiles) {
     GTEST_SKIP() << "no test data: set SHARDKIT_TEST_DATA to the folder that has photos/ and nasty_jpeg/";
   }
   JpegDecoder decoder;
+  decoder.set_strict(true);
   DecodedImage decoded;
   DecodedRegion region;
   std::mt19937_64 random(6);

@@ -198,10 +198,57 @@ TEST(Jpeg, DecoderRefusals) {
   EXPECT_EQ(decoder.Decode(kStart + Frame(0xc5, 8, 2, 3, 1) + kEnd, &image).code(),
             absl::StatusCode::kUnimplemented);  // hierarchical
   // Every truncation is noticed, and the decoder still works afterwards.
+  decoder.set_strict(true);
   for (size_t length = 0; length < jpeg.size(); ++length) {
     ASSERT_EQ(decoder.Decode(std::string_view(jpeg).substr(0, length), &image).code(), absl::StatusCode::kDataLoss);
   }
   EXPECT_TRUE(decoder.Decode(jpeg, &image).ok());
+}
+
+// What libjpeg only warns of: other programs decode it without a word.
+TEST(Jpeg, Warnings) {
+  const std::string jpeg = Encoded(40, 30);
+  DecodedImage whole;
+  JpegDecoder decoder, strict;
+  strict.set_strict(true);
+  ASSERT_TRUE(decoder.Decode(jpeg, &whole).ok());
+  EXPECT_EQ(decoder.warning(), "");
+  const auto decode_all_ways = [&](const std::string& bytes, const std::string& warning) {
+    std::vector<DecodedImage> images(2);
+    DecodedRegion region;
+    EXPECT_EQ(decoder.Decode(bytes, images.data()), absl::OkStatus());
+    EXPECT_NE(decoder.warning().find(warning), std::string_view::npos) << decoder.warning();
+    images[1].pixels.resize(40 * 30 * 3);
+    EXPECT_EQ(decoder.DecodeInto(bytes, {images[1].pixels.data(), 40, 30, 3, 120}), absl::OkStatus());
+    EXPECT_NE(decoder.warning().find(warning), std::string_view::npos) << decoder.warning();
+    EXPECT_EQ(decoder.DecodeRegion(bytes, {}, &region), absl::OkStatus());
+    EXPECT_NE(decoder.warning().find(warning), std::string_view::npos) << decoder.warning();
+    EXPECT_EQ(decoder.Check(bytes), absl::OkStatus());
+    EXPECT_NE(decoder.warning().find(warning), std::string_view::npos) << decoder.warning();
+    EXPECT_EQ(images[0].pixels, images[1].pixels);
+    EXPECT_EQ(images[0].pixels, region.image.pixels);
+    for (const absl::Status& status : {strict.Decode(bytes, images.data()), strict.DecodeRegion(bytes, {}, &region),
+                                       strict.Check(bytes)}) {
+      EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+      EXPECT_NE(status.message().find(warning), std::string_view::npos) << status;
+    }
+    EXPECT_EQ(decoder.Decode(jpeg, images.data()), absl::OkStatus());
+    EXPECT_EQ(decoder.warning(), "") << "of the image before";
+    EXPECT_EQ(images[0].pixels, whole.pixels);
+    EXPECT_EQ(decoder.DecodeRegion(jpeg, {}, &region), absl::OkStatus());
+    EXPECT_EQ(decoder.warning(), "");
+    EXPECT_EQ(decoder.Decode(bytes, images.data()), absl::OkStatus());
+    return images[0].pixels;
+  };
+  const std::string body = jpeg.substr(0, jpeg.size() - 2);
+  ASSERT_EQ(jpeg.substr(body.size()), kEnd);
+  EXPECT_EQ(decode_all_ways(body + std::string(85, 'x') + kEnd, "85 extraneous bytes before marker 0xd9"), whole.pixels);
+  // The pixels before the cut are there.
+  const std::vector<uint8_t> half = decode_all_ways(jpeg.substr(0, jpeg.size() - 100), "remature end");
+  EXPECT_NE(half, whole.pixels);
+  EXPECT_TRUE(std::equal(half.begin(), half.begin() + 40 * 3 * 8, whole.pixels.begin()));
+  // Without a scan there is nothing to go on with.
+  EXPECT_TRUE(absl::IsDataLoss(decoder.Decode(jpeg.substr(0, 300), &whole)));
 }
 
 TEST(Jpeg, DamageNeverCrashes) {
@@ -264,6 +311,7 @@ TEST(JpegReal, NastyFiles) {
       {"pillow_pil_sample_cmyk.jpg", Code::kOk},
   };
   JpegDecoder decoder;
+  decoder.set_strict(true);
   DecodedImage image;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string bytes = ReadFile(entry.path());
