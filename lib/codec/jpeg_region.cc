@@ -73,7 +73,8 @@ void JpegRegionReader::StartStep(JpegRegionReader* self) {
   jpeg_start_decompress(info);
 }
 
-absl::Status JpegRegionReader::Start(std::string_view bytes, const JpegInfo& info, int scale, int channels, bool strict) {
+absl::Status JpegRegionReader::Start(std::string_view bytes, const JpegInfo& info, int scale, int channels,
+                                     bool strict) {
   jpeg_abort_decompress(&decompress_);  // ends the last image, if it was not finished
   decompress_.progress = &progress_;
   bytes_ = bytes;

@@ -68,7 +68,8 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
 
 void NoteWarnedImages(const std::string& path, const WarnedImages& images, ValidateReport* report) {
   if (images.count > 0 && report->warned_images == 0) {
-    report->warnings.push_back({path, StrCat(images.first, "; it is decoded nevertheless, and such images are counted")});
+    report->warnings.push_back(
+        {path, StrCat(images.first, "; it is decoded nevertheless, and such images are counted")});
   }
   report->warned_images += images.count;
 }

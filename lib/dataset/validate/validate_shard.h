@@ -37,8 +37,8 @@ struct BlockFindings {
   std::vector<uint64_t> key_hashes;
   uint64_t undecoded_images = 0;  // as in ValidateReport
   WarnedImages warned_images;
-  uint64_t previous = 0;          // as the block's header says
-  std::string header_bytes;       // as stored
+  uint64_t previous = 0;     // as the block's header says
+  std::string header_bytes;  // as stored
 };
 
 // Checks checksums, padding and records of a block, and with options.deep every value. Also uses options.cancellation

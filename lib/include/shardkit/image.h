@@ -250,7 +250,8 @@ class ImageDecoder {
   absl::Status Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
                       const MutableImageView& out);
 
-  // As JpegDecoder::warning, of the last image, as far as it was read. Empty for a PNG, in which all damage is an error.
+  // As JpegDecoder::warning, of the last image, as far as it was read. Empty for a PNG, in which all damage is an
+  // error.
   std::string_view warning() const;
 
  private:

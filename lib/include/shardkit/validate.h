@@ -53,7 +53,7 @@ struct ValidateReport {
   uint64_t layers = 0;           // checked by task 0
   uint64_t bytes = 0;
   uint64_t undecoded_images = 0;  // of formats without a decoder; `deep` checks their first bytes only
-  uint64_t warned_images = 0;     // that libjpeg decodes with a warning (JpegDecoder::warning); `warnings` has the first
+  uint64_t warned_images = 0;  // that libjpeg decodes with a warning (JpegDecoder::warning); `warnings` has the first
   uint64_t problem_count = 0;
   std::vector<Problem> problems;  // in the order of the shards
 

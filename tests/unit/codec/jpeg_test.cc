@@ -227,8 +227,8 @@ TEST(Jpeg, Warnings) {
     EXPECT_NE(decoder.warning().find(warning), std::string_view::npos) << decoder.warning();
     EXPECT_EQ(images[0].pixels, images[1].pixels);
     EXPECT_EQ(images[0].pixels, region.image.pixels);
-    for (const absl::Status& status : {strict.Decode(bytes, images.data()), strict.DecodeRegion(bytes, {}, &region),
-                                       strict.Check(bytes)}) {
+    for (const absl::Status& status :
+         {strict.Decode(bytes, images.data()), strict.DecodeRegion(bytes, {}, &region), strict.Check(bytes)}) {
       EXPECT_TRUE(absl::IsDataLoss(status)) << status;
       EXPECT_NE(status.message().find(warning), std::string_view::npos) << status;
     }
@@ -242,7 +242,8 @@ TEST(Jpeg, Warnings) {
   };
   const std::string body = jpeg.substr(0, jpeg.size() - 2);
   ASSERT_EQ(jpeg.substr(body.size()), kEnd);
-  EXPECT_EQ(decode_all_ways(body + std::string(85, 'x') + kEnd, "85 extraneous bytes before marker 0xd9"), whole.pixels);
+  EXPECT_EQ(decode_all_ways(body + std::string(85, 'x') + kEnd, "85 extraneous bytes before marker 0xd9"),
+            whole.pixels);
   // The pixels before the cut are there.
   const std::vector<uint8_t> half = decode_all_ways(jpeg.substr(0, jpeg.size() - 100), "remature end");
   EXPECT_NE(half, whole.pixels);

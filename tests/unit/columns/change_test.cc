@@ -114,7 +114,7 @@ TEST(ChangeColumnsTest, AppendingToRenamedColumns) {
       }
     }
     EXPECT_EQ(ScanRows(*files, "/d"), expected);
-    EXPECT_EQ(ValidateText(*files, "/d", true), "");
+    EXPECT_EQ(ValidateText(*files, "/d"), "");
     const auto dataset = DatasetReader::Open(*files, "/d");
     ASSERT_TRUE(dataset.ok()) << dataset.status();
     BlockBuffer buffer;

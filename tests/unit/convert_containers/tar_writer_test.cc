@@ -192,7 +192,7 @@ TEST(TarWriterTest, SamplesThatWouldNotComeBack) {
   refused("__x__/k", {"a"}, "is passed over");
   refused("../k", {"a"}, "'..'");
   refused("d/../k", {"a"}, "'..'");
-  refused("./k", {"a"}, "'.'");
+  refused("./k", {"a"}, "would be read as key \"k\"");
   refused("/k", {"a"}, "absolute");
   refused("d//k", {"a"}, "component ''");
   refused("k", {"a", "a"}, "extension \"a\" stands twice");

@@ -161,14 +161,14 @@ TEST_F(MdsReaderTest, PickledColumnsAreNeverRead) {
   EXPECT_EQ(Message(refused.status()),
             "/data/index.json: column \"code\" is pickled; unpickling runs code that the file brings along, so it is "
             "never done; "
-            "choose others (--columns a,z)");
+            "leave it out: --columns a,z (of shardctl convert and bench)");
   DatasetOptions options;
   options.columns = {"z", "other"};
   refused = DatasetReader::Open(*files_, "/data", options);
   EXPECT_TRUE(absl::IsUnimplemented(refused.status()));
   EXPECT_EQ(Message(refused.status()),
-            "/data/index.json: column \"other\" of encoding \"mine\" has an encoding that is not one of MDS; choose "
-            "others (--columns a,z)");
+            "/data/index.json: column \"other\" of encoding \"mine\" has an encoding that is not one of MDS; leave "
+            "it out: --columns a,z (of shardctl convert and bench)");
   options.columns = {"z", "a"};
   const auto dataset = OpenDataset(*files_, "/data", options);
   ASSERT_NE(dataset, nullptr);

@@ -265,7 +265,7 @@ TEST_F(ApiTest, HostileClassNames) {
     EXPECT_EQ(column["class_names"].size(), texts[i].second) << i;
     EXPECT_LE(column["metadata"]["class_names"].get<std::string>().size(), (64 << 10) + 3) << i;
     Document("/api/0/sample/0");
-    Document("/api/0/rows", {{"first", "0"}, {"count", "1"}});
+    Document("/api/0/samples", {{"first", "0"}, {"count", "1"}});
   }
 }
 
