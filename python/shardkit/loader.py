@@ -213,8 +213,6 @@ class Loader:
     where the dataset has changed since: ``LoaderDataset(path, generation=...)`` opens the one that it needs.
     """
 
-    _batch_class = Batch
-
     def __init__(
         self,
         datasets: Datasets,
@@ -423,8 +421,11 @@ class Loader:
             yield made
         self._look()
 
+    def _made(self, batch: _core.Batch) -> Batch:
+        return Batch(batch, self._names, self._functions)
+
     def _deliver(self, batch: _core.Batch) -> Any:
-        made = self._batch_class(batch, self._names, self._functions)
+        made = self._made(batch)
         return made if self.batch_function is None else self.batch_function(made)
 
     def epochs(self, count: int) -> Iterator[Iterator[Any]]:

@@ -100,11 +100,11 @@ class DeviceBatch(Batch):
     """
 
     _batch: _core.DeviceBatch
-    stage: torch.device | None = None  # None: the host stands in for a device
 
     def _column(self, position: int, name: str) -> Any:
         layout, _, _, offsets, items, shapes, present = self._batch.column(position)
-        stream = 0 if self.stage is None else torch.cuda.current_stream(self.stage).cuda_stream
+        # Without a device the host stands in for one.
+        stream = 0 if self.device is None else torch.cuda.current_stream(self.device).cuda_stream
         values = torch.utils.dlpack.from_dlpack(self._batch.dlpack(position, stream))
         return _batch.laid_out(layout, values, offsets, items, shapes, present)
 
@@ -195,10 +195,14 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
             )
         super().__init__(*args, **options)
         self.pin_memory = pin_memory
-        self.sampler = _Sampler(self)
         self.batch_sampler = None
-        self._batch_class = self._make_batch_class()
         self._epoch_ended = False
+
+    # Made when it is asked for: an attribute would be a cycle, and the loader would live until the collector runs.
+    @property
+    def sampler(self) -> _Sampler:
+        """What trainers tell the epoch."""
+        return _Sampler(self)
 
     def _open(self, options: dict[str, Any]) -> _core.Loader:
         if self._stage is None:
@@ -207,19 +211,10 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
             raise ValueError(f"the GPU stage has no values for Python's functions: columns {sorted(self._given)}")
         return _core.DeviceLoader(self._datasets, options, self._stage)
 
-    def _make_batch_class(self) -> type[Batch]:
-        class OnDevice(DeviceBatch):
-            """A batch of this loader's GPU stage."""
-
-            stage = self.device
-
-        class Copied(Batch):
-            """A batch that is copied to this loader's device."""
-
-            device = self.device
-            pin_memory = self.pin_memory
-
-        return Copied if self._stage is None else OnDevice
+    def _made(self, batch: _core.Batch) -> Batch:
+        made = (Batch if self._stage is None else DeviceBatch)(batch, self._names, self._functions)
+        made.device, made.pin_memory = self.device, self.pin_memory
+        return made
 
     def __iter__(self) -> Iterator[Any]:
         ended, self._epoch_ended = self._epoch_ended, False
@@ -272,8 +267,11 @@ class _StepSampler:
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
-        # Where Trainer looks for `set_epoch`, beneath the sampler that skips.
-        self.batch_sampler = self
+
+    @property
+    def batch_sampler(self) -> _StepSampler:
+        """Where Trainer looks for `set_epoch`, beneath the sampler that skips."""
+        return self
 
     def __len__(self) -> int:
         return len(self.loader)

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
 
 import shardkit as sk
 
@@ -100,3 +106,59 @@ def test_spawned_and_forked_pools(dataset: str) -> None:
     for method in ("fork", "spawn"):
         with multiprocessing.get_context(method).Pool(2) as pool:
             assert pool.map(label, [(samples, i) for i in range(20)]) == list(range(20))
+
+
+def threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def begun(iterable: Iterable[Any]) -> Any:
+    """What is iterated, and its first element, while the rest is still to come."""
+    iterator = iter(iterable)
+    return iterable, iterator, next(iterator)
+
+
+def torch_kind(name: str, **options: Any) -> Callable[[str], Any]:
+    return lambda path: getattr(pytest.importorskip("shardkit.torch"), name)(path, columns=["label"], **options)
+
+
+KINDS: dict[str, Callable[[str], Any]] = {
+    "Loader": lambda path: begun(sk.Loader(path, 8)),
+    "Loader, not iterated": lambda path: sk.Loader(path, 8),
+    "Loader, whole epoch": lambda path: list(sk.Loader(path, 8)),
+    "Loader, follow": lambda path: begun(sk.Loader(path, 8, follow=True)),
+    "Loader, functions": lambda path: begun(
+        sk.Loader(path, 8, columns={"label": lambda value: value}, batch_function=lambda batch: batch["label"])
+    ),
+    "Loader, epochs": lambda path: begun(sk.Loader(path, 8).epochs(2)),
+    "Dataset": lambda path: (sk.open(path), sk.open(path)[3]),
+    "scan": lambda path: begun(sk.open(path).scan(threads=2)),
+    "keys": lambda path: begun(sk.open(path).keys()),
+    "Writer": lambda path: sk.Writer(f"{path}.{time.monotonic_ns()}", {"a": "i64"}, threads=2),
+    "plan": lambda path: (sk.plan(path, 8), sk.simulate(path, batch_size=8)),
+    "validate": lambda path: sk.validate(path, threads=2),
+    "torch.Loader": lambda path: begun(torch_kind("Loader", batch_size=8)(path)),
+    "torch.Loader, not iterated": torch_kind("Loader"),
+    "torch.Loader, sampler": lambda path: torch_kind("Loader")(path).sampler,
+    "torch.Loader, stage": lambda path: begun(torch_kind("Loader", device="host")(path)),
+    "torch.StepLoader": lambda path: begun(
+        pytest.importorskip("shardkit.torch").StepLoader(torch_kind("Loader", batch_size=8)(path))
+    ),
+    "torch.IterableDataset": lambda path: begun(torch_kind("IterableDataset")(path)),
+    "torch.Dataset": lambda path: (dataset := torch_kind("Dataset")(path), dataset[3]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_end_with_the_last_reference(kind: str, dataset: str) -> None:
+    KINDS[kind](dataset)  # starts what the process keeps
+    gc.collect()
+    gc.disable()
+    try:
+        before = threads()
+        for _ in range(3):
+            made = KINDS[kind](dataset)
+            del made
+        assert threads() == before
+    finally:
+        gc.enable()
