@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -153,10 +154,12 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield all samples in order, read block by block."""
-        for block in self.scan():
+
+        def sample(block: Block, i: int) -> dict[str, Any]:
             # Copies: whoever keeps samples should not keep blocks.
-            for i in range(len(block)):
-                yield {name: block.value(name, i) for name in self._names}
+            return {name: block.value(name, i) for name in self._names}
+
+        return _Each(self.scan(), lambda block: map(functools.partial(sample, block), range(len(block))))
 
     def keys(self) -> Iterator[str]:
         """Yield the keys in order; memory does not grow with their number.
@@ -170,8 +173,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
         if name is None:
             raise ValueError(f"{self._path}: no column is the key")
         options = {**self._options, "columns": [name]}
-        for block in Dataset(self._path, options).scan():
-            yield from block[name]
+        return _Each(Dataset(self._path, options).scan(), lambda block: iter(block[name]))
 
     def scan(
         self, *, threads: int = 1, blocks_ahead: int = 4, first_sample: int = 0, end_sample: int | None = None
@@ -203,15 +205,37 @@ class Dataset(Sequence[Mapping[str, Any]]):
         )
         _process.belongs_here(scanner)
         schema = self.schema
-        for block in scanner:
+
+        def made(block: _core.Block) -> Block:
             _process.belongs_here(block)
-            yield Block(block, schema)
+            return Block(block, schema)
+
+        return map(made, scanner)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Dataset, (self._path, self._options))
 
     def __repr__(self) -> str:
         return f"<shardkit.Dataset {self._path!r}: {len(self)} samples of {', '.join(self._names)}>"
+
+
+class _Each(Iterator[Any]):
+    """What a function makes of each block, one by one.
+
+    After an exception it goes on where the blocks do, which raise it again. A generator would be at its end, as if that
+    were the dataset's.
+    """
+
+    def __init__(self, blocks: Iterator[Block], function: Callable[[Block], Iterator[Any]]) -> None:
+        self._blocks = blocks
+        self._function = function
+        self._rest: Iterator[Any] = iter(())
+
+    def __next__(self) -> Any:
+        while True:
+            for each in self._rest:
+                return each
+            self._rest = self._function(next(self._blocks))
 
 
 def _several(index: Any) -> list[Any] | None:

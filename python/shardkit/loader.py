@@ -150,6 +150,48 @@ class _Place(NamedTuple):
         return cls(loader.cursor, loader.epoch, loader.steps_left)
 
 
+class _Batches(Iterator[Any]):
+    """One iteration of a loader. No generator, which would be at its end after an exception."""
+
+    def __init__(self, of: Loader, token: object) -> None:
+        self._of = of
+        self._token = token  # the loader's, as long as no other iteration has begun
+        self._loader: _core.Loader | None = None
+        self._epoch = 0
+        self._ended = False
+
+    def __next__(self) -> Any:
+        if self._ended:
+            raise StopIteration
+        of, loader = self._of, self._loader
+        current = of._library
+        if loader is not None and loader.epoch != self._epoch:
+            self._ended = True
+            if loader is current:  # also where a function raised for the last batch
+                of._place = _Place.of(loader)
+                of._goes_on = of._look_due = True
+            of._look()
+            raise StopIteration
+        if of._iteration is not self._token:
+            raise RuntimeError(
+                "another iteration of this loader has begun: a second Loader can iterate beside this one"
+            )
+        if loader is None:
+            loader = of._begin()
+            self._loader, self._epoch = loader, loader.epoch
+        elif loader is not current:
+            raise RuntimeError("the loader was started again while this epoch was iterated")
+        batch = loader.next()
+        _process.belongs_here(batch)
+        made = of._deliver(batch)
+        place = _Place.of(loader)
+        ended = place.epoch != of._place.epoch
+        # Nothing is called from here on, because Python runs the handlers of signals after calls.
+        of._place = place
+        of._goes_on = of._look_due = ended
+        return made
+
+
 class Loader:
     """Batches of datasets, epoch after epoch. One ``for`` is one epoch.
 
@@ -382,44 +424,25 @@ class Loader:
         """Yield the batches of one epoch: what is left of it after `load_state_dict`, else all of it.
 
         After a ``break`` the epoch begins again. Of two iterations of one loader the older one raises RuntimeError.
+        After an exception of a function, ``next`` of the same iterator passes over that batch.
         """
         if not self._goes_on:
             self._start(self._library.cursor_at(self.epoch))
         return self._rest_of_epoch()
 
     def _rest_of_epoch(self) -> Iterator[Any]:
-        self._iteration = iteration = object()  # now, not when the first batch is asked for
-        return self._batches(iteration)
+        self._iteration = token = object()
+        return _Batches(self, token)
 
-    def _check_iteration(self, iteration: object) -> None:
-        if iteration is not self._iteration:
-            raise RuntimeError(
-                "another iteration of this loader has begun: a second Loader can iterate beside this one"
-            )
-
-    def _batches(self, iteration: object) -> Iterator[Any]:
-        self._check_iteration(iteration)
+    def _begin(self) -> _core.Loader:
+        """Begin an iteration."""
         if self._auto:
             check_ranks(self.world_size)
         if self._library.cursor != self._place.cursor:
             self._start(self._place.cursor)
         self._look()
         self._goes_on = False
-        loader = self._library
-        for _ in range(loader.steps_left):
-            self._check_iteration(iteration)
-            if loader is not self._library:
-                raise RuntimeError("the loader was started again while this epoch was iterated")
-            batch = loader.next()
-            _process.belongs_here(batch)
-            made = self._deliver(batch)
-            place = _Place.of(loader)
-            ended = place.epoch != self._place.epoch
-            # Nothing is called from here to `yield`, because Python runs the handlers of signals after calls.
-            self._place = place
-            self._goes_on = self._look_due = ended
-            yield made
-        self._look()
+        return self._library
 
     def _made(self, batch: _core.Batch) -> Batch:
         return Batch(batch, self._names, self._functions)

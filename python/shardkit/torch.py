@@ -347,6 +347,48 @@ class Dataset(torch.utils.data.Dataset[Any]):
         return [self[i] for i in indexes]
 
 
+class _Samples(Iterator[Any]):
+    """One iteration of an IterableDataset. No generator, which would be at its end after an exception."""
+
+    def __init__(self, of: IterableDataset, place: dict[str, Any] | None) -> None:
+        self._of = of
+        self._place = place
+        self._loader: _loader.Loader | None = None
+        self._batches: Iterator[Any] = iter(())
+        self._values: list[tuple[str, Sequence[Any]]] = []
+        self._left = iter(range(0))  # samples of the batch
+
+    def __next__(self) -> Any:
+        of = self._of
+        if self._place is None:
+            self._place = of._begin()
+        if self._loader is None:
+            self._loader = of._open()
+            self._batches = iter(self._loader)
+        place = self._place
+        if place["ended"]:
+            raise StopIteration
+        if of._place is not place:
+            raise RuntimeError("the dataset was iterated again while this iteration went on")
+        i = next(self._left, None)
+        while i is None:
+            before = self._loader.state_dict()
+            batch = next(self._batches, None)
+            if batch is None:
+                place["ended"] = True
+                raise StopIteration
+            skip = place["taken"] if before == place["loader"] else 0
+            place |= {"loader": before, "taken": skip}
+            self._values = [(name, _values_of(batch, name)) for name in batch.columns]
+            if of._has_keys and "key" not in batch:
+                self._values.append(("key", batch.keys))
+            self._left = iter(range(skip, len(batch)))
+            i = next(self._left, None)
+        place["taken"] = i + 1
+        sample = {name: _collatable(column[i]) for name, column in self._values}
+        return sample if of._transform is None else of._transform(sample)
+
+
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Samples one by one, split over ranks and DataLoader's workers; for transforms that have to run in workers.
 
@@ -431,7 +473,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         # A worker says at once that it takes part. Without workers, an iterator that nobody asks for anything is none.
-        return self._samples(None if torch.utils.data.get_worker_info() is None else self._begin())
+        return _Samples(self, None if torch.utils.data.get_worker_info() is None else self._begin())
 
     def _begin(self) -> dict[str, Any]:
         """Begin an iteration; returns where it stands."""
@@ -467,30 +509,6 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             place |= {"taken": state["taken"], "ended": state["ended"]}
         self._place = place
         return place
-
-    def _samples(self, place: dict[str, Any] | None) -> Iterator[Any]:
-        place = self._begin() if place is None else place
-        loader = self._open()
-        batches = iter(loader)
-        while not place["ended"]:
-            if self._place is not place:
-                raise RuntimeError("the dataset was iterated again while this iteration went on")
-            before = loader.state_dict()
-            batch = next(batches, None)
-            if batch is None:
-                place["ended"] = True
-                return
-            skip = place["taken"] if before == place["loader"] else 0
-            place |= {"loader": before, "taken": skip}
-            values = [(name, _values_of(batch, name)) for name in batch.columns]
-            if self._has_keys and "key" not in batch:
-                values.append(("key", batch.keys))
-            for i in range(skip, len(batch)):
-                if self._place is not place:
-                    raise RuntimeError("the dataset was iterated again while this iteration went on")
-                place["taken"] = i + 1
-                sample = {name: _collatable(column[i]) for name, column in values}
-                yield sample if self._transform is None else self._transform(sample)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where this worker stands."""

@@ -180,7 +180,7 @@ def test_arrays_lie_in_the_block_and_keep_it(dataset: str) -> None:
     del block, again
     for _ in range(3):  # with the block held, others are read into other memory
         next(scan)
-    scan.close()
+    del scan
     gc.collect()
     np.testing.assert_array_equal(vectors, copies[0])
     np.testing.assert_array_equal(view, copies[1])

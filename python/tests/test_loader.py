@@ -126,37 +126,6 @@ def test_arrays_kept_and_dropped_at_random_leak_nothing(dataset: str) -> None:
     assert resident() - before < 16 << 20
 
 
-def test_an_older_iteration_ends(dataset: str) -> None:
-    loader = sk.Loader(dataset, 30, seed=3)
-    whole = [batch.ordinals.tolist() for batch in loader]
-    for begin in (iter, lambda loader: next(loader.epochs(9))):
-        older, newer = begin(loader), begin(loader)
-        assert next(newer).epoch == loader.epoch
-        with pytest.raises(RuntimeError, match="another iteration of this loader"):
-            next(older)
-        assert len(list(newer)) == len(whole) - 1  # of its own epoch alone
-    with pytest.raises(RuntimeError, match="another iteration of this loader"):
-        list(zip(loader, loader, strict=True))
-    loader.load_state_dict(loader.state_dict())
-    left = loader.steps_left
-    older, newer = iter(loader), iter(loader)  # neither begins the epoch again
-    assert len(list(newer)) == left
-    with pytest.raises(RuntimeError, match="another iteration of this loader"):
-        next(older)
-
-
-def test_a_break_begins_the_epoch_anew(dataset: str) -> None:
-    loader = sk.Loader(dataset, 32, seed=5)
-    whole = ordinals(sk.Loader(dataset, 32, seed=5))
-    for batch in loader:
-        assert batch.ordinals.tolist() == whole[:32]
-        break
-    assert ordinals(loader) == whole
-    assert loader.epoch == 1
-    loader.set_epoch(0)
-    assert ordinals(loader) == whole
-
-
 @pytest.mark.parametrize("stop", [0, 1, 3, 6, 7, 10, 13])
 def test_states_resume_at_any_world_size(dataset: str, stop: int) -> None:
     """Steps of several runs at 1, 2, 3, 5 and 1 ranks are those of one uninterrupted run."""
@@ -465,16 +434,6 @@ def test_a_batch_that_the_loop_did_not_get_is_not_counted(dataset: str, taken: i
     # The same loader: the epoch begins anew, as after a break, also where its last batch is lost.
     assert ordinals(loader) == whole[0]
     assert ordinals(loader) == whole[1]
-
-
-def test_a_batch_that_its_function_refused_is_not_counted(dataset: str) -> None:
-    loader = sk.Loader(dataset, 30, seed=7, batch_function=lambda batch: 1 // 0)
-    state = loader.state_dict()
-    with pytest.raises(ZeroDivisionError):
-        next(iter(loader))
-    assert loader.state_dict() == state
-    loader.batch_function = None
-    assert [ordinals(epoch) for epoch in loader.epochs(1)] == [ordinals(sk.Loader(dataset, 30, seed=7))]
 
 
 def test_ctrl_c_ends_a_wait_and_loses_no_batch(dataset: str) -> None:

@@ -1,0 +1,117 @@
+"""Iterations: how they end, and what comes after an error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_loader import SAMPLES, ordinals
+
+import shardkit as sk
+
+
+def test_an_older_iteration_ends(dataset: str) -> None:
+    loader = sk.Loader(dataset, 30, seed=3)
+    whole = [batch.ordinals.tolist() for batch in loader]
+    for begin in (iter, lambda loader: next(loader.epochs(9))):
+        older, newer = begin(loader), begin(loader)
+        assert next(newer).epoch == loader.epoch
+        with pytest.raises(RuntimeError, match="another iteration of this loader"):
+            next(older)
+        assert len(list(newer)) == len(whole) - 1  # of its own epoch alone
+    with pytest.raises(RuntimeError, match="another iteration of this loader"):
+        list(zip(loader, loader, strict=True))
+    loader.load_state_dict(loader.state_dict())
+    left = loader.steps_left
+    older, newer = iter(loader), iter(loader)  # neither begins the epoch again
+    assert len(list(newer)) == left
+    with pytest.raises(RuntimeError, match="another iteration of this loader"):
+        next(older)
+
+
+def test_a_break_begins_the_epoch_anew(dataset: str) -> None:
+    loader = sk.Loader(dataset, 32, seed=5)
+    whole = ordinals(sk.Loader(dataset, 32, seed=5))
+    for batch in loader:
+        assert batch.ordinals.tolist() == whole[:32]
+        break
+    assert ordinals(loader) == whole
+    assert loader.epoch == 1
+    loader.set_epoch(0)
+    assert ordinals(loader) == whole
+
+
+def test_a_batch_that_its_function_refused_is_not_counted(dataset: str) -> None:
+    loader = sk.Loader(dataset, 30, seed=7, batch_function=lambda batch: 1 // 0)
+    state = loader.state_dict()
+    with pytest.raises(ZeroDivisionError):
+        next(iter(loader))
+    assert loader.state_dict() == state
+    loader.batch_function = None
+    assert [ordinals(epoch) for epoch in loader.epochs(1)] == [ordinals(sk.Loader(dataset, 30, seed=7))]
+
+
+def rest(iterator: Any) -> tuple[list[Any], int]:
+    """What an iterator still gives, and how many errors it raises meanwhile."""
+    given, errors = [], 0
+    while errors < 50:
+        try:
+            given.append(next(iterator))
+        except StopIteration:
+            break
+        except Exception:
+            errors += 1
+    return given, errors
+
+
+def refuses(*numbers: int) -> Any:
+    """A function that raises at its calls of these numbers, and otherwise returns what it gets."""
+    calls = iter(range(1 << 30))
+
+    def function(given: Any) -> Any:
+        if next(calls) in numbers:
+            raise ArithmeticError(given)
+        return given
+
+    return function
+
+
+@pytest.mark.parametrize("refused", [[0], [2, 3], [6], [0, 6]])
+def test_an_iteration_goes_on_after_an_error_of_its_function(dataset: str, refused: list[int]) -> None:
+    whole = [ordinals(epoch) for epoch in sk.Loader(dataset, 30, seed=7).epochs(2)]
+    loader = sk.Loader(dataset, 30, seed=7, batch_function=refuses(*refused))
+    batches, errors = rest(iter(loader))
+    left = [i for step in range(7) if step not in refused for i in whole[0][30 * step : 30 * step + 30]]
+    assert (ordinals(iter(batches)), errors) == (left, len(refused))
+    assert loader.epoch == 1
+    assert ordinals(loader) == whole[1]
+
+
+@pytest.mark.parametrize("where", ["transform", "column"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_samples_go_on_after_an_error_of_a_function(dataset: str, where: str, workers: int) -> None:
+    torch = pytest.importorskip("torch")
+    skt = pytest.importorskip("shardkit.torch")
+    function = refuses(40)
+    columns = {"label": function} if where == "column" else ["label"]
+    samples = skt.IterableDataset(dataset, columns=columns, transform=function if where == "transform" else None)
+    loader = torch.utils.data.DataLoader(samples, batch_size=None, num_workers=workers)
+    given, errors = rest(iter(loader))
+    assert errors == max(1, workers)
+    # A function of a column is called for a chunk of 64 samples at once.
+    assert len(given) == SAMPLES - errors * (1 if where == "transform" else 64)
+
+
+def test_what_reads_damage_again_says_it_again(dataset: str, tmp_path: Path) -> None:
+    damaged = os.fspath(tmp_path / "damaged")
+    shutil.copytree(dataset, damaged)
+    shard = Path(damaged) / "00000001.shard"
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 3] ^= 1
+    shard.write_bytes(content)
+    samples = sk.open(damaged)
+    for iterator in (iter(sk.Loader(damaged, 30)), iter(samples), samples.scan()):
+        assert rest(iterator)[1] == 50
