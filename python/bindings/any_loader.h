@@ -24,7 +24,7 @@ class PythonLoaderOf {
   PythonLoaderOf(PythonLoaderOf&&) noexcept = default;
 
   ~PythonLoaderOf() {
-    nanobind::gil_scoped_release release;  // its threads end first
+    const GilReleased released;  // its threads end first
     loader_.reset();
   }
 
@@ -32,10 +32,10 @@ class PythonLoaderOf {
   nanobind::object Next() {
     while (true) {
       const bool ready = [&] {
-        nanobind::gil_scoped_release release;
+        const GilReleased released;
         return loader_->WaitFor(kLookForSignals);
       }();
-      if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+      LookForSignals();
       if (ready) break;
     }
     auto batch = WithoutGil([&] { return loader_->Next(); });

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "gil.h"
+
 namespace shardkit::bindings {
 namespace {
 
@@ -74,7 +76,9 @@ nb::object MakeArray(const void* data, Type dtype, std::span<const uint64_t> sha
                : nb::cast(nb::ndarray<nb::numpy, nb::ro>(memory, sizes.size(), sizes.data(), owner, nullptr,
                                                          Elements(dtype)));
   if (!NeedsView(dtype)) return array;
-  return nb::module_::import_("shardkit._numbers").attr("view_as")(array, TypeName(dtype));
+  const nb::object view_as = nb::module_::import_("shardkit._numbers").attr("view_as");
+  const nb::tuple arguments = nb::make_tuple(array, TypeName(dtype));
+  return CallPython([&] { return PyObject_CallObject(view_as.ptr(), arguments.ptr()); });
 }
 
 nb::object NewArray(Type dtype, std::span<const uint64_t> shape, void** data) {

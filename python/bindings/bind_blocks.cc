@@ -39,7 +39,7 @@ class Scanner {
   }
 
   ~Scanner() {
-    nb::gil_scoped_release release;  // its threads finish their blocks first
+    const GilReleased released;  // its threads finish their blocks first
     scanner_.reset();
   }
 

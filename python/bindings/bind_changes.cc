@@ -68,10 +68,10 @@ class BatchRows final : public ColumnRows {
   };
 
   bool Fetch() {
-    const nb::gil_scoped_acquire acquire;
+    const GilHeld held;
     try {
       batch_ = nb::none();
-      batch_ = next_batch_();
+      batch_ = CallPython([&] { return PyObject_CallNoArgs(next_batch_.ptr()); });
       at_end_ = batch_.is_none();
       if (!at_end_) Take(nb::cast<nb::tuple>(batch_));
       return true;

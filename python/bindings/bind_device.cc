@@ -134,7 +134,7 @@ void BindDevice(nb::module_& module) {
   PythonDeviceLoader::Bind(loader);
   // Whether this build has CUDA, and the machine a driver for it.
   module.def("has_cuda", [] {
-    nb::gil_scoped_release release;
+    const GilReleased released;
     return gpu::CudaDevices().ok();
   });
 }

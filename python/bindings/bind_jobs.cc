@@ -160,7 +160,7 @@ nb::dict PlanAt(const std::string& output) {
 void RemoveAll(const std::string& path) {
   absl::Status status;
   {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     status = RemoveTree(*DefaultFileSystem(), path);
   }
   Raise(status);

@@ -61,7 +61,7 @@ PythonPlan MakePlan(const nb::list& datasets, const nb::dict& given) {
 class PythonEpoch {
  public:
   PythonEpoch(const PythonPlan& plan, uint64_t epoch) : plan_(plan.plan) {
-    nb::gil_scoped_release release;
+    const GilReleased released;
     order_ = plan_->Epoch(epoch);
   }
 

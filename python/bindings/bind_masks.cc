@@ -40,7 +40,7 @@ RleList FromDense(const Dense& pixels) {
   if (height > UINT32_MAX || width > UINT32_MAX) throw nb::value_error("masks of more than 2^32 - 1 pixels");
   RleList masks;
   Raise([&]() -> absl::Status {
-    nb::gil_scoped_release release;
+    const GilReleased released;
     for (size_t i = 0; i < pixels.shape(0); ++i) {
       auto mask = EncodeDense({pixels.data() + i * height * width, height * width}, static_cast<uint32_t>(height),
                               static_cast<uint32_t>(width));
@@ -87,7 +87,7 @@ nb::object Rasterize(const RleList& masks, bool packed) {
   void* data = nullptr;
   nb::object array = NewArray(Type::kU8, shape, &data);
   Raise([&]() -> absl::Status {
-    nb::gil_scoped_release release;
+    const GilReleased released;
     for (size_t i = 0; i < masks.size(); ++i) {
       const std::span<uint8_t> out(static_cast<uint8_t*>(data) + i * height * row, height * row);
       const absl::Status status = packed ? DecodePacked(masks[i], out) : DecodeDense(masks[i], out);

@@ -31,7 +31,7 @@ class Writer {
   }
 
   ~Writer() {
-    nb::gil_scoped_release release;  // its threads end first
+    const GilReleased released;  // its threads end first
     writer_.reset();
   }
 

@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kLook(50);
 void WaitForJob(std::mutex& mutex, std::condition_variable& ended, const bool& finished, const JobProgress& numbers,
                 const nb::object& progress, Cancellation& cancellation) {
   const auto wait = [&] {
-    nb::gil_scoped_release release;
+    const GilReleased released;
     std::unique_lock lock(mutex);
     return ended.wait_for(lock, kLook, [&] { return finished; });
   };
@@ -22,9 +22,10 @@ void WaitForJob(std::mutex& mutex, std::condition_variable& ended, const bool& f
     uint64_t told = UINT64_MAX;
     for (bool end = false; !end;) {
       end = wait();
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      LookForSignals();
       if (const uint64_t done = numbers.done.load(); !progress.is_none() && done != told) {
-        progress(done, numbers.total.load());
+        const nb::tuple now = nb::make_tuple(done, numbers.total.load());
+        CallPython([&] { return PyObject_CallObject(progress.ptr(), now.ptr()); });
         told = done;
       }
     }

@@ -56,7 +56,7 @@ Result RunJob(const nanobind::object& progress,
     ended.notify_all();
   });
   const auto join = [&] {
-    nanobind::gil_scoped_release release;
+    const GilReleased released;
     thread.join();
   };
   try {

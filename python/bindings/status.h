@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gil.h"
 
 namespace shardkit::bindings {
 
@@ -27,7 +28,7 @@ T ValueOrRaise(absl::StatusOr<T> value) {
 template <typename Function>
 auto WithoutGil(Function&& function) {
   auto result = [&] {
-    nanobind::gil_scoped_release release;
+    const GilReleased released;
     return function();
   }();
   if constexpr (std::is_same_v<decltype(result), absl::Status>) {

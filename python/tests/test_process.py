@@ -4,11 +4,13 @@ import gc
 import multiprocessing
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +108,76 @@ def test_spawned_and_forked_pools(dataset: str) -> None:
     for method in ("fork", "spawn"):
         with multiprocessing.get_context(method).Pool(2) as pool:
             assert pool.map(label, [(samples, i) for i in range(20)]) == list(range(20))
+
+
+# Programs and the status they end with. DAEMON runs a function again and again beside the end of the program.
+LOADER = "loader = sk.Loader(path, 8, columns=['label'])\n"
+DAEMON = """
+begun = threading.Event()
+def again(function):
+    while True:
+        function()
+        begun.set()
+def daemon(function):
+    threading.Thread(target=again, args=[function], daemon=True).start()
+    begun.wait()
+"""
+EXITS = {
+    "an iteration goes on": (LOADER + "iterator = iter(loader); next(iterator)", 0),
+    "batches are alive": (LOADER + "batches = list(loader); labels = [batch['label'] for batch in batches]", 0),
+    "sys.exit in the loop": (LOADER + "for batch in loader: sys.exit(3)", 3),
+    "an exception in the loop": (LOADER + "for batch in loader: raise SystemExit(4)", 4),
+    "SIGTERM": (LOADER + "for batch in loader: os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
+    "SIGTERM with a handler": (
+        LOADER + "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
+        "for batch in loader: os.kill(os.getpid(), signal.SIGTERM)",
+        5,
+    ),
+    "SIGINT": (
+        LOADER + "signal.signal(signal.SIGINT, lambda *_: sys.exit(6))\n"
+        "for batch in loader: os.kill(os.getpid(), signal.SIGINT)",
+        6,
+    ),
+    "batch_function raises": ("for batch in sk.Loader(path, 8, batch_function=lambda batch: sys.exit(7)): pass", 7),
+    "atexit asks for a batch": (LOADER + "iterator = iter(loader); atexit.register(lambda: next(iterator))", 0),
+    "a cycle": (LOADER + "iterator = iter(loader); next(iterator); cycle = [loader, iterator]; cycle.append(cycle)", 0),
+    "an unfinished writer": ("writer = sk.Writer(path + '.new', {'a': 'i64'}); writer.write('k', a=1)", 0),
+    "a fork": (
+        LOADER + "iterator = iter(loader); next(iterator); child = os.fork()\n"
+        "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))",
+        0,
+    ),
+    "a daemon iterates": (LOADER + DAEMON + "daemon(lambda: [batch['label'] for batch in loader])", 0),
+    "a daemon makes loaders": (DAEMON + "daemon(lambda: next(iter(sk.Loader(path, 8))))", 0),
+    "daemons read and scan": (
+        DAEMON + "samples = sk.open(path)\n"
+        "daemon(lambda: [samples[i] for i in range(200)]); begun.clear()\n"
+        "daemon(lambda: [block['label'] for block in samples.scan()])",
+        0,
+    ),
+    "a daemon validates": (DAEMON + "daemon(lambda: sk.validate(path, progress=lambda done, total: None))", 0),
+    "a daemon adds columns": (
+        DAEMON + "daemon(lambda: sk.add_columns(path, ({'n': i} for i in range(200))))",
+        0,
+    ),
+    "a daemon writes": (
+        DAEMON + "writer = sk.Writer(path + '.new', {'a': 'i64'}); numbers = iter(range(1 << 60))\n"
+        "daemon(lambda: writer.write(str(next(numbers)), a=1))",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_programs_end(name: str, tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "dataset")
+    with sk.Writer(path, {"label": "i64"}, block_size="1KiB", shard_samples=70) as writer:
+        for i in range(200):
+            writer.write(f"key {i}", label=i)
+    program, status = EXITS[name]
+    imports = "import atexit, os, signal, sys, threading\nimport shardkit as sk\npath = sys.argv[1]\n"
+    ended = subprocess.run([sys.executable, "-c", imports + program, path], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (status, "")
 
 
 def threads() -> int:
