@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
@@ -24,6 +25,12 @@ _SIZES = {
     "shuffle_memory",
     "device_bytes",
 }
+
+
+def located(path: str | os.PathLike[str]) -> str:
+    """Return the path as it holds when the process changes its directory, and in others: absolute, or a URL."""
+    text = os.fspath(path)
+    return text if "://" in text or not text else os.path.abspath(text)
 
 
 class WriterOptions(TypedDict, total=False):

@@ -13,6 +13,7 @@ import numpy as np
 
 from shardkit import _core, jobs, reports
 from shardkit._numbers import NUMPY_NAMES, is_scalar
+from shardkit._options import located
 from shardkit.block import Block
 from shardkit.dataset import Dataset
 from shardkit.rows import pack_rows
@@ -106,9 +107,7 @@ class Parts:
     """A dataset that many processes write part by part, and one makes of the parts. Pickled with its options."""
 
     def __init__(self, output: str | os.PathLike[str], key: str, options: Mapping[str, Any]) -> None:
-        self.output = os.fspath(output)
-        if "://" not in self.output:
-            self.output = os.path.abspath(self.output)
+        self.output = located(output)
         self.folder = f"{self.output.rstrip('/')}.parts-{uuid.uuid4().hex[:12]}"
         self.key = key
         self.options = dict(options)

@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from shardkit import _core, _numbers, _process, _values
-from shardkit._options import check_numbers, column_names, size
+from shardkit._options import check_numbers, column_names, located, size
 from shardkit.block import Block
 from shardkit.schema import Schema
 
@@ -44,7 +44,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     @property
     def path(self) -> str:
-        """The path that it was opened with."""
+        """The path, absolute, or the URL."""
         return self._path
 
     @property
@@ -274,7 +274,7 @@ def use_cache(directory: str | os.PathLike[str] | None, limit: int | str = 0) ->
 
 
 def open(
-    path: str,
+    path: str | os.PathLike[str],
     columns: Sequence[str] | None = None,
     *,
     mode: str = "auto",
@@ -321,7 +321,7 @@ def open(
     """
     check_numbers(max_decompression=max_decompression, max_open_shards=max_open_shards, generation=generation)
     return Dataset(
-        os.fspath(path),
+        located(path),
         {
             "columns": column_names(columns) or [],
             "mode": mode,

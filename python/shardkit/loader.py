@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from shardkit import _core, _process
-from shardkit._options import check_known, check_numbers, column_names, parsed
+from shardkit._options import check_known, check_numbers, column_names, located, parsed
 from shardkit.batch import Batch
 from shardkit.columns import (
     DenseMasks,
@@ -40,7 +40,8 @@ def dataset_list(datasets: Datasets) -> list[dict[str, Any]]:
     for each in datasets if isinstance(datasets, Iterable) else [datasets]:
         if not isinstance(each, (str, os.PathLike, LoaderDataset)):
             raise TypeError(f"datasets: give a path, a URL or a LoaderDataset, or a list of these, not {each!r}")
-        made.append(asdict(each) if isinstance(each, LoaderDataset) else {"path": os.fspath(each)})
+        given = asdict(each) if isinstance(each, LoaderDataset) else {"path": each}
+        made.append({**given, "path": located(given["path"])})
     if not made:
         raise ValueError("datasets: the list is empty")
     return made

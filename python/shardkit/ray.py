@@ -15,6 +15,7 @@ from ray.data import Datasink, Datasource, ReadTask
 from ray.data.block import BlockAccessor, BlockMetadata
 
 from shardkit import _tables, jobs, reports
+from shardkit._options import located
 from shardkit.dataset import Dataset
 from shardkit.dataset import open as open_dataset
 
@@ -22,11 +23,6 @@ Path = str | os.PathLike[str]
 
 # Errors of a network, perhaps of one machine. What is wrong with the data would be so again.
 _TRANSIENT = [ConnectionError, TimeoutError]
-
-
-def _absolute(path: Path) -> str:
-    text = os.fspath(path)
-    return text if "://" in text else os.path.abspath(text)
 
 
 def _tasks(num_tasks: int | None, most: int) -> int:
@@ -103,12 +99,12 @@ def pack(
     FileExistsError
         When there is a plan or a dataset at `output`.
     """
-    path = _absolute(output)
+    path = located(output)
     if inputs is None:
         plan = jobs.read_pack_plan(path)
     else:
         given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
-        plan = jobs.plan_pack([_absolute(each) for each in given], path, progress=False, threads=threads, **options)
+        plan = jobs.plan_pack([located(each) for each in given], path, progress=False, threads=threads, **options)
     count = _tasks(num_tasks, plan.units)
 
     def task(number: int) -> reports.TaskReport:
@@ -137,7 +133,7 @@ def convert(
     num_tasks, threads, max_retries, progress
         As for `pack`. After this process was killed, the same call goes on.
     """
-    source, path = _absolute(input), _absolute(output)
+    source, path = located(input), located(output)
     count = _tasks(num_tasks, open_dataset(source).shard_count)
 
     def task(number: int) -> reports.TaskReport:
@@ -170,7 +166,7 @@ def validate(
     num_tasks, threads, max_retries, progress
         As for `pack`.
     """
-    where = _absolute(path)
+    where = located(path)
     count = _tasks(num_tasks, open_dataset(where).shard_count)
 
     def task(number: int) -> reports.Validated:
@@ -233,7 +229,7 @@ def read(path: Path, columns: Sequence[str] | None = None, *, parallelism: int =
     parallelism : int
         Tasks that read; -1: Ray chooses.
     """
-    dataset = open_dataset(_absolute(path), columns, **options)
+    dataset = open_dataset(located(path), columns, **options)
     return ray.data.read_datasource(_Source(dataset), override_num_blocks=None if parallelism < 0 else parallelism)
 
 

@@ -85,8 +85,7 @@ def read(
     ValueError
         For a column whose type Spark lacks; leave it out by `columns`.
     """
-    where = os.fspath(path)
-    dataset = open_dataset(where if "://" in where else os.path.abspath(where), columns, **options)
+    dataset = open_dataset(path, columns, **options)
     schema = pa.schema([(column.name, _known(_tables.arrow_type(column))) for column in dataset.schema])
     runs = _tables.ranges(len(dataset), num_partitions or max(1, _stored(dataset) >> 26))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
 from shardkit._options import check_known, check_numbers, parsed
-from shardkit.columns import Spec, Stored, Tokens
+from shardkit.columns import LoaderDataset, Spec, Stored, Tokens
 from shardkit.dataset import open as open_dataset
 
 _SIGNED = {np.dtype(f"u{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
@@ -321,7 +322,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
     def __init__(
         self,
-        path: str,
+        path: str | os.PathLike[str],
         columns: Sequence[str] | None = None,
         *,
         transform: Callable[[dict[str, Any]], Any] | None = None,
@@ -428,7 +429,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         check_numbers(chunk=chunk)
         self._columns = columns
         self._options = options
-        self._datasets = datasets
+        self._datasets = [LoaderDataset(**each) for each in _loader.dataset_list(datasets)]
         self._chunk = chunk
         self._transform = transform
         # Asked here: workers do not know the process group.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
 from shardkit import _core, _values
-from shardkit._options import WriterOptions, parsed
+from shardkit._options import WriterOptions, located, parsed
 from shardkit.images import Encode, as_column, encoded
 from shardkit.reports import Published, published
 from shardkit.schema import Column, Schema
@@ -64,7 +63,7 @@ class Writer:
         self._kinds = dict(columns)
         _check(made, options)
         self._key = key
-        self._writer: _core.Writer | None = _core.Writer(os.fspath(path), made, parsed(options))
+        self._writer: _core.Writer | None = _core.Writer(located(path), made, parsed(options))
         self._columns = self._writer.columns
         self._names = {column.name for column in self._columns}
         self.result: Published | None = None

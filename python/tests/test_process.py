@@ -4,6 +4,7 @@ import gc
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -234,3 +235,41 @@ def test_threads_end_with_the_last_reference(kind: str, dataset: str) -> None:
         assert threads() == before
     finally:
         gc.enable()
+
+
+# What is made with a relative path, and what is done with it after the process has changed its directory.
+AFTER_CHDIR: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "Dataset": (lambda: sk.open("ds"), lambda made: [made[i]["label"] for i in (0, 199)]),
+    "key": (lambda: sk.open("ds"), lambda made: made["key 199"]["label"]),
+    "keys": (lambda: sk.open("ds"), lambda made: list(made.keys())),
+    "scan": (lambda: sk.open("ds"), lambda made: [len(block) for block in made.scan()]),
+    "pickled": (lambda: pickle.dumps(sk.open("ds")), lambda made: pickle.loads(made)[199]["label"]),
+    "shard": (lambda: sk.open("ds/00000001.shard"), lambda made: made[69]["label"]),
+    "Loader": (lambda: begun(sk.Loader("ds", 50, columns=["label"]))[0], lambda made: len(list(made))),
+    "follow": (lambda: sk.Loader("ds", 50, follow=True), lambda made: [len(list(made)) for _ in range(2)]),
+    "state": (
+        lambda: sk.Loader([sk.LoaderDataset("ds")], 50),
+        lambda made: (made.load_state_dict(made.state_dict()), len(list(made))),
+    ),
+    "Writer": (lambda: sk.Writer("new", {"a": "i64"}), lambda made: (made.write("k", a=1), made.close())),
+    "torch.Dataset": (lambda: torch_kind("Dataset")("ds"), lambda made: made[199]["label"]),
+    "torch.IterableDataset": (lambda: torch_kind("IterableDataset")("ds"), lambda made: len(list(made))),
+    "torch.IterableDataset, pickled": (
+        lambda: pickle.dumps(torch_kind("IterableDataset")("ds")),
+        lambda made: len(list(pickle.loads(made))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_CHDIR)
+def test_paths_hold_after_chdir(name: str, dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ds").symlink_to(dataset)
+    (tmp_path / "elsewhere").mkdir()
+    make, use = AFTER_CHDIR[name]
+    monkeypatch.chdir(tmp_path)
+    here = use(make())
+    shutil.rmtree("new", ignore_errors=True)
+    made = make()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert use(made) == here
+    assert os.listdir() == []
