@@ -32,6 +32,7 @@ SUBFOLDERS = {
 HEADER_LAYERS = {
     "cancellation.h": "base",
     "error_place.h": "base",
+    "processors.h": "base",
     "schema.h": "base",  # plain data that every layer uses
     "filesystem.h": "io",
     "forwarding_filesystem.h": "io",

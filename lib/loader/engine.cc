@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "loader/reading_policy.h"
+#include "shardkit/processors.h"
 
 namespace shardkit::loader {
 namespace {
@@ -19,8 +20,6 @@ bool IsShuffledInParts(const Plan& plan) {
   return plan.options().order == SampleOrder::kShuffled && bytes > plan.options().shuffle_buffer_bytes;
 }
 
-int Processors() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
-
 }  // namespace
 
 Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
@@ -28,7 +27,7 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
     : options_(options),
       datasets_(std::move(datasets)),
       plan_(std::move(plan)),
-      decode_threads_(options.decode_threads > 0 ? options.decode_threads : Processors()),
+      decode_threads_(options.decode_threads > 0 ? options.decode_threads : AvailableProcessors()),
       block_bytes_(BlockBytes(*plan_)),
       slow_threads_(SlowReadThreads(datasets_.file_system->least_seconds(), block_bytes_)),
       read_threads_(options.read_threads > 0 ? options.read_threads : std::max(kMostReadThreads, slow_threads_)),
@@ -39,7 +38,8 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
       planner_(options_.rank, options_.world_size, datasets_.places, *plan_),
       blocks_(BlockMemory(options.memory_bytes), StoredBytes(*plan_)),
       tuner_(options.read_threads == 0 && slow_threads_ == 0,
-             options.read_threads > 0 ? options.read_threads : std::max(slow_threads_, 1), Processors(), read_threads_),
+             options.read_threads > 0 ? options.read_threads : std::max(slow_threads_, 1), AvailableProcessors(),
+             read_threads_),
       clumps_(datasets_.columns.size()),
       cursor_(*options.cursor),
       steps_left_(plan_->StepsFrom(cursor_.position)),

@@ -14,6 +14,7 @@
 #include "batch.h"
 #include "bind.h"
 #include "loader_options.h"
+#include "shardkit/processors.h"
 #include "shardkit/remote.h"
 #include "status.h"
 
@@ -152,6 +153,7 @@ void BindLoader(nb::module_& module) {
         return WithoutGil([&] { return NewestGenerations(*DefaultFileSystem(), parts); });
       },
       nb::arg("datasets"));
+  module.def("available_processors", &AvailableProcessors);
   // In a child of a fork: the object's destructor would wait for threads that only the parent has.
   module.def(
       "keep_forever", [](nb::handle object) { object.inc_ref(); }, nb::arg("object"));

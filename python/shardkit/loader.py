@@ -226,7 +226,8 @@ class Loader:
     memory_bytes : int or str
         The most memory of blocks and batches, such as ``"768MiB"``.
     decode_threads, read_threads : int
-        0: found by trying.
+        0: a decoding thread for each processor that this process may use (affinity, and the cgroup's limit), divided
+        among the LOCAL_WORLD_SIZE ranks of the machine; reading threads are found by trying.
     follow : bool or callable
         Look at the manifests between epochs, and when a dataset has changed, load its newest generation from the next
         epoch on. Ranks look at different moments: with several, give a function that makes them agree, such as

@@ -461,6 +461,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             first = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0))
             self._has_keys = first.all_columns.key is not None and self._options.get("keys", True)
             self._part, self._generation = part, _process.generation
+            # The workers of a rank share its processors.
+            threads = {"decode_threads": max(1, _core.available_processors() // workers)}
             self._loader = _loader.Loader(
                 self._datasets,
                 self._chunk * parts,
@@ -468,7 +470,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 rank=part[0],
                 world_size=parts,
                 empty_batches=True,  # samples are taken one by one
-                **self._options,
+                **(threads | self._options),
             )
         return self._loader
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 
 #include "report.h"
+#include "shardkit/processors.h"
 #include "shardkit/remote.h"
 
 namespace shardctl {
@@ -38,7 +38,7 @@ void JobsOption::AddTo(CommandLine* line, const std::string& description) {
 
 int JobsOption::jobs(std::span<const std::string> inputs) const {
   if (jobs_.has_value()) return static_cast<int>(*jobs_);
-  return std::max(ReadingThreads(inputs), static_cast<int>(std::thread::hardware_concurrency()));
+  return std::max(ReadingThreads(inputs), shardkit::AvailableProcessors());
 }
 
 int ReadingThreads(std::span<const std::string> paths) {

@@ -11,12 +11,12 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "shardkit/processors.h"
 
 namespace shardkit::convert {
 
 int SynthThreadCount(int wanted, uint64_t count) {
-  const uint64_t threads =
-      wanted > 0 ? static_cast<uint64_t>(wanted) : std::max(std::thread::hardware_concurrency(), 1u);
+  const auto threads = static_cast<uint64_t>(wanted > 0 ? wanted : AvailableProcessors());
   return static_cast<int>(std::max<uint64_t>(std::min({threads, count, uint64_t{1024}}), 1));
 }
 

@@ -181,7 +181,8 @@ struct LoaderOptions {
   // their batch is made.
   uint64_t memory_bytes = uint64_t{768} << 20;
 
-  // 0 is automatic: one decoding thread per processor, and reading threads as long as one more makes reading faster.
+  // 0 is automatic: AvailableProcessors() decoding threads, and reading threads as long as one more makes reading
+  // faster.
   int decode_threads = 0;
   int read_threads = 0;
 
