@@ -11,6 +11,7 @@ namespace shardkit {
 namespace {
 
 constexpr char kPayload[] = "shardkit/place";
+constexpr char kSystemError[] = "shardkit/errno";
 
 // It reads well where a status is printed whole: "shard 1, block 2, sample 3, column 5:image, path /data". The length
 // before the column's name and the path at the end make it plain where they end.
@@ -71,8 +72,22 @@ absl::Status At(absl::Status status, const ErrorPlace& place) {
   return status;
 }
 
+int SystemErrorOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kSystemError);
+  int number = 0;
+  return payload && absl::SimpleAtoi(std::string(*payload), &number) ? number : 0;
+}
+
+absl::Status OfSystem(absl::Status status, int error_number) {
+  status.SetPayload(kSystemError, absl::Cord(StrCat(error_number)));
+  return status;
+}
+
 absl::Status Reworded(const absl::Status& status, std::string_view message) {
-  return At(absl::Status(status.code(), ToAbsl(message)), PlaceOf(status));
+  absl::Status reworded(status.code(), ToAbsl(message));
+  status.ForEachPayload(
+      [&reworded](absl::string_view name, const absl::Cord& payload) { reworded.SetPayload(name, payload); });
+  return reworded;
 }
 
 }  // namespace shardkit

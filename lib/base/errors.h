@@ -56,6 +56,9 @@ inline absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFoun
 // The same error with what it did not know yet of its place; OK stays OK.
 absl::Status At(absl::Status status, const ErrorPlace& place);
 
+// The same error, which is not OK, as one of the system with this number.
+absl::Status OfSystem(absl::Status status, int error_number);
+
 // The same error, which is not OK, with another message.
 absl::Status Reworded(const absl::Status& status, std::string_view message);
 

@@ -14,6 +14,9 @@
 namespace shardkit::dataset {
 namespace {
 
+// Shards dropped when one more makes too many open files in the process.
+constexpr int kDroppedAtOnce = 4;
+
 // The rules of spec.md, section 9.1, for the columns of shard `shard` of the manifest.
 absl::Status CheckColumns(const ShardReader& reader, size_t shard, const Schema& dataset) {
   size_t found = 0;
@@ -118,7 +121,23 @@ ShardCache::ShardCache(OpenShardFunction open, OpenFileFunction open_file, const
       schema_(schema),
       columns_(columns),
       all_columns_(options.columns.empty() && columns.size() == schema.size()),
-      max_open_(std::max<size_t>(options.max_open_shards, 1)) {}
+      max_open_(std::max<size_t>(options.max_open_shards, 1)) {
+  io::AddSpareFiles(this);
+}
+
+ShardCache::~ShardCache() { io::RemoveSpareFiles(this); }
+
+std::shared_ptr<const CachedShard> ShardCache::DropOldest() {
+  auto slot = slots_.extract(in_use_.back());
+  in_use_.pop_back();
+  count_ = in_use_.size();
+  return slot ? std::move(slot.mapped().open) : nullptr;
+}
+
+std::shared_ptr<const void> ShardCache::TakeOldest() {
+  const std::lock_guard lock(mutex_);
+  return in_use_.empty() ? nullptr : DropOldest();
+}
 
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::OpenFile(const PlacedShard& listed) const {
   auto open = std::make_shared<CachedShard>();
@@ -187,10 +206,13 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Find(size_t shard
   }
   in_use_.push_front(shard);  // both may throw; a use without a slot does no harm
   slots_.emplace(shard, Slot{open, in_use_.begin()});
-  if (in_use_.size() > max_open_) {
-    slots_.erase(in_use_.back());
-    in_use_.pop_back();
-  }
+  count_ = in_use_.size();
+  std::shared_ptr<const CachedShard> dropped;
+  if (in_use_.size() > max_open_) dropped = DropOldest();
+  lock.unlock();
+  dropped.reset();
+  // Those that somebody uses stay open for now.
+  for (int i = 0; i < kDroppedAtOnce && io::OpenDescriptors() > io::MostDescriptors(); ++i) io::CloseSpareFile();
   return open;
 }
 

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "dataset/shard_list_reader.h"
 #include "format/footer.h"
+#include "io/spare_files.h"
 #include "io/started_read.h"
 #include "shardkit/dataset_reader.h"
 
@@ -77,13 +78,15 @@ using OpenShardFunction = std::function<absl::StatusOr<std::unique_ptr<ShardRead
 // Opens the file of a shard of a manifest, and nothing else. NotFound when it is missing.
 using OpenFileFunction = std::function<absl::StatusOr<std::unique_ptr<RandomAccessFile>>(const PlacedShard& shard)>;
 
-// Thread-safe. When too many shards are open, the least recently used one is dropped. It is closed once nobody uses it.
-class ShardCache {
+// Thread-safe. When too many shards are open, of the dataset or in the process, the least recently used one is dropped.
+// It is closed once nobody uses it.
+class ShardCache final : io::SpareFiles {
  public:
   // `open_file` is for GetForRecords. `shards` are those of the dataset, and `schema` has its columns, of which
   // `columns` are read: these must outlive the cache. Of `options`, those of the reading and of the columns are used.
   ShardCache(OpenShardFunction open, OpenFileFunction open_file, const ShardListReader& shards, const Schema& schema,
              const std::vector<Column>& columns, const DatasetOptions& options);
+  ~ShardCache() override;
 
   // Opens the shard if it is not open, and checks that it is the one that the manifest lists.
   absl::StatusOr<std::shared_ptr<const CachedShard>> Get(size_t shard);
@@ -98,6 +101,10 @@ class ShardCache {
   absl::StatusOr<std::shared_ptr<const CachedShard>> Open(const PlacedShard& listed) const;
   absl::StatusOr<std::shared_ptr<const CachedShard>> OpenFile(const PlacedShard& listed) const;
   absl::StatusOr<std::shared_ptr<const CachedShard>> Find(size_t shard, bool for_records);
+  std::shared_ptr<const CachedShard> DropOldest();  // REQUIRES: mutex_ is held, and a shard is open
+
+  size_t count() const override { return count_.load(std::memory_order_relaxed); }
+  std::shared_ptr<const void> TakeOldest() override;
 
   const OpenShardFunction open_;
   const OpenFileFunction open_file_;
@@ -117,6 +124,7 @@ class ShardCache {
   std::unordered_set<size_t> opening_;      // each by one thread; the others wait for it
   std::unordered_map<size_t, Slot> slots_;  // of the open shards
   std::list<size_t> in_use_;                // most recently used first
+  std::atomic<size_t> count_ = 0;           // of them
   std::string fallback_reason_;
 };
 

@@ -97,8 +97,9 @@ std::string ErrorText(int error_number) {
 }
 
 absl::Status PosixError(std::string_view path, std::string_view operation, int error_number) {
-  return absl::Status(CodeOf(error_number),
-                      StrCat(path, ": cannot ", operation, ": ", ErrorText(error_number), HintFor(error_number)));
+  return OfSystem(absl::Status(CodeOf(error_number), StrCat(path, ": cannot ", operation, ": ", ErrorText(error_number),
+                                                            HintFor(error_number))),
+                  error_number);
 }
 
 absl::Status ReadPastEnd(std::string_view path, uint64_t end, uint64_t length, uint64_t offset) {

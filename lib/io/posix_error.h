@@ -14,7 +14,8 @@ namespace shardkit::io {
 std::string ErrorText(int error_number);
 
 // "PATH: cannot OPERATION: No space left on device; free some space, ...". `operation` is an infinitive
-// with its object: "open for reading", "rename to /b". `error_number` is a value of errno.
+// with its object: "open for reading", "rename to /b". `error_number` is a value of errno, which SystemErrorOf gives
+// back.
 absl::Status PosixError(std::string_view path, std::string_view operation, int error_number);
 
 // OutOfRange: "PATH: ends at byte N; cannot read M bytes at offset K".

@@ -16,6 +16,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "io/posix_error.h"
+#include "io/spare_files.h"
 
 namespace shardkit::io {
 namespace {
@@ -226,10 +227,15 @@ bool IsUrl(std::string_view path) {
 
 }  // namespace
 
+FileDescriptor::FileDescriptor(int number) : number_(number) {
+  if (valid()) CountDescriptor(1);
+}
+
 FileDescriptor::~FileDescriptor() { Close(); }
 
 int FileDescriptor::Close() {
   if (number_ < 0) return 0;
+  CountDescriptor(-1);
   const int result = close(std::exchange(number_, -1));
   // Linux has released the descriptor even when a signal interrupted close, and the data will still be written. A
   // second close could close a descriptor that another thread has just opened.
@@ -241,7 +247,7 @@ FileDescriptor OpenDescriptor(const std::string& path, int flags) {
   do {
     // O_NONBLOCK for this call only: without it, opening a named pipe may wait forever.
     number = open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
-  } while (number < 0 && errno == EINTR);
+  } while (number < 0 && (errno == EINTR || MadeRoom(errno)));
   FileDescriptor descriptor(number);
   // The flag has no effect on regular files read through the page cache. There it is not cleared, because two more
   // calls per file are measurable when millions of small files are packed.

@@ -18,7 +18,7 @@ namespace shardkit::io {
 class FileDescriptor {
  public:
   FileDescriptor() = default;
-  explicit FileDescriptor(int number) : number_(number) {}
+  explicit FileDescriptor(int number);
   FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(number_, other.number_);
@@ -36,8 +36,8 @@ class FileDescriptor {
   int number_ = -1;
 };
 
-// open(2) with O_CLOEXEC, repeated when a signal interrupts it. Does not wait for the other end of a pipe. On failure
-// the descriptor is invalid and errno is set.
+// open(2) with O_CLOEXEC, repeated when a signal interrupts it, and after spare files were closed when there are too
+// many open. Does not wait for the other end of a pipe. On failure the descriptor is invalid and errno is set.
 FileDescriptor OpenDescriptor(const std::string& path, int flags);
 
 // InvalidArgument for a URL, and for a path with a NUL byte, where the system would silently cut it.

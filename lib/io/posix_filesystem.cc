@@ -17,6 +17,7 @@
 #include "io/mapped_file.h"
 #include "io/posix_error.h"
 #include "io/posix_file.h"
+#include "io/spare_files.h"
 
 namespace shardkit {
 namespace {
@@ -154,7 +155,10 @@ absl::StatusOr<FileInfo> io::PosixFileSystemImplementation::Stat(const std::stri
 absl::Status io::PosixFileSystemImplementation::ForEachEntry(const std::string& path, const TakeEntry& take) {
   constexpr std::string_view kOperation = "list directory";
   SHARDKIT_RETURN_IF_ERROR(io::CheckPath(path, kOperation));
-  const std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
+  std::unique_ptr<DIR, CloseDirectory> directory;
+  do {
+    directory.reset(opendir(path.c_str()));
+  } while (directory == nullptr && io::MadeRoom(errno));
   if (directory == nullptr) return io::PosixError(path, kOperation, errno);
   while (true) {
     errno = 0;

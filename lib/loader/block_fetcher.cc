@@ -33,7 +33,12 @@ void BlockFetcher::ReadOrSalvage(BlockEntry& entry) const {
   };
   read(entry.may_leave && left_.Worthwhile(entry.place));
   if (entry.status.ok() && !left_.Takes(entry.view)) read(false);
-  if (entry.status.ok()) return;
+  if (entry.status.ok()) {
+    BlockBuffer::State& state = entry.buffer.state();
+    const bool mapped = state.mapped != nullptr || (state.shown != nullptr && state.shown->Mapped());
+    if (!mapped && state.left_bytes == 0) state.Pin(nullptr);  // its shard may be closed
+    return;
+  }
   // A failed block holds no memory, so that it is never dropped and read again, and its error stays.
   entry.buffer = BlockBuffer();
   if (absl::IsDataLoss(entry.status)) Salvage(entry);

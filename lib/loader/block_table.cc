@@ -271,7 +271,6 @@ void BlockTable::ReleaseIfUnused(BlockEntry& entry) {
   if (!entry.tasks.empty() || entry.holders > 0 || !entry.claims.empty()) return;
   if (entry.state == BlockState::kReleased || entry.kept_since != 0) return;
   if (!WorthKeeping(entry)) return Forget(entry);
-  entry.buffer.state().Pin(nullptr);  // its shard may be closed
   kept_[entry.kept_since = ++last_kept_] = &entry;
   kept_bytes_ += entry.charged;
 }

@@ -63,9 +63,11 @@ absl::Status Engine::Start() {
     for (int i = 0; i < decode_threads_; ++i) {
       threads_.emplace_back([this, i] { Run("loader: making batches", [this, i] { RunDecoder(i); }); });
     }
-  } catch (const std::system_error&) {
-    return ResourceExhausted("loader: the system starts no more than ", threads_.size(), " of ",
-                             1 + read_threads_ + decode_threads_, " threads; lower read_threads and decode_threads");
+  } catch (const std::system_error& error) {
+    return OfSystem(
+        ResourceExhausted("loader: the system starts no more than ", threads_.size(), " of ",
+                          1 + read_threads_ + decode_threads_, " threads; lower read_threads and decode_threads"),
+        error.code().value());
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/hash.h"
 #include "format/constants.h"
+#include "io/spare_files.h"
 
 namespace shardkit::loader {
 namespace {
@@ -40,6 +41,7 @@ LeftValues::LeftValues(const LoaderOptions& options, const OpenDatasets& dataset
 
 bool LeftValues::Worthwhile(const DatasetBlock& block) {
   if (!on_ || (!neighbours_ && block.length / block.sample_count < kLeastAlone)) return false;
+  if (io::OpenDescriptors() > io::MostDescriptors()) return false;  // the block would keep its shard open
   uint32_t whole = blocks_whole_.load(std::memory_order_relaxed);
   while (whole > 0 && !blocks_whole_.compare_exchange_weak(whole, whole - 1, std::memory_order_relaxed)) {
   }

@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <cerrno>
 #include <optional>
 #include <string>
 
@@ -59,7 +60,15 @@ void BindErrors(nb::module_& module) {
 void Raise(const absl::Status& status) {
   if (status.ok()) return;
   const std::string text(status.message());
-  const nb::object exception = nb::borrow(ExceptionClass(status.code()))(text);
+  nb::object kind = nb::borrow(ExceptionClass(status.code()));
+  const int system_error = SystemErrorOf(status);
+  // What the system refuses for want of anything but memory is no MemoryError, and so on: the class of its number.
+  const bool of_system = system_error != 0 && system_error != ENOMEM;
+  if (of_system && PyObject_IsSubclass(kind.ptr(), PyExc_OSError) != 1) {
+    kind = nb::borrow(nb::borrow(PyExc_OSError)(system_error, text).type());
+  }
+  const nb::object exception = kind(text);
+  if (of_system) exception.attr("errno") = system_error;
   const ErrorPlace place = PlaceOf(status);
   const auto name = [&exception](const char* attribute, const std::string& value) {
     exception.attr(attribute) = value.empty() ? nb::none() : nb::cast(value);
@@ -72,7 +81,7 @@ void Raise(const absl::Status& status) {
   number("block", place.block);
   number("sample", place.sample);
   name("column", place.column);
-  PyErr_SetObject(ExceptionClass(status.code()), exception.ptr());
+  PyErr_SetObject(kind.ptr(), exception.ptr());
   throw nb::python_error();
 }
 

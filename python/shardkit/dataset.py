@@ -303,7 +303,8 @@ def open(
     max_decompression : int
         Bytes that decompressing a block may add; more is a `MemoryError`.
     max_open_shards : int
-        Shards kept open at once.
+        Shards kept open at once; fewer where the process would otherwise have more than half of the files open that
+        ``ulimit -n`` allows.
     skip_lost_samples : bool
         Of tars, leave out samples that cannot be taken (a name that is not UTF-8, a member twice or sparse), and of
         damaged or cut ones what follows the damage.

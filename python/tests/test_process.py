@@ -273,3 +273,88 @@ def test_paths_hold_after_chdir(name: str, dataset: str, tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert use(made) == here
     assert os.listdir() == []
+
+
+def in_program(program: str, *arguments: str, **environment: str) -> str:
+    """What a program prints."""
+    command = [sys.executable, "-c", f"import os, resource, sys\nimport shardkit as sk\n{program}", *arguments]
+    ended = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
+    )
+    return ended.stdout
+
+
+THREADS = """
+loader = sk.Loader(sys.argv[1], 8)
+next(iter(loader))
+print(loader.report().decode.threads)
+"""
+
+
+def test_threads_are_for_what_the_process_may_use(dataset: str) -> None:
+    one = f"os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})\n"
+    assert in_program(one + THREADS, dataset) == "1\n"
+    assert in_program(THREADS, dataset, LOCAL_WORLD_SIZE="1000000") == "1\n"
+
+
+@pytest.fixture(scope="module")
+def many_shards(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = os.fspath(tmp_path_factory.mktemp("data") / "many")
+    with sk.Writer(path, {"label": "i64", "blob": "bytes"}, shard_samples=1) as writer:
+        for i in range(150):
+            writer.write(f"key {i}", label=i, blob=bytes([i]) * 2000)
+    return path
+
+
+LIMIT = "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\n"
+
+
+@pytest.mark.parametrize("mode", ["auto", "buffered", "mapped", "direct"])
+def test_more_shards_than_files_may_be_open(many_shards: str, mode: str) -> None:
+    program = f"""
+datasets = [sk.open(sys.argv[1], mode="{mode}") for _ in range(5)]
+for _ in range(2):
+    for samples in datasets:
+        assert [samples[i]["label"] for i in range(150)] == list(range(150))
+        assert sum(len(block) for block in samples.scan(threads=2)) == 150
+    assert len(os.listdir("/proc/self/fd")) < 90
+if "{mode}" != "mapped":  # a block in memory keeps its map
+    assert sum(len(batch) for batch in sk.Loader([sys.argv[1]] * 5, 10, mode="{mode}")) == 750
+# Also where the rest of the program has taken what was left.
+others = []
+while len(os.listdir("/proc/self/fd")) < 99:
+    others.append(os.open("/dev/null", os.O_RDONLY))
+assert [samples[i]["label"] for i in range(150)] == list(range(150))
+"""
+    in_program(LIMIT + program, many_shards)
+
+
+def test_errors_of_the_system_have_their_number(many_shards: str, tmp_path: Path) -> None:
+    program = """
+import errno
+others = []
+def error(function):
+    try:
+        function()
+    except OSError as caught:
+        return errno.errorcode[caught.errno], type(caught).__name__
+while True:
+    try:
+        others.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        break
+print(error(lambda: sk.open(sys.argv[1])))
+for each in others:
+    os.close(each)
+print(error(lambda: sk.open("/dev/null/x")))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def write():
+    with sk.Writer(sys.argv[2], {"a": "bytes"}) as writer:
+        for i in range(100):
+            writer.write(f"k{i}", a=os.urandom(1 << 20))
+print(error(write))
+"""
+    lines = in_program(LIMIT + program, many_shards, os.fspath(tmp_path / "new")).splitlines()
+    assert lines == ["('EMFILE', 'OSError')", "('ENOTDIR', 'FileNotFoundError')", "('EFBIG', 'OSError')"]

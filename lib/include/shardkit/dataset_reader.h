@@ -26,7 +26,8 @@ struct DatasetOptions : ReadOptions {
   // Where columns are named, the key column comes after them, if there is one and it is not among them.
   bool key_column = false;
 
-  // Shards kept open at once.
+  // Shards kept open at once; fewer where the process would have more than half of the files open that it may have
+  // (RLIMIT_NOFILE): then those that were not used for the longest time are closed, of any dataset.
   size_t max_open_shards = 256;
 
   // Of tars, leave out samples that cannot be taken (a name that is not UTF-8, a member twice or sparse), and of

@@ -21,4 +21,7 @@ struct ErrorPlace {
 // The place that the library's errors carry as a payload. All empty for OK and for statuses of others. Thread-safe.
 ErrorPlace PlaceOf(const absl::Status& status);
 
+// The number (errno) of the system's error that this one tells of; 0 where there is none. Thread-safe.
+int SystemErrorOf(const absl::Status& status);
+
 }  // namespace shardkit
