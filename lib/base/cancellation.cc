@@ -1,5 +1,7 @@
 #include "shardkit/cancellation.h"
 
+#include <utility>
+
 #include "base/errors.h"
 
 namespace shardkit {
@@ -9,5 +11,16 @@ absl::Status Cancellation::Check(std::string_view stage) const {
     return Cancelled("cancelled while ", stage);
   return absl::OkStatus();
 }
+
+namespace {
+thread_local std::shared_ptr<const Cancellation> current;
+}  // namespace
+
+CancellationScope::CancellationScope(std::shared_ptr<const Cancellation> cancellation)
+    : before_(std::exchange(current, std::move(cancellation))) {}
+
+CancellationScope::~CancellationScope() { current = std::move(before_); }
+
+const std::shared_ptr<const Cancellation>& CancellationScope::Current() { return current; }
 
 }  // namespace shardkit

@@ -1,6 +1,9 @@
 #include "base/thread_pool.h"
 
 #include <system_error>
+#include <utility>
+
+#include "shardkit/cancellation.h"
 
 namespace shardkit {
 
@@ -23,6 +26,12 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::Submit(std::function<void()> task) {
   if (threads_.empty()) return task();
+  if (const auto& cancellation = CancellationScope::Current()) {
+    task = [cancellation, task = std::move(task)] {
+      const CancellationScope scope(cancellation);
+      task();
+    };
+  }
   {
     std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));

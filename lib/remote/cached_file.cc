@@ -16,6 +16,8 @@
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "io/read_again.h"
+#include "io/request_counter.h"
+#include "shardkit/cancellation.h"
 
 namespace shardkit::remote {
 namespace {
@@ -188,6 +190,9 @@ class CachedFile final : public RandomAccessFile {
   }
 
   absl::Status WaitForOthers() const {
+    if (const auto& cancellation = CancellationScope::Current()) {
+      SHARDKIT_RETURN_IF_ERROR(cancellation->Check("another process fetches it into the cache"));
+    }
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kLookForOthersAgain, [this] { return cancelled_; });
     return cancelled_ ? Cancelled(url_, ": cancelled while another process fetches it into the cache")

@@ -268,7 +268,9 @@ void HttpClient::After(std::chrono::milliseconds delay, std::function<void()> fu
 }
 
 absl::StatusOr<HttpResponse> HttpClient::Send(HttpRequest request) {
-  return Await<absl::StatusOr<HttpResponse>>([&](Done done) { Start(std::move(request), std::move(done)); });
+  Id id = 0;
+  return Await<absl::StatusOr<HttpResponse>>([&](Done done) { id = Start(std::move(request), std::move(done)); },
+                                             [&] { Cancel(id); });
 }
 
 }  // namespace shardkit::remote

@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "remote/await.h"
+#include "shardkit/cancellation.h"
 
 namespace shardkit::remote {
 namespace {
@@ -37,6 +38,7 @@ struct RetryingClient::Operation {
   Id id = 0;
   RetryableRequest request;
   Done done;
+  std::shared_ptr<const Cancellation> cancellation;  // may be null
   SteadyClock::time_point begin = SteadyClock::now();
 
   int attempt = 0;  // from 1
@@ -63,23 +65,33 @@ RetryingClient::Id RetryingClient::Start(RetryableRequest request, Done done) {
   operation->id = ++last_id_;
   operation->request = std::move(request);
   operation->done = std::move(done);
+  operation->cancellation = CancellationScope::Current();
   client_->After(milliseconds(0), [this, operation] {
     operations_.emplace(operation->id, operation);
     GuardedBegin(operation);
+    if (operation->cancellation) EndWhenCancelled(operation);
   });
   return operation->id;
+}
+
+void RetryingClient::EndWhenCancelled(const OperationPointer& operation) {
+  if (!operation->done) return;
+  if (operation->cancellation->cancelled()) return Cancel(operation);
+  client_->After(kLookForCancellation, [this, operation] { EndWhenCancelled(operation); });
 }
 
 void RetryingClient::Cancel(Id id) {
   client_->After(milliseconds(0), [this, id] {
     const auto found = operations_.find(id);
-    if (found == operations_.end()) return;
-    const OperationPointer operation = found->second;
-    operation->cancelled = true;
-    if (operation->primary != 0) client_->Cancel(operation->primary);
-    if (operation->hedge != 0) client_->Cancel(operation->hedge);
-    if (operation->primary == 0 && operation->hedge == 0) Settle(operation);  // it waits for its next attempt
+    if (found != operations_.end()) Cancel(OperationPointer(found->second));
   });
+}
+
+void RetryingClient::Cancel(const OperationPointer& operation) {
+  operation->cancelled = true;
+  if (operation->primary != 0) client_->Cancel(operation->primary);
+  if (operation->hedge != 0) client_->Cancel(operation->hedge);
+  if (operation->primary == 0 && operation->hedge == 0) Settle(operation);  // it waits for its next attempt
 }
 
 absl::StatusOr<HttpResponse> RetryingClient::Send(RetryableRequest request) {

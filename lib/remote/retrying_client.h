@@ -59,6 +59,7 @@ class RetryingClient {
   ~RetryingClient();
 
   // `done` is called once, on the client's thread, where it must not wait. From then on the buffer is not written to.
+  // The request ends as if by Cancel soon after the cancellation that the caller's thread belongs to.
   Id Start(RetryableRequest request, Done done);
 
   // The request ends with Cancelled soon, unless it is done before.
@@ -81,6 +82,8 @@ class RetryingClient {
   void GuardedBegin(const OperationPointer& operation);
   void Begin(const OperationPointer& operation);
   void Send(const OperationPointer& operation, HttpRequest request, bool hedge);
+  void EndWhenCancelled(const OperationPointer& operation);
+  void Cancel(const OperationPointer& operation);
   void ScheduleHedge(const OperationPointer& operation, HedgePolicy::Duration wait);
   void Answer(const OperationPointer& operation, bool hedge, absl::StatusOr<HttpResponse> answer);
   void Settle(const OperationPointer& operation);

@@ -35,23 +35,25 @@ struct Block {
 class Scanner {
  public:
   Scanner(std::shared_ptr<const Dataset> dataset, const ScanOptions& options) : dataset_(std::move(dataset)) {
-    scanner_ = WithoutGil([&] { return dataset_->reader().Scan(options); });
+    scanner_ = dataset_->Read([&] { return dataset_->reader().Scan(options); }, cancellation_);
   }
 
   ~Scanner() {
+    cancellation_->Cancel();
     const GilReleased released;  // its threads finish their blocks first
     scanner_.reset();
   }
 
   // Throws StopIteration at the end.
   Block Next() {
-    auto block = WithoutGil([&] { return scanner_->Next(); });
+    auto block = dataset_->Read([&] { return scanner_->Next(); }, cancellation_);
     if (block == nullptr) throw nb::stop_iteration();
     return {dataset_, std::move(block)};
   }
 
  private:
   const std::shared_ptr<const Dataset> dataset_;
+  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
   std::unique_ptr<BlockScanner> scanner_;
 };
 

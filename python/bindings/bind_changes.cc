@@ -162,15 +162,15 @@ nb::dict AddRows(const std::string& dataset, std::vector<Column> columns, nb::ob
 }
 
 uint64_t Drop(const std::string& dataset, const std::vector<std::string>& columns) {
-  return WithoutGil([&] { return DropColumns(*DefaultFileSystem(), dataset, columns); });
+  return Interruptibly([&] { return DropColumns(*DefaultFileSystem(), dataset, columns); });
 }
 
 uint64_t Rename(const std::string& dataset, const std::vector<std::pair<std::string, std::string>>& names) {
-  return WithoutGil([&] { return RenameColumns(*DefaultFileSystem(), dataset, names); });
+  return Interruptibly([&] { return RenameColumns(*DefaultFileSystem(), dataset, names); });
 }
 
 uint64_t Set(const std::string& dataset, const std::string& column, const Metadata& changes) {
-  return WithoutGil([&] { return SetColumnMetadata(*DefaultFileSystem(), dataset, column, changes); });
+  return Interruptibly([&] { return SetColumnMetadata(*DefaultFileSystem(), dataset, column, changes); });
 }
 
 nb::dict Compact(const std::string& path, const nb::dict& given, const nb::object& progress) {

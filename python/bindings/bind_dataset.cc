@@ -32,13 +32,13 @@ std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> 
   options.skip_lost_samples = skip_lost_samples;
   options.generation = generation;
   return std::make_shared<Dataset>(
-      WithoutGil([&] { return DatasetReader::Open(*DefaultFileSystem(), path, options); }));
+      Interruptibly([&] { return DatasetReader::Open(*DefaultFileSystem(), path, options); }));
 }
 
 // The value as bytes, or as a bytearray, which an array can be made over and then changed; None when absent.
 nb::object ReadValue(const Dataset& dataset, uint64_t sample, size_t column, bool writable) {
   auto buffer = dataset.Borrow();
-  const auto value = WithoutGil([&] { return dataset.reader().ReadValue(sample, column, buffer.get()); });
+  const auto value = dataset.Read([&] { return dataset.reader().ReadValue(sample, column, buffer.get()); });
   if (!value) return nb::none();
   if (writable) return nb::bytearray(value->data(), value->size());
   return nb::bytes(value->data(), value->size());
@@ -46,7 +46,7 @@ nb::object ReadValue(const Dataset& dataset, uint64_t sample, size_t column, boo
 
 std::optional<uint64_t> FindKey(const Dataset& dataset, const std::string& key) {
   auto buffer = dataset.Borrow();
-  return WithoutGil([&] { return dataset.reader().FindKey(key, buffer.get()); });
+  return dataset.Read([&] { return dataset.reader().FindKey(key, buffer.get()); });
 }
 
 }  // namespace

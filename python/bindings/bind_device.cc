@@ -11,6 +11,7 @@
 #include "any_loader.h"
 #include "batch.h"
 #include "bind.h"
+#include "job.h"
 #include "loader_options.h"
 #include "shardkit/gpu/device_loader.h"
 #include "shardkit/gpu/dlpack.h"
@@ -61,7 +62,7 @@ PythonDeviceLoader OpenDeviceLoader(const nb::list& datasets, const nb::dict& gi
   reader.Finish();
   for (const nb::handle each : images) options.images.push_back(TakeImages(nb::cast<nb::dict>(each)));
   std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
-  return PythonDeviceLoader(WithoutGil([&]() -> absl::StatusOr<std::unique_ptr<gpu::DeviceLoader>> {
+  return PythonDeviceLoader(Interruptibly([&]() -> absl::StatusOr<std::unique_ptr<gpu::DeviceLoader>> {
     auto device = gpu::OpenDevice(name);
     if (!device.ok()) return device.status();
     return gpu::DeviceLoader::Open(*std::move(device), *DefaultFileSystem(), std::move(parts), options);

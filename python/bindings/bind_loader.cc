@@ -13,6 +13,7 @@
 #include "arrays.h"
 #include "batch.h"
 #include "bind.h"
+#include "job.h"
 #include "loader_options.h"
 #include "shardkit/processors.h"
 #include "shardkit/remote.h"
@@ -28,7 +29,7 @@ using PythonLoader = PythonLoaderOf<Loader, PythonBatch>;
 PythonLoader OpenLoader(const nb::list& datasets, const nb::dict& given) {
   const LoaderOptions options = TakeLoaderOptions(given);
   std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
-  return PythonLoader(WithoutGil([&] { return Loader::Open(*DefaultFileSystem(), std::move(parts), options); }));
+  return PythonLoader(Interruptibly([&] { return Loader::Open(*DefaultFileSystem(), std::move(parts), options); }));
 }
 
 nb::dict Stage(const StageTimes& times) {
@@ -56,7 +57,7 @@ PythonPlan MakePlan(const nb::list& datasets, const nb::dict& given) {
   TakePlanOptions(reader, options);
   reader.Finish();
   const std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
-  return {WithoutGil([&] { return PlanDatasets(*DefaultFileSystem(), parts, options); })};
+  return {Interruptibly([&] { return PlanDatasets(*DefaultFileSystem(), parts, options); })};
 }
 
 class PythonEpoch {
@@ -150,7 +151,7 @@ void BindLoader(nb::module_& module) {
       "newest_generations",
       [](const nb::list& datasets) {
         const std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
-        return WithoutGil([&] { return NewestGenerations(*DefaultFileSystem(), parts); });
+        return Interruptibly([&] { return NewestGenerations(*DefaultFileSystem(), parts); });
       },
       nb::arg("datasets"));
   module.def("available_processors", &AvailableProcessors);

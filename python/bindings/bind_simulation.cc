@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bind.h"
+#include "job.h"
 #include "loader_options.h"
 #include "shardkit/remote.h"
 #include "shardkit/simulate.h"
@@ -56,8 +57,8 @@ nb::dict SimulateJob(const nb::list& datasets, const nb::dict& numbers, const nb
   const std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
   const bool described = numbers.size() > 0;
   const DatasetNumbers taken = TakeNumbers(numbers);
-  const SimulationReport report =
-      WithoutGil([&] { return described ? Simulate(taken, options) : Simulate(*DefaultFileSystem(), parts, options); });
+  const SimulationReport report = Interruptibly(
+      [&] { return described ? Simulate(taken, options) : Simulate(*DefaultFileSystem(), parts, options); });
   nb::dict result;
   nb::list epochs;
   for (const SimulatedEpoch& epoch : report.epochs) {

@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "job.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit::bindings {
@@ -16,6 +18,13 @@ class Dataset {
   explicit Dataset(std::unique_ptr<DatasetReader> reader) : reader_(std::move(reader)) {}
 
   const DatasetReader& reader() const { return *reader_; }
+
+  // The result of a function that reads, without the GIL. Only of a URL it is worth a thread, which Ctrl-C ends.
+  template <typename Function>
+  auto Read(const Function& function,
+            const std::shared_ptr<Cancellation>& cancellation = std::make_shared<Cancellation>()) const {
+    return remote_ ? Interruptibly(function, cancellation) : WithoutGil(function);
+  }
 
   // A buffer for one call; goes back when it is destroyed, so that a thread that reads on finds its block again.
   class BorrowedBuffer {
@@ -45,6 +54,7 @@ class Dataset {
 
  private:
   const std::unique_ptr<DatasetReader> reader_;
+  const bool remote_ = reader_->path().find("://") != std::string::npos;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<BlockBuffer>> buffers_;
 };

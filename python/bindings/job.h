@@ -7,9 +7,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -39,18 +41,19 @@ struct JobProgress {
 void WaitForJob(std::mutex& mutex, std::condition_variable& ended, const bool& finished, const JobProgress& numbers,
                 const nanobind::object& progress, Cancellation& cancellation);
 
-// Runs `job` on a thread of its own and returns its result.
+// Runs `job` on a thread of its own, which belongs to the cancellation, and returns its result.
 template <typename Result>
 Result RunJob(const nanobind::object& progress,
-              const std::function<absl::StatusOr<Result>(Cancellation& cancellation, JobProgress& numbers)>& job) {
-  Cancellation cancellation;
+              const std::function<absl::StatusOr<Result>(Cancellation& cancellation, JobProgress& numbers)>& job,
+              const std::shared_ptr<Cancellation>& cancellation = std::make_shared<Cancellation>()) {
   JobProgress numbers;
   std::mutex mutex;
   std::condition_variable ended;
   bool finished = false;
   std::optional<absl::StatusOr<Result>> result;
   std::thread thread([&] {
-    result = job(cancellation, numbers);
+    const CancellationScope scope(cancellation);
+    result = job(*cancellation, numbers);
     const std::lock_guard lock(mutex);
     finished = true;
     ended.notify_all();
@@ -60,13 +63,22 @@ Result RunJob(const nanobind::object& progress,
     thread.join();
   };
   try {
-    WaitForJob(mutex, ended, finished, numbers, progress, cancellation);
+    WaitForJob(mutex, ended, finished, numbers, progress, *cancellation);
   } catch (...) {
     join();
     throw;
   }
   join();
   return ValueOrRaise(*std::move(result));
+}
+
+// Returns the result of a function that may wait for a store, as WithoutGil does, and ends it by Ctrl-C.
+template <typename Function>
+auto Interruptibly(Function&& function,
+                   const std::shared_ptr<Cancellation>& cancellation = std::make_shared<Cancellation>()) {
+  using Result = typename std::invoke_result_t<Function&>::value_type;
+  return RunJob<Result>(
+      nanobind::none(), [&](Cancellation&, JobProgress&) { return function(); }, cancellation);
 }
 
 }  // namespace shardkit::bindings

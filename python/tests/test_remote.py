@@ -4,7 +4,10 @@ import multiprocessing
 import os
 import pickle
 import signal
+import socket
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +106,88 @@ def _label(arguments: tuple[sk.Dataset, int]) -> int:
     return int(samples[i]["label"])
 
 
+@contextmanager
+def interrupted() -> Iterator[None]:
+    """Ctrl-C comes, and ends what is done in the block."""
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        timer.cancel()
+
+
 def test_a_loader_ends_while_the_server_hangs(url: str, hang: threading.Event) -> None:
     loader = sk.Loader(url, 16)
     hang.set()
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted():
         next(iter(loader))
     del loader
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/ds"
+
+
+@pytest.fixture
+def refusing() -> str:
+    """A server that is not there."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}/ds"
+
+
+WAITS: dict[str, Callable[[str], Any]] = {
+    "open": sk.open,
+    "Loader": sk.Loader,
+    "plan": sk.plan,
+    "simulate": lambda url: sk.simulate(url, batch_size=8),
+    "validate": sk.validate,
+    "count": lambda url: sk.count(url, where="label >= 100"),
+    "history": sk.history,
+    "follow": lambda url: sk.Loader(url, follow=True),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+@pytest.mark.parametrize("server", ["silent", "refusing"])
+def test_ctrl_c_ends_what_waits_for_a_server(wait: str, server: str, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue(server)
+    with interrupted():
+        WAITS[wait](url)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("wait", ["value", "key", "scan", "scan alone", "keys", "iteration", "shard"])
+def test_ctrl_c_ends_what_waits_for_a_shard(
+    wait: str, cached: bool, url: str, hang: threading.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SHARDKIT_CACHE", "SHARDKIT_CACHE_LIMIT"):
+        monkeypatch.setenv(name, "")
+    if cached:
+        sk.use_cache(tmp_path / "cache", "64MiB")
+    try:
+        samples = sk.open(url)
+        waits: dict[str, Callable[[], Any]] = {
+            "value": lambda: samples[150],
+            "key": lambda: samples["key 150"],
+            "scan": lambda: list(samples.scan(threads=2)),
+            "scan alone": lambda: list(samples.scan(threads=0)),
+            "keys": lambda: list(samples.keys()),
+            "iteration": lambda: list(samples),
+            "shard": lambda: sk.open(url + "/00000001.shard"),
+        }
+        hang.set()
+        with interrupted():
+            waits[wait]()
+        hang.clear()
+        assert samples[150]["label"] == 150  # nothing else has ended
+    finally:
+        if cached:
+            sk.use_cache(None)
 
 
 def test_web_servers_are_not_written_to(dataset: str, url: str) -> None:

@@ -3,6 +3,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import tempfile
 import time
 
@@ -52,6 +53,21 @@ class InterruptTest(CliTest):
         self.check_no_crash(support.Run(["pack"], process.returncode, out, err))
         self.assertEqual(process.returncode, 3)
         self.assertEqual(sorted(os.listdir(self.folder)), ["large", "many"])
+
+    def test_interrupted_while_a_server_does_not_answer(self):
+        convert, select = ["convert", "--to", "shard", "-o", "out"], ["filter", "--where", "a > 1", "-o", "out"]
+        for words in (["validate"], convert, select):
+            with self.subTest(verb=words[0]), socket.create_server(("127.0.0.1", 0)) as server:
+                url = f"http://127.0.0.1:{server.getsockname()[1]}/dataset"
+                process = self.start(words[0], url, *words[1:])
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(1)
+                    process.send_signal(signal.SIGINT)
+                    out, err = process.communicate(timeout=60)
+                self.check_no_crash(support.Run(words, process.returncode, out, err))
+                self.assertEqual(process.returncode, 3, err)
+                self.assertIn(b"interrupted", err)
 
     def test_interrupted_pack_with_resume_goes_on(self):
         self.shardctl("pack", "many", "-o", "whole", *OPTIONS)

@@ -1,6 +1,7 @@
 #include "interrupt.h"
 
 #include <csignal>
+#include <memory>
 
 namespace shardctl {
 namespace {
@@ -23,6 +24,9 @@ shardkit::Cancellation* CancelOnSignal() {
     sigemptyset(&action.sa_mask);
     sigaction(signal, &action, nullptr);
   }
+  // Of the main thread, to its end.
+  static const shardkit::CancellationScope scope(
+      std::shared_ptr<const shardkit::Cancellation>(&cancellation, [](const shardkit::Cancellation*) {}));
   return &cancellation;
 }
 

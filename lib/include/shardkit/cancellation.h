@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -21,6 +22,23 @@ class Cancellation {
 
  private:
   std::atomic<bool> cancelled_{false};
+};
+
+// While it lives, what this thread does, and what it gives to threads of the library, belongs to a cancellation: a
+// request to a store then ends with Cancelled soon after Cancel(), also of functions that take no Cancellation. For one
+// thread.
+class CancellationScope {
+ public:
+  explicit CancellationScope(std::shared_ptr<const Cancellation> cancellation);
+  ~CancellationScope();
+  CancellationScope(const CancellationScope&) = delete;
+  CancellationScope& operator=(const CancellationScope&) = delete;
+
+  // Of this thread; null where there is none.
+  static const std::shared_ptr<const Cancellation>& Current();
+
+ private:
+  std::shared_ptr<const Cancellation> before_;
 };
 
 }  // namespace shardkit
