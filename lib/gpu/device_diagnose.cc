@@ -7,6 +7,28 @@
 
 namespace shardkit::gpu {
 
+DeviceReport Total(const DeviceReport& first, const DeviceReport& second) {
+  DeviceReport total = second;
+  total.loader = Total(first.loader, second.loader);
+  total.upload.busy += first.upload.busy;
+  total.upload.starved += first.upload.starved;
+  total.upload.blocked += first.upload.blocked;
+  total.memory_wait_seconds += first.memory_wait_seconds;
+  total.seconds += first.seconds;
+  total.consumer_wait_seconds += first.consumer_wait_seconds;
+  if (first.batches > 0) total.first_batch_seconds = first.first_batch_seconds;
+  total.step_seconds += first.step_seconds;
+  total.batches += first.batches;
+  total.samples += first.samples;
+  total.uploaded_bytes += first.uploaded_bytes;
+  total.staged_bytes += first.staged_bytes;
+  total.copy_seconds += first.copy_seconds;
+  total.kernel_seconds += first.kernel_seconds;
+  total.peak_pinned_memory = std::max(first.peak_pinned_memory, second.peak_pinned_memory);
+  total.peak_device_memory = std::max(first.peak_device_memory, second.peak_device_memory);
+  return total;
+}
+
 Diagnosis Diagnose(const DeviceReport& report) {
   constexpr double kNoWait = 0.01;  // of step time; below it the consumer is the bottleneck
   constexpr double kBusy = 0.7;     // of the run

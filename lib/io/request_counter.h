@@ -3,8 +3,19 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 namespace shardkit::io {
+
+// What was sent for a read, where a cache answered some of it.
+struct SentRequests {
+  uint64_t requests = 0;
+  uint64_t bytes = 0;
+};
+
+// Of the read that has just ended on this thread; set by files with a cache, and taken by those who count.
+inline thread_local std::optional<SentRequests> sent_for_read;
 
 // Thread-safe. A file system passes it every request that an object store would see.
 class RequestCounter {
@@ -14,13 +25,21 @@ class RequestCounter {
    public:
     Scope(RequestCounter& counter, uint64_t requests, uint64_t bytes)
         : counter_(counter), depth_(counter.finished_depth_.load() + 1) {
-      counter.requests_ += requests;
-      counter.bytes_ += bytes;
+      counter.requests_ += requests_ = requests;
+      counter.bytes_ += bytes_ = bytes;
     }
     ~Scope() {
+      if (requests_ == 0) return;
       uint64_t deepest = counter_.finished_depth_.load();
       while (deepest < depth_ && !counter_.finished_depth_.compare_exchange_weak(deepest, depth_)) {
       }
+    }
+    // Counts what was sent in place of what was asked for.
+    void Correct(const SentRequests& sent) {
+      counter_.requests_ += sent.requests - requests_;  // modulo 2^64
+      counter_.bytes_ += sent.bytes - bytes_;
+      requests_ = sent.requests;
+      bytes_ = sent.bytes;
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -28,6 +47,8 @@ class RequestCounter {
    private:
     RequestCounter& counter_;
     const uint64_t depth_;
+    uint64_t requests_ = 0;
+    uint64_t bytes_ = 0;
   };
 
   // Bytes of a request whose length was not known when it was sent.

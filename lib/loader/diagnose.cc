@@ -8,9 +8,48 @@
 namespace shardkit {
 namespace {
 
+StageTimes Sum(const StageTimes& first, const StageTimes& second) {
+  return {first.busy + second.busy, first.starved + second.starved, first.blocked + second.blocked, second.threads};
+}
+
 double Share(double part, const StageTimes& stage) { return stage.total() > 0 ? part / stage.total() : 0; }
 
 }  // namespace
+
+LoaderReport Total(const LoaderReport& first, const LoaderReport& second) {
+  LoaderReport total = second;
+  total.read = Sum(first.read, second.read);
+  total.decode = Sum(first.decode, second.decode);
+  if (first.batches > 0) total.first_batch_seconds = first.first_batch_seconds;
+  total.file_seconds += first.file_seconds;
+  total.seconds += first.seconds;
+  total.consumer_wait_seconds += first.consumer_wait_seconds;
+  total.step_seconds += first.step_seconds;
+  total.batches += first.batches;
+  total.samples += first.samples;
+  total.bytes += first.bytes;
+  total.bytes_read += first.bytes_read;
+  total.bytes_from_cache += first.bytes_from_cache;
+  total.blocks_read += first.blocks_read;
+  total.requests += first.requests;
+  total.bytes_requested += first.bytes_requested;
+  total.bytes_bridged += first.bytes_bridged;
+  total.round_trips += first.round_trips;
+  total.blocks_read_again += first.blocks_read_again;
+  total.skipped += first.skipped;
+  total.first_skipped = first.first_skipped;
+  total.first_skipped.insert(total.first_skipped.end(), second.first_skipped.begin(), second.first_skipped.end());
+  total.peak_block_memory = std::max(first.peak_block_memory, second.peak_block_memory);
+  total.peak_batch_memory = std::max(first.peak_batch_memory, second.peak_batch_memory);
+  total.token_positions += first.token_positions;
+  total.tokens += first.tokens;
+  for (const std::string& column : first.clumped_columns) {
+    if (std::ranges::find(total.clumped_columns, column) == total.clumped_columns.end()) {
+      total.clumped_columns.push_back(column);
+    }
+  }
+  return total;
+}
 
 Diagnosis Diagnose(const LoaderReport& report) {
   constexpr double kNoWait = 0.01;     // of step time; below it the consumer is the bottleneck
@@ -54,7 +93,11 @@ Diagnosis Diagnose(const LoaderReport& report) {
              loader::PercentText(file_share), " of that in file reads");
   if (file_share > 0.5) {
     return {"read", reading,
-            "a faster device, read.mode direct for cold data or mapped for warm, more read_threads, fewer columns"};
+            report.remote
+                ? "a cache on local disk (UseCache), a store that is nearer or faster, more read_threads, fewer "
+                  "columns"
+                : "a faster device, read.mode direct for cold data or mapped for warm, more read_threads, "
+                  "fewer columns"};
   }
   return {"read", reading,
           "checking and decompressing bound: more processors and read_threads, codec none for what does not shrink"};

@@ -17,6 +17,7 @@ class Measurement {
       : figures_(figures), scope_(figures.requests, requests, bytes) {}
 
   ~Measurement() {
+    if (const auto sent = std::exchange(io::sent_for_read, std::nullopt)) scope_.Correct(*sent);
     const int64_t ticks = (Clock::now() - begin_).count();
     figures_.read_ticks += ticks;
     for (int64_t least = figures_.least_ticks;
@@ -26,7 +27,7 @@ class Measurement {
 
  private:
   TimedFileSystem::Figures& figures_;
-  const io::RequestCounter::Scope scope_;
+  io::RequestCounter::Scope scope_;
   const Clock::time_point begin_ = Clock::now();
 };
 

@@ -96,6 +96,7 @@ class CachedFile final : public RandomAccessFile {
     }
     SHARDKIT_ASSIGN_OR_RETURN(const std::optional<Hash128Bytes> version, Version());
     if (!version) return object_->ReadBatch(requests);
+    io::SentRequests sent;
     std::vector<Wanted> wanted;
     for (const ReadRequest& request : requests) {
       const uint64_t end = request.offset + request.buffer.size();
@@ -111,9 +112,10 @@ class CachedFile final : public RandomAccessFile {
       std::vector<ReadRequest> past;  // the cache
       for (const Wanted& each : wanted) Look(each, *version, again, &fetches, &later, &past);
       if (fetches.empty() && past.empty() && !later.empty()) SHARDKIT_RETURN_IF_ERROR(WaitForOthers());
-      SHARDKIT_RETURN_IF_ERROR(FetchAll(fetches, std::move(past)));
+      SHARDKIT_RETURN_IF_ERROR(FetchAll(fetches, std::move(past), &sent));
       wanted = std::move(later);
     }
+    io::sent_for_read = sent;
     return absl::OkStatus();
   }
 
@@ -173,14 +175,18 @@ class CachedFile final : public RandomAccessFile {
     }
   }
 
-  absl::Status FetchAll(std::vector<Fetch>& fetches, std::vector<ReadRequest> requests) const {
+  absl::Status FetchAll(std::vector<Fetch>& fetches, std::vector<ReadRequest> requests, io::SentRequests* sent) const {
     for (Fetch& fetch : fetches) {
       fetch.bytes.resize(fetch.end() - fetch.begin());
       requests.push_back({fetch.begin(), fetch.bytes});
     }
     if (requests.empty()) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(object_->ReadBatch(requests));
-    for (const ReadRequest& request : requests) cache_->bytes_fetched += request.buffer.size();
+    sent->requests += requests.size();
+    for (const ReadRequest& request : requests) {
+      sent->bytes += request.buffer.size();
+      cache_->bytes_fetched += request.buffer.size();
+    }
     for (Fetch& fetch : fetches) {
       if (cache_->Reserve(*fetch.line, fetch.name, fetch.run)) (void)fetch.line->Write(fetch.run, fetch.bytes);
       const Wanted& wanted = fetch.wanted;

@@ -73,4 +73,20 @@ class PythonLoaderOf {
 // The numbers of a report, with what limits the loader's speed.
 nanobind::dict ReportDict(const LoaderReport& report, const Diagnosis& diagnosis);
 
+// Report is LoaderReport or gpu::DeviceReport, a class of Python by that name. Adds report(before), which returns the
+// total of what the loaders before it, if there were some, and this one have done.
+template <typename Report, typename PythonLoader>
+void BindReport(nanobind::module_& module, const char* name, nanobind::class_<PythonLoader>& loader,
+                nanobind::dict (*numbers)(const Report& report)) {
+  nanobind::class_<Report>(module, name).def("numbers", numbers);
+  loader.def(
+      "report",
+      [](const PythonLoader& self, const Report* before) {
+        const GilReleased released;
+        Report report = self.loader().Report();
+        return before == nullptr ? report : Total(*before, report);
+      },
+      nanobind::arg("before").none());
+}
+
 }  // namespace shardkit::bindings

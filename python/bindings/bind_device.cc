@@ -69,8 +69,7 @@ PythonDeviceLoader OpenDeviceLoader(const nb::list& datasets, const nb::dict& gi
   }));
 }
 
-nb::dict DeviceReportOf(const PythonDeviceLoader& self) {
-  const auto report = WithoutGil([&]() -> absl::StatusOr<gpu::DeviceReport> { return self.loader().Report(); });
+nb::dict DeviceNumbers(const gpu::DeviceReport& report) {
   nb::dict result = ReportDict(report.loader, Diagnose(report));
   result["seconds"] = report.seconds;
   result["consumer_wait_seconds"] = report.consumer_wait_seconds;
@@ -130,8 +129,8 @@ void BindDevice(nb::module_& module) {
       .def("synchronize", [](const PythonDeviceBatch& self) { WithoutGil([&] { return self.batch->Synchronize(); }); });
   BindBatchMembers(batch);
   nb::class_<PythonDeviceLoader> loader(module, "DeviceLoader", nb::is_weak_referenceable());
-  loader.def(nb::new_(&OpenDeviceLoader), nb::arg("datasets"), nb::arg("options"), nb::arg("device_options"))
-      .def("report", &DeviceReportOf);
+  loader.def(nb::new_(&OpenDeviceLoader), nb::arg("datasets"), nb::arg("options"), nb::arg("device_options"));
+  BindReport<gpu::DeviceReport>(module, "DeviceReport", loader, &DeviceNumbers);
   PythonDeviceLoader::Bind(loader);
   // Whether this build has CUDA, and the machine a driver for it.
   module.def("has_cuda", [] {

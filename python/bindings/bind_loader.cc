@@ -41,10 +41,7 @@ nb::dict Stage(const StageTimes& times) {
   return stage;
 }
 
-nb::dict Report(const PythonLoader& self) {
-  const LoaderReport report = WithoutGil([&]() -> absl::StatusOr<LoaderReport> { return self.loader().Report(); });
-  return ReportDict(report, Diagnose(report));
-}
+nb::dict LoaderNumbers(const LoaderReport& report) { return ReportDict(report, Diagnose(report)); }
 
 using SharedPlan = std::shared_ptr<const Plan>;
 struct PythonPlan {
@@ -131,7 +128,8 @@ nb::dict ReportDict(const LoaderReport& report, const Diagnosis& diagnosis) {
 
 void BindLoader(nb::module_& module) {
   nb::class_<PythonLoader> loader(module, "Loader", nb::is_weak_referenceable());
-  loader.def(nb::new_(&OpenLoader), nb::arg("datasets"), nb::arg("options")).def("report", &Report);
+  loader.def(nb::new_(&OpenLoader), nb::arg("datasets"), nb::arg("options"));
+  BindReport<LoaderReport>(module, "LoaderReport", loader, &LoaderNumbers);
   PythonLoader::Bind(loader);
   nb::class_<PythonPlan>(module, "Plan")
       .def(nb::new_(&MakePlan), nb::arg("datasets"), nb::arg("options"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -169,10 +170,17 @@ class Batch:
     changed in place.
     """
 
-    def __init__(self, batch: _core.Batch, names: Sequence[str], functions: Mapping[str, Callable[[Any], Any]]) -> None:
+    def __init__(
+        self,
+        batch: _core.Batch,
+        names: Sequence[str],
+        functions: Mapping[str, Callable[[Any], Any]],
+        seconds: dict[str, float],
+    ) -> None:
         self._batch = batch
         self._names = names
         self._functions = functions
+        self._seconds = seconds  # of functions, by what they are of
         self._columns: dict[str, Any] = {}
 
     @property
@@ -250,10 +258,15 @@ class Batch:
         _, _, values, _, _, _, present = self._batch.column(self._names.index(name))
         function = self._functions[name]
         there = itertools.repeat(True) if present is None else present
-        return [
-            function(None if not is_there else b"" if value is None else value)
-            for value, is_there in zip(values, there, strict=False)
-        ]
+        begin = time.perf_counter()
+        try:
+            return [
+                function(None if not is_there else b"" if value is None else value)
+                for value, is_there in zip(values, there, strict=False)
+            ]
+        finally:
+            of = f"the function of column {name!r}"
+            self._seconds[of] = self._seconds.get(of, 0.0) + time.perf_counter() - begin
 
     def present(self, name: str) -> Array:
         """Return for each sample whether it has the value; its elements are zeros where it has not."""

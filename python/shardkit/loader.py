@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -332,6 +333,10 @@ class Loader:
                 "epochs": 0,
             }
         )
+        self._loader: _core.Loader | None = None
+        self._generation = _process.generation
+        self._before: _core.LoaderReport | None = None  # of the loaders of the library before it
+        self._seconds: dict[str, float] = {}  # of functions of Python, by what they are of
         self._start("")
         if self._auto and self.world_size > 1:
             least, more = divmod(batch_size, self.world_size)
@@ -352,6 +357,8 @@ class Loader:
     def _start_at(self, place: dict[str, Any]) -> None:
         loader = self._open({**self._options, **place})
         _process.belongs_here(loader)
+        if self._loader is not None and self._generation == _process.generation:
+            self._before = self._loader.report(self._before)
         # The place counts the batches that were yielded. The library's own is ahead of it when an exception, such as
         # that of Ctrl-C, took a batch that the library had given out.
         self._loader, self._place = loader, _Place.of(loader)
@@ -396,6 +403,7 @@ class Loader:
     def _library(self) -> _core.Loader:
         if self._generation != _process.generation:
             raise RuntimeError("this loader was made before the process was forked: make one in the child")
+        assert self._loader is not None
         return self._loader
 
     @property
@@ -447,11 +455,19 @@ class Loader:
         return self._library
 
     def _made(self, batch: _core.Batch) -> Batch:
-        return Batch(batch, self._names, self._functions)
+        return Batch(batch, self._names, self._functions, self._seconds)
 
     def _deliver(self, batch: _core.Batch) -> Any:
         made = self._made(batch)
-        return made if self.batch_function is None else self.batch_function(made)
+        if self.batch_function is None:
+            return made
+        before = sum(self._seconds.values())  # functions of columns may run meanwhile
+        begin = time.perf_counter()
+        try:
+            return self.batch_function(made)
+        finally:
+            own = time.perf_counter() - begin - (sum(self._seconds.values()) - before)
+            self._seconds["batch_function"] = self._seconds.get("batch_function", 0.0) + own
 
     def epochs(self, count: int) -> Iterator[Iterator[Any]]:
         """Yield the epochs that remain of `count`, the first from where the loader stands."""
@@ -493,8 +509,8 @@ class Loader:
         self._start(state["cursor"])
 
     def report(self) -> LoaderReport:
-        """Return what the loader has done, and what limits its speed; ``print`` it."""
-        return LoaderReport.of(self._library.report())
+        """Return what the loader has done since it was made, and what limits its speed; ``print`` it."""
+        return LoaderReport.of(self._library.report(self._before).numbers(), self._seconds)
 
     def trace(self) -> str:
         """Return the events so far in Chrome's trace format; empty without ``trace=True``."""

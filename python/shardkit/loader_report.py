@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+_MUCH = 0.1  # of step time
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class LoaderReport:
-    """Times in seconds, memory in bytes; counted since the first batch was asked for."""
+    """Times in seconds, memory in bytes; counted since the first batch was asked for, over all epochs and restarts."""
 
     read: Stage
     decode: Stage
@@ -35,7 +37,7 @@ class LoaderReport:
     bytes_from_cache: int
     blocks_read: int
     blocks_read_again: int
-    requests: int
+    requests: int  # those that a cache on local disk answered are left out
     bytes_requested: int
     bytes_bridged: int
     round_trips: int
@@ -47,9 +49,12 @@ class LoaderReport:
     peak_batch_memory: int
     clumped_columns: list[str]  # integers, most blocks having one value alone: the shuffle buffer mixes few of them
     threads_note: str
-    stage: str  # what bounds it: "consumer", "decode", "read", "memory", "overhead", "none"
+    stage: str  # what bounds it: "consumer", "python", "decode", "read", "memory", "overhead", "none"
     reason: str
     advice: str
+
+    # Of functions of Python: of columns, and batch_function. They run between batches, in none of the stages.
+    python_seconds: dict[str, float] = field(default_factory=dict)
 
     # Of the GPU stage; 0 without one.
     uploaded_bytes: int = 0
@@ -62,9 +67,22 @@ class LoaderReport:
     peak_device_memory: int = 0
 
     @classmethod
-    def of(cls, numbers: dict[str, Any]) -> LoaderReport:
-        """Make it of the library's numbers."""
-        return cls(**{**numbers, "read": Stage(**numbers["read"]), "decode": Stage(**numbers["decode"])})
+    def of(cls, numbers: dict[str, Any], python_seconds: dict[str, float]) -> LoaderReport:
+        """Make it of the library's numbers, and of the seconds of functions."""
+        stages = {name: Stage(**numbers[name]) for name in ("read", "decode")}
+        step_seconds = numbers["step_seconds"]
+        if python_seconds and numbers["batches"] > 1 and step_seconds > 0:
+            share = min(1.0, sum(python_seconds.values()) / step_seconds)
+            if share > max(numbers["wait_share"], _MUCH):
+                name, seconds = max(python_seconds.items(), key=lambda item: item[1])
+                numbers |= {
+                    "stage": "python",
+                    "reason": f"functions of Python take {100 * share:.1f} % of the time; {name} {seconds:.2f} s of "
+                    f"{step_seconds:.2f} s",
+                    "advice": "decode in the loader (columns={...: sk.Image(...)}), functions of whole batches or on "
+                    "the device, or workers: shardkit.torch.IterableDataset(transform=...) in a DataLoader",
+                }
+        return cls(**{**numbers, **stages}, python_seconds=dict(python_seconds))
 
     def __str__(self) -> str:
         rate = self.samples / self.seconds if self.seconds > 0 else 0.0

@@ -213,7 +213,7 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
         return _core.DeviceLoader(self._datasets, options, self._stage)
 
     def _made(self, batch: _core.Batch) -> Batch:
-        made = (Batch if self._stage is None else DeviceBatch)(batch, self._names, self._functions)
+        made = (Batch if self._stage is None else DeviceBatch)(batch, self._names, self._functions, self._seconds)
         made.device, made.pin_memory = self.device, self.pin_memory
         return made
 

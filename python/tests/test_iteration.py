@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,56 @@ def test_what_reads_damage_again_says_it_again(dataset: str, tmp_path: Path) -> 
     samples = sk.open(damaged)
     for iterator in (iter(sk.Loader(damaged, 30)), iter(samples), samples.scan()):
         assert rest(iterator)[1] == 50
+
+
+def test_a_report_names_functions_of_python(dataset: str) -> None:
+    """Their seconds are more than those of the steps in which nothing else happens."""
+
+    def slow(given: Any) -> Any:
+        time.sleep(0.002)
+        return given
+
+    loader = sk.Loader(dataset, 20, columns={"label": slow, "text": None})
+    for batch in loader:
+        batch["label"]
+    report = loader.report()
+    assert list(report.python_seconds) == ["the function of column 'label'"]
+    assert report.python_seconds["the function of column 'label'"] > 0.002 * SAMPLES
+    assert report.stage == "python"
+    assert "the function of column 'label'" in str(report)
+    loader = sk.Loader(
+        dataset, 20, columns={"label": slow, "text": None}, batch_function=lambda batch: (slow(0), batch["label"])
+    )
+    list(loader)
+    seconds = loader.report().python_seconds
+    assert list(seconds) == ["the function of column 'label'", "batch_function"]
+    assert 0 < seconds["batch_function"] < seconds["the function of column 'label'"]
+
+
+def test_totals_of_a_report_survive_new_starts(dataset: str) -> None:
+    loader = sk.Loader(dataset, 20)
+    before = loader.report()
+    steps = 0
+
+    def run(most: int) -> None:
+        nonlocal before, steps
+        for _, _ in zip(range(most), loader, strict=False):
+            steps += 1
+        report = loader.report()
+        assert report.batches >= steps
+        for name in ("batches", "samples", "bytes", "bytes_read", "blocks_read", "requests", "seconds", "step_seconds"):
+            assert getattr(report, name) >= getattr(before, name), name
+        for name in ("busy", "starved", "blocked"):
+            assert getattr(report.decode, name) >= getattr(before.decode, name)
+        before = report
+
+    run(3)  # and break
+    run(2)
+    loader.load_state_dict(loader.state_dict())
+    run(3)
+    loader.seek(4)
+    run(1)
+    loader.set_epoch(3)
+    run(20)
+    assert before.batches == before.samples // 20
+    assert before.stage != "none"

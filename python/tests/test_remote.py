@@ -79,6 +79,10 @@ def test_a_cache_is_read_instead_of_the_server(dataset: str, tmp_path: Path, mon
             sent.clear()
             assert [sample["label"] for sample in sk.open(url)] == first == list(range(200))
             assert sum(sent) < 0.2 * fetched, "the manifest, and a byte of each file"
+            sent.clear()
+            loader = sk.Loader(url, 16)
+            assert len(list(loader)) == len(loader)
+            assert loader.report().requests <= len(sent), "what the cache answered is not sent"
             with multiprocessing.get_context("spawn").Pool(1) as pool:
                 sent.clear()
                 assert pool.map(_label, [(sk.open(url), 7)]) == [7]

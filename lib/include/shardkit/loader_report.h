@@ -40,7 +40,8 @@ struct LoaderReport {
 
   uint64_t blocks_read = 0;
 
-  // What was asked of the file system, opening included. Reads through memory maps are not counted.
+  // What was asked of the file system, opening included; of a store what was sent to it, without what the cache on
+  // local disk answered. Reads through memory maps are not counted.
   uint64_t requests = 0;
   uint64_t bytes_requested = 0;
   uint64_t bytes_bridged = 0;  // of these, what lay between wanted ranges and was read to save a request
@@ -63,12 +64,17 @@ struct LoaderReport {
   // smaller than they are, mixes few values at a time: see ClumpedColumns. Of the blocks read, in the shuffled order.
   std::vector<std::string> clumped_columns;
 
+  bool remote = false;        // a dataset is behind a URL
   bool auto_threads = false;  // the loader chose the numbers of threads
   std::string threads_note;   // how it chose them
 
   // The consumer's wait as a share of step time: 0 to 1.
   double wait_share() const { return step_seconds > 0 ? consumer_wait_seconds / step_seconds : 0; }
 };
+
+// The report of two loaders one after the other, as where a run went on with another one: sums of what both did, the
+// larger of peaks, and what is now of the second.
+LoaderReport Total(const LoaderReport& first, const LoaderReport& second);
 
 // The stage that bounds a loader, and what to do about it.
 struct Diagnosis {

@@ -43,6 +43,10 @@ TEST(Diagnose, NamesTheStageThatBounds) {
   report.file_seconds = 15;
   EXPECT_EQ(Diagnose(report).stage, "read");
   EXPECT_NE(Diagnose(report).advice.find("device"), std::string::npos);
+  report.remote = true;  // has neither a device nor read modes
+  EXPECT_EQ(Diagnose(report).advice.find("device"), std::string::npos);
+  EXPECT_EQ(Diagnose(report).advice.find("read.mode"), std::string::npos);
+  report.remote = false;
   report.file_seconds = 3;
   EXPECT_EQ(Diagnose(report).stage, "read");
   EXPECT_NE(Diagnose(report).advice.find("decompressing"), std::string::npos);
@@ -51,6 +55,29 @@ TEST(Diagnose, NamesTheStageThatBounds) {
   report.decode.busy = 2, report.decode.starved = 18;
   report.read.busy = 1, report.read.blocked = 19;
   EXPECT_EQ(Diagnose(report).stage, "overhead");
+}
+
+TEST(Diagnose, TotalsAreOfBothLoaders) {
+  LoaderReport first = Waiting(), second = Waiting();
+  first.first_batch_seconds = 3;
+  second.first_batch_seconds = 1;
+  first.peak_block_memory = 7;
+  second.peak_block_memory = 5;
+  second.block_memory = 2;
+  first.clumped_columns = {"a", "b"};
+  second.clumped_columns = {"b", "c"};
+  first.decode.busy = 2, second.decode.busy = 3;
+  const LoaderReport total = Total(first, second);
+  EXPECT_EQ(total.batches, 200u);
+  EXPECT_EQ(total.step_seconds, 20);
+  EXPECT_EQ(total.wait_share(), 0.5);
+  EXPECT_EQ(total.first_batch_seconds, 3);
+  EXPECT_EQ(total.peak_block_memory, 7u);
+  EXPECT_EQ(total.block_memory, 2u);
+  EXPECT_EQ(total.decode.busy, 5);
+  EXPECT_EQ(total.decode.threads, 2);
+  EXPECT_EQ(total.clumped_columns, (std::vector<std::string>{"b", "c", "a"}));
+  EXPECT_EQ(Total(LoaderReport(), second).first_batch_seconds, 1);
 }
 
 }  // namespace

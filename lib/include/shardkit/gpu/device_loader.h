@@ -93,6 +93,9 @@ struct DeviceReport {
   }
 };
 
+// As of LoaderReport.
+DeviceReport Total(const DeviceReport& first, const DeviceReport& second);
+
 // Stages as in Diagnose(LoaderReport), and also "copy", "kernel" and "upload".
 Diagnosis Diagnose(const DeviceReport& report);
 
