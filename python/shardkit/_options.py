@@ -1,11 +1,19 @@
-"""Keyword arguments that are passed on to the library by name."""
+"""Arguments: checked against what a function's signature says, or passed on to the library by name."""
 
 from __future__ import annotations
 
+import collections.abc
+import functools
+import inspect
+import math
+import operator
 import os
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict, TypeVar
 
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4}
 _UNITS |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -31,6 +39,129 @@ def located(path: str | os.PathLike[str]) -> str:
     """Return the path as it holds when the process changes its directory, and in others: absolute, or a URL."""
     text = os.fspath(path)
     return text if "://" in text or not text else os.path.abspath(text)
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _whole(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and 0 <= operator.index(value) < 1 << 64
+    except TypeError:
+        return False
+
+
+def _real(value: Any) -> bool:
+    try:
+        return not isinstance(value, (bool, str, bytes)) and not math.isnan(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+# What a value of an annotation is called, and whether a value is one.
+_KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    str: ("a text", lambda value: isinstance(value, str)),
+    bytes: ("bytes", lambda value: isinstance(value, (bytes, bytearray, memoryview))),
+    bool: ("True or False", lambda value: isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")),
+    int: ("a whole number from 0", _whole),
+    float: ("a number", _real),
+    os.PathLike: ("a path", lambda value: isinstance(value, os.PathLike)),
+    type(None): ("None", lambda value: value is None),
+    collections.abc.Callable: ("a function", callable),
+}
+
+
+def _kind(hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
+    """Return what a value of the hint is called and whether a value is one; None where anything may be."""
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if (hint if origin is None else origin) in _KINDS:
+        return _KINDS[hint if origin is None else origin]
+    if origin in (typing.Union, types.UnionType):
+        kinds = [_kind(each) for each in inside]
+        known = [kind for kind in kinds if kind is not None]
+        if len(known) < len(kinds):
+            return None
+        return " or ".join(dict.fromkeys(name for name, _ in known)), lambda value: any(
+            fits(value) for _, fits in known
+        )
+    if origin is tuple and Ellipsis not in inside:
+        names, fit = zip(*(_kind(each) or ("anything", lambda value: True) for each in inside), strict=True)
+
+        def is_tuple(value: Any) -> bool:
+            return (
+                isinstance(value, (tuple, list))
+                and len(value) == len(fit)
+                and all(fits(each) for fits, each in zip(fit, value, strict=True))
+            )
+
+        return f"({', '.join(names)})", is_tuple
+    if origin is collections.abc.Mapping:
+        of_keys, of_values = (_kind(each) for each in inside)
+        name = f"a dict of {of_values[0] if of_values else 'values'} by {of_keys[0] if of_keys else 'name'}"
+
+        def is_mapping(value: Any) -> bool:
+            return isinstance(value, Mapping) and all(
+                (of_keys is None or of_keys[1](key)) and (of_values is None or of_values[1](each))
+                for key, each in value.items()
+            )
+
+        return name, is_mapping
+    if origin in (collections.abc.Sequence, collections.abc.Iterable, list):
+        of = _kind(inside[0])
+
+        def is_sequence(value: Any) -> bool:
+            if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+                return False
+            return of is None or not hasattr(value, "__len__") or all(map(of[1], value))  # an iterator would be used up
+
+        return f"a list of {of[0] if of else 'values'}", is_sequence
+    if isinstance(hint, type) and hint is not Any:
+        return hint.__name__, lambda value: isinstance(value, hint)
+    return None
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: on one line, and short."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def checked(function: _Function) -> _Function:
+    """Refuse arguments that are not what the function's signature says, in one line: what was given, what to give."""
+    if isinstance(function, type):
+        function.__init__ = checked(function.__init__)  # type: ignore[misc]
+        return function
+    signature = inspect.signature(function)
+    kinds: dict[str, tuple[str, Callable[[Any], bool]] | None] = {}
+
+    def kind_of(name: str) -> tuple[str, Callable[[Any], bool]] | None:
+        if name not in kinds:
+            hint = signature.parameters[name].annotation
+            if isinstance(hint, str):
+                scope = vars(sys.modules[function.__module__])
+                try:
+                    hint = eval(hint, scope)
+                except NameError:  # a name for type checkers alone
+                    hint = Any
+            kinds[name] = _kind(hint)
+        return kinds[name]
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            given = signature.bind(*args, **options).arguments
+        except TypeError:
+            return function(*args, **options)  # Python says what is missing or too much
+        for name, value in given.items():
+            parameter = signature.parameters[name]
+            if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                continue
+            kind = kind_of(name)
+            if kind is not None and not kind[1](value):
+                raise TypeError(f"{name}={shown(value)}: give {kind[0]}")
+        return function(*args, **options)
+
+    return typing.cast(_Function, call)
 
 
 class WriterOptions(TypedDict, total=False):
@@ -71,24 +202,13 @@ def column_names(columns: Iterable[str] | None) -> list[str] | None:
     """Return the names of some columns, each once; None: all."""
     if columns is None:
         return None
-    if isinstance(columns, (str, bytes)):
-        raise TypeError(f"columns={columns!r}: give a list, also of one column")
     names = list(columns)
     if not names:
         raise ValueError("columns: the list is empty; give None for all")
     for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"columns: {name!r} is no name")
         if names.count(name) > 1:
             raise ValueError(f"columns: {name!r} stands twice")
     return names
-
-
-def check_numbers(**numbers: int) -> None:
-    """Refuse what is no whole number, True and False among it."""
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise ValueError(f"{name}={value!r}: give a whole number")
 
 
 # What other loaders call it, and what does the same here.
@@ -129,6 +249,8 @@ def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(value, Mapping):
             value = dict(value)
             if name in {"zstd_levels", "dictionaries"}:
-                check_numbers(**value)
+                for column, number in value.items():
+                    if isinstance(number, bool) or not hasattr(number, "__index__"):
+                        raise TypeError(f"{name}: {column}={shown(number)}: give a whole number")
         made[name] = value
     return made

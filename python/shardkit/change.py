@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from shardkit import _core, _numbers, _values, reports, sources
-from shardkit._options import check_numbers
+from shardkit._options import checked, shown
 from shardkit.images import as_column
 from shardkit.jobs import Progress, _progress
 from shardkit.rows import FIRST_ROWS, infer
@@ -25,6 +25,7 @@ _Values = Any
 _Batch = Mapping[str, _Values]
 
 
+@checked
 def add_columns(
     dataset: str | os.PathLike[str],
     source: Any,
@@ -69,7 +70,6 @@ def add_columns(
         fit, and for the dataset's key column.
     """
     columns = [columns] if isinstance(columns, str) else columns
-    check_numbers(threads=threads)
     with _progress(progress, "columns", "samples") as show:
         if isinstance(source, (str, os.PathLike)):
             path = os.fspath(source)
@@ -81,6 +81,8 @@ def add_columns(
                         os.fspath(dataset), path, key or "", list(columns or []), types or {}, threads, show
                     )
                 )
+        if not hasattr(source, "__iter__") or isinstance(source, bytes):
+            raise TypeError(f"source={shown(source)}: give a file, arrays by column, or rows")
         if types is not None:
             raise ValueError("types are for files of NDJSON; give columns={...} for values from Python")
         taken = None if columns is None else [*columns, *([key] if key is not None and key not in columns else [])]
@@ -94,6 +96,7 @@ def add_columns(
         return reports.AddedColumns(**result)
 
 
+@checked
 def drop_columns(dataset: str | os.PathLike[str], columns: str | Sequence[str]) -> int:
     """Leave columns out of a dataset; their values stay where they are, for earlier generations.
 
@@ -105,6 +108,7 @@ def drop_columns(dataset: str | os.PathLike[str], columns: str | Sequence[str]) 
     return _core.drop_columns(os.fspath(dataset), [columns] if isinstance(columns, str) else list(columns))
 
 
+@checked
 def rename_columns(dataset: str | os.PathLike[str], names: Mapping[str, str]) -> int:
     """Give columns other names, from old to new; all at once, so that two can exchange theirs.
 
@@ -116,6 +120,7 @@ def rename_columns(dataset: str | os.PathLike[str], names: Mapping[str, str]) ->
     return _core.rename_columns(os.fspath(dataset), list(names.items()))
 
 
+@checked
 def set_columns(
     dataset: str | os.PathLike[str], column: str, metadata: Mapping[str, str | Sequence[str] | None]
 ) -> int:

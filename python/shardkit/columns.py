@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from shardkit import _values
 from shardkit._core import Column
+from shardkit._options import checked
 
 __all__ = ["DenseMasks", "Geometry", "Image", "LoaderDataset", "PackedMasks", "Stored", "Tokens", "Views"]
 
 
+@checked
 @dataclass(frozen=True)
 class LoaderDataset:
     """A dataset of a loader, and its part of an epoch; at most one of the three is set.
@@ -30,7 +33,7 @@ class LoaderDataset:
         The generation to read; 0 is the newest.
     """
 
-    path: str
+    path: str | os.PathLike[str]
     proportion: float = 0
     repeat: float = 0
     choose: int = 0
@@ -42,6 +45,7 @@ def _check_flip(flip: float, name: str) -> None:
         raise ValueError(f"{name}={flip!r}: give a probability from 0 to 1, as 0.5")
 
 
+@checked
 @dataclass(frozen=True)
 class Geometry:
     """How the images of a sample, and the masks that belong to them, are transformed.
@@ -103,6 +107,7 @@ class Views:
     decode = "views"
 
 
+@checked
 @dataclass(frozen=True)
 class Image:
     """JPEG and PNG decoded to uint8, [samples, height, width, channels]; `Ragged` when sizes differ.
@@ -222,6 +227,7 @@ class Image:
         }
 
 
+@checked
 @dataclass(frozen=True)
 class DenseMasks:
     """Masks of type rle as uint8, 0 or 1, through the geometry of the image.
@@ -245,6 +251,7 @@ class DenseMasks:
             raise ValueError("pad_masks is for masks that are decoded; deferred ones come as runs")
 
 
+@checked
 @dataclass(frozen=True)
 class PackedMasks:
     """As `DenseMasks`, one bit per pixel, the lowest first; rows are whole bytes."""
@@ -258,6 +265,7 @@ class PackedMasks:
         DenseMasks(self.pad_masks, self.deferred)  # the same is refused
 
 
+@checked
 @dataclass(frozen=True)
 class Tokens:
     """One-dimensional arrays of integers, packed into rows: [rows, context].

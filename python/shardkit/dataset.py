@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from shardkit import _core, _numbers, _process, _values
-from shardkit._options import check_numbers, column_names, located, size
+from shardkit._options import checked, column_names, located, size
 from shardkit.block import Block
 from shardkit.schema import Schema
 
@@ -144,6 +144,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
         """Tell whether a sample has this key."""
         return isinstance(key, (str, bytes)) and self.find(key) is not None
 
+    @checked
     def find(self, key: str | bytes) -> int | None:
         """Return the ordinal of the first sample with this key, or None."""
         try:
@@ -175,6 +176,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
         options = {**self._options, "columns": [name]}
         return _Each(Dataset(self._path, options).scan(), lambda block: iter(block[name]))
 
+    @checked
     def scan(
         self, *, threads: int = 1, blocks_ahead: int = 4, first_sample: int = 0, end_sample: int | None = None
     ) -> Iterator[Block]:
@@ -195,7 +197,6 @@ class Dataset(Sequence[Mapping[str, Any]]):
             When arrays of more blocks are kept than `blocks_ahead` allows.
         """
         end_sample = 2**64 - 1 if end_sample is None else end_sample
-        check_numbers(threads=threads, blocks_ahead=blocks_ahead, first_sample=first_sample, end_sample=end_sample)
         scanner = _core.Scanner(
             self._library,
             threads=threads,
@@ -250,6 +251,7 @@ def _several(index: Any) -> list[Any] | None:
     return list(index.tolist()) if dimensions == 1 else None
 
 
+@checked
 def use_cache(directory: str | os.PathLike[str] | None, limit: int | str = 0) -> None:
     """Keep what is read of URLs on local disk, for all processes of this machine.
 
@@ -273,6 +275,7 @@ def use_cache(directory: str | os.PathLike[str] | None, limit: int | str = 0) ->
     os.environ.update(SHARDKIT_CACHE=name, SHARDKIT_CACHE_LIMIT=str(bytes_))
 
 
+@checked
 def open(
     path: str | os.PathLike[str],
     columns: Sequence[str] | None = None,
@@ -320,7 +323,6 @@ def open(
     DataLossError
         When the manifest is damaged.
     """
-    check_numbers(max_decompression=max_decompression, max_open_shards=max_open_shards, generation=generation)
     return Dataset(
         located(path),
         {

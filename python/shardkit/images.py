@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit import _core, _numbers
-from shardkit._options import check_numbers
+from shardkit._options import checked
 from shardkit.schema import Column, column
 
 
+@checked
 def decode_image(
     data: bytes,
     *,
@@ -62,8 +63,6 @@ def decode_image(
     MemoryError
         For an image that needs more than `max_memory`.
     """
-    height, width = size or (0, 0)
-    check_numbers(height=height, width=width, channels=channels, max_memory=max_memory)
     return _core.decode_image(
         _bytes(data),
         size=size,
@@ -76,6 +75,7 @@ def decode_image(
     )
 
 
+@checked
 @dataclass(frozen=True)
 class Encode:
     """A column of images for `Writer` and `pack` that takes pixels, and stores them as files.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from shardkit import _core, reports
-from shardkit._options import check_numbers, column_names, parsed, refuse
+from shardkit._options import checked, column_names, parsed, refuse
 from shardkit.rows import is_rows, pack_rows
 
 Progress = bool | Callable[[int, int], None] | None
@@ -55,6 +55,7 @@ def _note(report: _Reported) -> _Reported:
     return report
 
 
+@checked
 def pack(
     inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[Mapping[str, Any]],
     output: str | os.PathLike[str],
@@ -125,6 +126,7 @@ def pack(
         return _note(reports.packed(_core.pack(_paths(cast(Any, inputs)), os.fspath(output), parsed(options), show)))
 
 
+@checked
 def plan_pack(
     inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
@@ -160,6 +162,7 @@ def plan_pack(
     return plan
 
 
+@checked
 def read_pack_plan(output: str | os.PathLike[str]) -> reports.PackPlan:
     """Return the plan at `output` that `plan_pack` has made.
 
@@ -171,6 +174,7 @@ def read_pack_plan(output: str | os.PathLike[str]) -> reports.PackPlan:
     return reports.PackPlan(**_core.read_pack_plan(os.fspath(output)))
 
 
+@checked
 def pack_task(
     output: str | os.PathLike[str], task: int, tasks: int, *, threads: int = 1, progress: Progress = None
 ) -> reports.TaskReport:
@@ -187,11 +191,11 @@ def pack_task(
     progress : bool or callable
         As for `pack`.
     """
-    check_numbers(task=task, tasks=tasks, threads=threads)
     with _progress(progress, "pack", "samples") as show:
         return _note(reports.task(_core.pack_task(os.fspath(output), task, tasks, threads, show)))
 
 
+@checked
 def finish_pack(output: str | os.PathLike[str], *, threads: int = 1) -> reports.Packed:
     """Make the dataset when all tasks have ended, and remove the plan.
 
@@ -208,7 +212,6 @@ def finish_pack(output: str | os.PathLike[str], *, threads: int = 1) -> reports.
         When units are missing: the message names them, and their tasks are to be run again. When two samples have one
         key, unless errors are skipped.
     """
-    check_numbers(threads=threads)
     return _note(reports.packed(_core.finish_pack(os.fspath(output), threads)))
 
 
@@ -234,6 +237,7 @@ def _check_container(to: str, options: Mapping[str, Any]) -> None:
     )
 
 
+@checked
 def convert_task(
     input: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -255,12 +259,12 @@ def convert_task(
     task, tasks : int
         As for `pack_task`.
     """
-    check_numbers(task=task, tasks=tasks)
     with _progress(progress, "convert", "samples") as show:
         arguments = (os.fspath(input), os.fspath(output), task, tasks, _convert_options(columns, options))
         return _note(reports.task(_core.convert_task(*arguments, show)))
 
 
+@checked
 def finish_convert(
     input: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -273,6 +277,7 @@ def finish_convert(
     return _note(reports.packed(_core.finish_convert(os.fspath(input), os.fspath(output), options)))
 
 
+@checked
 def convert(
     input: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -313,6 +318,7 @@ def convert(
         return _note(reports.packed(_core.convert(os.fspath(input), os.fspath(output), parsed(options), show)))
 
 
+@checked
 def validate(
     path: str | os.PathLike[str], *, deep: bool = False, threads: int = 1, progress: Progress = None, **options: Any
 ) -> reports.Validated:
@@ -342,6 +348,7 @@ def validate(
         return reports.validated(_core.validate(os.fspath(path), parsed(options), show))
 
 
+@checked
 def unpack(
     path: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -372,6 +379,7 @@ def unpack(
         return reports.unpacked(_core.unpack(os.fspath(path), os.fspath(output), parsed(options), show))
 
 
+@checked
 def repair(
     path: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -398,6 +406,7 @@ def repair(
         return reports.repaired(_core.repair(os.fspath(path), os.fspath(output), parsed(options), show))
 
 
+@checked
 def index(path: str | os.PathLike[str]) -> reports.Published:
     """Rebuild the index, the key table and the manifest of a dataset from its shards.
 
@@ -409,6 +418,7 @@ def index(path: str | os.PathLike[str]) -> reports.Published:
     return reports.published(_core.index(os.fspath(path)))
 
 
+@checked
 def compact(
     path: str | os.PathLike[str],
     *,
@@ -445,6 +455,7 @@ def compact(
         return reports.Compacted(**_core.compact(os.fspath(path), given, show))
 
 
+@checked
 def diff(
     a: str | os.PathLike[str],
     b: str | os.PathLike[str],
@@ -480,6 +491,7 @@ def diff(
         return reports.difference(_core.diff(os.fspath(a), os.fspath(b), parsed(options), show))
 
 
+@checked
 def history(path: str | os.PathLike[str]) -> list[reports.Generation]:
     """List the generations of a dataset whose manifests are kept, and what each did.
 
@@ -491,6 +503,7 @@ def history(path: str | os.PathLike[str]) -> list[reports.Generation]:
     return [reports.Generation(**each) for each in _core.history(os.fspath(path))]
 
 
+@checked
 def merge(
     parts: Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
@@ -530,6 +543,7 @@ def merge(
         return reports.published(_core.merge(_paths(parts), os.fspath(output), given, show))
 
 
+@checked
 def reshard(
     dataset: str | os.PathLike[str],
     output: str | os.PathLike[str],

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from shardkit import _core, _process
-from shardkit._options import check_known, check_numbers, column_names, located, parsed
+from shardkit._options import check_known, checked, column_names, located, parsed
 from shardkit.batch import Batch
 from shardkit.columns import (
     DenseMasks,
@@ -258,6 +258,7 @@ class Loader:
     where the dataset has changed since: ``LoaderDataset(path, generation=...)`` opens the one that it needs.
     """
 
+    @checked
     def __init__(
         self,
         datasets: Datasets,
@@ -280,9 +281,8 @@ class Loader:
     ) -> None:
         self._datasets = dataset_list(datasets)
         check_known(options)
-        check_numbers(batch_size=batch_size, seed=seed)
-        if batch_size < 1 or seed < 0:
-            raise ValueError(f"batch_size={batch_size}, seed={seed}: batches have samples, and seeds begin at 0")
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: batches have samples")
         specs = column_specs(columns, self._datasets)
         self._names = list(specs)
         known = [spec for spec in specs.values() if isinstance(spec, Image)]

@@ -93,7 +93,9 @@ class LoaderReport:
             f"to change:  {self.advice}",
         ]
         if self.warned_images:
-            lines.append(f"{self.warned_images} images decoded with a warning of libjpeg; sk.Image(strict=True) refuses them")
+            lines.append(
+                f"{self.warned_images} images decoded with a warning of libjpeg; sk.Image(strict=True) refuses them"
+            )
         for column in self.clumped_columns:
             lines.append(
                 f"to change:  equal values of column {column!r} stand together, and the shuffle buffer mixes few; "

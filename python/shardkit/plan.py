@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit import _core
-from shardkit._options import check_numbers, parsed
+from shardkit._options import checked, parsed
 from shardkit.loader import Datasets, dataset_list
 
 
@@ -33,19 +33,20 @@ class Plan:
         """The canonical streams; ranks of a world size that divides them read only what is theirs."""
         return self._core.lanes
 
+    @checked
     def epoch(self, epoch: int = 0, *, rank: int = 0, world_size: int = 1) -> Iterator[npt.NDArray[np.int64]]:
         """Yield for each step [samples, 2]: dataset, and ordinal in it, of the rank's samples."""
-        check_numbers(epoch=epoch, rank=rank, world_size=world_size)
         order = _core.PlanEpoch(self._core, epoch)
         for step in range(len(self)):
             yield order.step(step, rank, world_size)
 
+    @checked
     def read_amplification(self, epoch: int = 0, *, world_size: int = 1) -> float:
         """Return the bytes that all ranks read for each byte that they need."""
-        check_numbers(epoch=epoch, world_size=world_size)
         return self._core.read_amplification(epoch, world_size)
 
 
+@checked
 def plan(datasets: Datasets, batch_size: int = 1, *, seed: int = 0, **options: Any) -> Plan:
     """Return the order in which a `Loader` of these options delivers samples; reads only directories of blocks.
 

@@ -15,7 +15,7 @@ from ray.data import Datasink, Datasource, ReadTask
 from ray.data.block import BlockAccessor, BlockMetadata
 
 from shardkit import _tables, jobs, reports
-from shardkit._options import located
+from shardkit._options import checked, located
 from shardkit.dataset import Dataset
 from shardkit.dataset import open as open_dataset
 
@@ -62,6 +62,7 @@ def _run(
     return results
 
 
+@checked
 def pack(
     inputs: Path | Sequence[Path] | None,
     output: Path,
@@ -114,6 +115,7 @@ def pack(
     return _with_warnings(jobs.finish_pack(path, threads=threads), done)
 
 
+@checked
 def convert(
     input: Path,
     output: Path,
@@ -148,6 +150,7 @@ def _with_warnings(report: reports.Packed, tasks: Iterable[reports.TaskReport]) 
     return report
 
 
+@checked
 def validate(
     path: Path,
     *,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from shardkit._core import Column
+from shardkit._options import checked
 
 __all__ = ["Column", "Schema", "column"]
 
@@ -61,6 +62,7 @@ def describe(column: Column) -> str:
     return text + ("?" if column.nullable else "")
 
 
+@checked
 def column(name: str, kind: str, *, codec: str | None = None, metadata: Mapping[str, str] | None = None) -> Column:
     """Make a column from a short description of its type.
 

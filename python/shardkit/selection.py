@@ -7,29 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shardkit import _core, reports
-from shardkit._options import check_numbers, parsed
+from shardkit._options import checked, parsed
 from shardkit.jobs import Progress, _progress
 
 
 def _selection(
     where: str | None, keys: Iterable[str] | None, ranges: Sequence[tuple[int, int]], sample: float, seed: int
 ) -> dict[str, Any]:
-    if isinstance(keys, (str, bytes)):
-        raise TypeError("keys: give a list, also of one key")
     if where is not None and not where.strip():
         raise ValueError("where: the condition is empty; leave it out to take all samples")
-    check_numbers(seed=seed)
-    if isinstance(sample, bool):
-        raise ValueError(f"sample={sample}: give a share, as 0.1")
     if seed != 0 and sample == 1:
         raise ValueError(f"seed={seed}: only with sample, a share such as 0.1")
-    ranges = list(ranges)
-    for begin, end in ranges:
-        check_numbers(begin=begin, end=end)
+    ranges = [(begin, end) for begin, end in ranges]
     made: dict[str, Any] = {"where": where, "ranges": ranges, "sample": float(sample), "seed": seed}
     return made | {"keys": None if keys is None else list(keys)}
 
 
+@checked
 def filter(
     dataset: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -75,6 +69,7 @@ def filter(
         return reports.filtered(_core.filter(os.fspath(dataset), os.fspath(output), given, show))
 
 
+@checked
 def split(
     dataset: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -97,16 +92,13 @@ def split(
     progress, **options
         As for `filter`; progress counts the samples of one part after the other.
     """
-    check_numbers(seed=seed)
-    for name, share in into.items():
-        if isinstance(share, bool):
-            raise ValueError(f"into: {name}={share}: give a share, as 0.1")
     parts = [(name, float(share)) for name, share in into.items()]
     with _progress(progress, "split", "samples") as show:
         made = _core.split(os.fspath(dataset), os.fspath(output), parts, seed, parsed(options), show)
     return {name: reports.packed(report) for name, report in zip(into, made, strict=True)}
 
 
+@checked
 def count(
     dataset: str | os.PathLike[str],
     *,
@@ -135,6 +127,7 @@ def count(
         return int(_core.count(os.fspath(dataset), given, show)["selected"])
 
 
+@checked
 def remove(
     dataset: str | os.PathLike[str],
     *,

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from shardkit import _core
-from shardkit._options import parsed
+from shardkit._options import checked, parsed
 from shardkit.loader import Datasets, dataset_list
 
 
@@ -62,6 +62,7 @@ class SimulationReport:
     plan_memory: int
 
 
+@checked
 def simulate(
     datasets: Datasets | DatasetNumbers, batch_size: int = 1, *, seed: int = 0, **options: Any
 ) -> SimulationReport:

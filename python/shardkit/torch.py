@@ -17,7 +17,7 @@ from shardkit import _core, _numbers, _process
 from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
-from shardkit._options import check_known, check_numbers, parsed
+from shardkit._options import check_known, checked, parsed
 from shardkit.columns import LoaderDataset, Spec, Stored, Tokens
 from shardkit.dataset import open as open_dataset
 
@@ -157,6 +157,7 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
         For the GPU stage: batches queued ahead of the loop, 2 or more.
     """
 
+    @checked
     def __init__(
         self,
         *args: Any,
@@ -320,6 +321,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         As for `shardkit.open`.
     """
 
+    @checked
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -410,6 +412,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         As for `shardkit.Loader`.
     """
 
+    @checked
     def __init__(
         self,
         datasets: _loader.Datasets,
@@ -426,7 +429,6 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if "batch_size" in options:
             raise TypeError("samples come one by one: give batch_size to the DataLoader, or use shardkit.torch.Loader")
         check_known(options)
-        check_numbers(chunk=chunk)
         self._columns = columns
         self._options = options
         self._datasets = [LoaderDataset(**each) for each in _loader.dataset_list(datasets)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
 from shardkit import _core, _values
-from shardkit._options import WriterOptions, located, parsed
+from shardkit._options import WriterOptions, checked, located, parsed
 from shardkit.images import Encode, as_column, encoded
 from shardkit.reports import Published, published
 from shardkit.schema import Column, Schema
@@ -55,8 +56,14 @@ class Writer:
     'three'
     """
 
+    @checked
     def __init__(
-        self, path: str, columns: Mapping[str, str | Column | Encode], *, key: str = "key", **options: Any
+        self,
+        path: str | os.PathLike[str],
+        columns: Mapping[str, str | Column | Encode],
+        *,
+        key: str = "key",
+        **options: Any,
     ) -> None:
         made = [Column(key, "utf8", is_key=True, codec="zstd")]
         made += [as_column(name, kind) for name, kind in columns.items()]

@@ -174,7 +174,8 @@ def test_what_libjpeg_warns_of_is_decoded_and_counted(tmp_path: Path) -> None:
     assert [len(batch) for batch in loader] == [1]
     assert (loader.report().skipped, loader.report().warned_images) == (2, 0)
     report = sk.validate(path, deep=True, progress=False)
-    assert report.ok and report.warned_images == 2
+    assert report.ok
+    assert report.warned_images == 2
     assert ["sample 1" in warning.message and "extraneous" in warning.message for warning in report.warnings] == [True]
 
 
@@ -239,7 +240,11 @@ def test_options_of_the_loader(images: str, blocks: str, name: str, base: dict[s
 def test_the_tables_are_whole() -> None:
     for kind, table in ((sk.Image, IMAGE), (sk.Geometry, GEOMETRY), (sk.DenseMasks, MASKS), (sk.Tokens, TOKENS)):
         # max_memory is a limit, which other tests reach.
-        assert {field.name for field in dataclasses.fields(kind)} - {"max_memory", "reduce_depth", "strict"} == table.keys(), kind  # type: ignore[arg-type]
+        assert {field.name for field in dataclasses.fields(kind)} - {
+            "max_memory",
+            "reduce_depth",
+            "strict",
+        } == table.keys(), kind  # type: ignore[arg-type]
     assert inspect.signature(sk.PackedMasks).parameters.keys() == MASKS.keys()
 
 
