@@ -306,6 +306,13 @@ def _only(batches: list[Any]) -> Any:
     return batches[0]
 
 
+def _refuse(batches: list[Any], **_: Any) -> Any:
+    raise TypeError("a Loader gives batches, which a DataLoader need not make: DataLoader(loader, batch_size=None)")
+
+
+torch.utils.data._utils.collate.default_collate_fn_map[_batch.Batch] = _refuse
+
+
 class Dataset(torch.utils.data.Dataset[Any]):
     """The samples of a dataset by ordinal, for torch's DataLoader.
 

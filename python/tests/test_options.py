@@ -392,6 +392,16 @@ def test_what_is_written_first(images: str, write: Callable[[Any], Any], message
     assert sk.Image(size=np.int64(8)).geometry() == sk.Image(size=(8, np.uint8(8))).geometry()
 
 
+def test_batches_are_not_put_together_again(images: str) -> None:
+    skt = pytest.importorskip("shardkit.torch")
+    import torch.utils.data
+
+    loader = skt.Loader(images, 4, columns=["label"])
+    with pytest.raises(TypeError, match="batch_size=None"):
+        list(torch.utils.data.DataLoader(loader, batch_size=32))
+    assert [len(batch) for batch in torch.utils.data.DataLoader(loader, batch_size=None)] == [4, 4, 4]
+
+
 def test_of_the_gpu_stage(images: str) -> None:
     skt = pytest.importorskip("shardkit.torch")
     columns = {"image": sk.Image(size=8)}
