@@ -75,6 +75,16 @@ struct FreeParser {
   void operator()(XML_Parser parser) const { XML_ParserFree(parser); }
 };
 
+// Newer versions of Expat deprecate the one function, and older ones lack the other.
+template <typename Parser>
+int64_t ByteIndex(Parser parser) {
+  if constexpr (requires { XML_GetCurrentByteIndex64(parser); }) {
+    return XML_GetCurrentByteIndex64(parser);
+  } else {
+    return XML_GetCurrentByteIndex(parser);
+  }
+}
+
 }  // namespace
 
 absl::Status ForEachXmlElement(std::string_view document,
@@ -90,7 +100,7 @@ absl::Status ForEachXmlElement(std::string_view document,
   const XML_Status parsed = XML_Parse(parser.get(), document.data(), static_cast<int>(document.size()), XML_TRUE);
   if (!reading.status.ok()) return reading.status;
   if (parsed != XML_STATUS_OK) {
-    return DataLoss("the XML is malformed at byte ", XML_GetCurrentByteIndex(parser.get()), ": ",
+    return DataLoss("the XML is malformed at byte ", ByteIndex(parser.get()), ": ",
                     XML_ErrorString(XML_GetErrorCode(parser.get())));
   }
   return absl::OkStatus();

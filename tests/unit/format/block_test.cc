@@ -227,7 +227,8 @@ TEST(Chunk, RandomOnesComeBackAndDamageStaysInside) {
     ++accepted;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count; ++i) {
-      for (const char byte : view->value(i).value_or("")) sum += static_cast<uint8_t>(byte);
+      const std::string_view value = view->value(i).value_or("");
+      for (const char byte : value) sum += static_cast<uint8_t>(byte);
     }
     ASSERT_LT(sum, uint64_t{256} * (head.size() + values.size()));
     if (column.is_blob()) (void)CheckRecords(*view);
