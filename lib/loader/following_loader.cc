@@ -52,11 +52,11 @@ absl::Status FollowingLoader::Look() {
     generations[i] = std::max(generations[i], opened);
   }
   if (!newer) return absl::OkStatus();
-  LoaderReport report = Current()->Report();
+  LoaderReport report = Report();
   std::shared_ptr<Loader> before;
   {
     std::lock_guard lock(mutex_);
-    last_report_ = std::move(report);
+    earlier_ = std::move(report);
     before = std::exchange(loader_, nullptr);
   }
   before.reset();  // its memory and threads, before there are others
@@ -89,9 +89,14 @@ void FollowingLoader::Cancel() {
 }
 
 LoaderReport FollowingLoader::Report() const {
-  if (const auto loader = Current()) return loader->Report();
-  std::lock_guard lock(mutex_);
-  return last_report_;
+  std::shared_ptr<Loader> loader;
+  LoaderReport earlier;
+  {
+    std::lock_guard lock(mutex_);
+    loader = loader_;
+    earlier = earlier_;
+  }
+  return loader != nullptr ? Total(earlier, loader->Report()) : earlier;
 }
 
 std::string FollowingLoader::Trace() const {

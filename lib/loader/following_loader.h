@@ -51,7 +51,7 @@ class FollowingLoader : public Loader {
 
   mutable std::mutex mutex_;
   std::shared_ptr<Loader> loader_;  // null while the datasets are opened again, and after that has failed
-  LoaderReport last_report_;        // of the loader before
+  LoaderReport earlier_;            // of the loaders before
   bool cancelled_ = false;
 
   // Used by the consumer's thread only.

@@ -14,7 +14,9 @@ using Clock = std::chrono::steady_clock;
 class Measurement {
  public:
   Measurement(TimedFileSystem::Figures& figures, uint64_t requests, uint64_t bytes)
-      : figures_(figures), scope_(figures.requests, requests, bytes) {}
+      : figures_(figures), scope_(figures.requests, requests, bytes) {
+    io::sent_for_read.reset();  // of a read that nobody counted
+  }
 
   ~Measurement() {
     if (const auto sent = std::exchange(io::sent_for_read, std::nullopt)) scope_.Correct(*sent);

@@ -14,7 +14,8 @@ namespace shardkit::remote {
 inline constexpr std::chrono::milliseconds kLookForCancellation{50};
 
 // Calls `start` with a function, and returns what that function is called with, once, on any thread. Whoever calls it
-// has a deadline, so the wait ends. Calls `cancel` once when the cancellation that this thread belongs to is cancelled.
+// has a deadline, so the wait ends. Calls `cancel` once when the cancellation that this thread belongs to is cancelled
+// meanwhile.
 template <typename T, typename Start, typename Cancel>
 T Await(const Start& start, const Cancel& cancel) {
   std::mutex mutex;
@@ -28,7 +29,7 @@ T Await(const Start& start, const Cancel& cancel) {
   });
   std::unique_lock lock(mutex);
   const auto has_ended = [&] { return result.has_value(); };
-  if (const auto& cancellation = CancellationScope::Current()) {
+  if (const auto& cancellation = CancellationScope::Current(); cancellation && !cancellation->cancelled()) {
     while (!ended.wait_for(lock, kLookForCancellation, has_ended)) {
       if (!cancellation->cancelled()) continue;
       cancel();

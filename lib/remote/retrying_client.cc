@@ -39,6 +39,7 @@ struct RetryingClient::Operation {
   RetryableRequest request;
   Done done;
   std::shared_ptr<const Cancellation> cancellation;  // may be null
+  bool reads = false;                                // of others it would not be known what the store has done
   SteadyClock::time_point begin = SteadyClock::now();
 
   int attempt = 0;  // from 1
@@ -65,7 +66,9 @@ RetryingClient::Id RetryingClient::Start(RetryableRequest request, Done done) {
   operation->id = ++last_id_;
   operation->request = std::move(request);
   operation->done = std::move(done);
-  operation->cancellation = CancellationScope::Current();
+  // What begins after Cancel() puts things in order.
+  const auto& cancellation = CancellationScope::Current();
+  if (cancellation && !cancellation->cancelled()) operation->cancellation = cancellation;
   client_->After(milliseconds(0), [this, operation] {
     operations_.emplace(operation->id, operation);
     GuardedBegin(operation);
@@ -76,7 +79,7 @@ RetryingClient::Id RetryingClient::Start(RetryableRequest request, Done done) {
 
 void RetryingClient::EndWhenCancelled(const OperationPointer& operation) {
   if (!operation->done) return;
-  if (operation->cancellation->cancelled()) return Cancel(operation);
+  if (operation->reads && operation->cancellation->cancelled()) return Cancel(operation);
   client_->After(kLookForCancellation, [this, operation] { EndWhenCancelled(operation); });
 }
 
@@ -116,6 +119,7 @@ void RetryingClient::Begin(const OperationPointer& operation) {
   absl::StatusOr<HttpRequest> request = operation->request.make();
   if (!request.ok()) return Finish(operation, std::move(request).status());
   operation->buffer = request->buffer;
+  operation->reads = request->method == "GET" || request->method == "HEAD";
   if (operation->attempt > 1) {
     request->fresh_connection = true;
     ++retries_;

@@ -59,7 +59,7 @@ class RetryingClient {
   ~RetryingClient();
 
   // `done` is called once, on the client's thread, where it must not wait. From then on the buffer is not written to.
-  // The request ends as if by Cancel soon after the cancellation that the caller's thread belongs to.
+  // One that reads ends as if by Cancel soon after the cancellation that the caller's thread belongs to.
   Id Start(RetryableRequest request, Done done);
 
   // The request ends with Cancelled soon, unless it is done before.

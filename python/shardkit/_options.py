@@ -112,7 +112,9 @@ def _kind(hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
         def is_sequence(value: Any) -> bool:
             if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
                 return False
-            return of is None or not hasattr(value, "__len__") or all(map(of[1], value))  # an iterator would be used up
+            if not hasattr(value, "__len__"):
+                return origin is collections.abc.Iterable  # whose items are seen only once
+            return of is None or all(map(of[1], value))
 
         return f"a list of {of[0] if of else 'values'}", is_sequence
     if isinstance(hint, type) and hint is not Any:

@@ -84,7 +84,7 @@ ODD: list[Callable[[], Any]] = [
 ]
 # What Python says of a mistake within, and the binding of the types that it wants.
 INSIDE = re.compile(
-    r"incompatible function|Invoked with|object has no|NoneType|not subscriptable|not iterable|not callable|std::|"
+    r"incompatible function|Invoked with|object has no|NoneType. object|not subscriptable|not iterable|not callable|std::|"
     r"bad_cast|unsupported operand|must be (str|real)|cannot be interpreted|expected str|not supported between|"
     r"cannot unpack|unhashable"
 )
@@ -122,6 +122,8 @@ def test_odd_arguments(folder: pathlib.Path, name: str) -> None:
             arguments = list(CALLS[name])
             options: dict[str, Any] = {}
             value = make()
+            if value is print and parameter in ("batch_function", "follow", "progress"):
+                continue  # takes functions, and this is one
             if place < len(arguments):
                 arguments[place] = value
             else:

@@ -79,7 +79,7 @@ void PrintError(std::string_view line) {
 }
 
 int Fail(const absl::Status& status) {
-  PrintError("shardctl: " + std::string(status.message()));
+  PrintError("shardctl: " + (absl::IsCancelled(status) ? "interrupted" : std::string(status.message())));
   return ExitCode(status);
 }
 

@@ -24,9 +24,10 @@ class Cancellation {
   std::atomic<bool> cancelled_{false};
 };
 
-// While it lives, what this thread does, and what it gives to threads of the library, belongs to a cancellation: a
-// request to a store then ends with Cancelled soon after Cancel(), also of functions that take no Cancellation. For one
-// thread.
+// While it lives, what this thread does, and what it gives to threads of the library, belongs to a cancellation:
+// requests that read from a store and are under way then end with Cancelled soon after Cancel(), also those of
+// functions that take no Cancellation. Those that write, and those that begin later to put things in order, do not. For
+// one thread.
 class CancellationScope {
  public:
   explicit CancellationScope(std::shared_ptr<const Cancellation> cancellation);

@@ -76,6 +76,7 @@ TEST_F(FollowingTest, SeesNewSamplesAtTheNextEpoch) {
   Write("/data", 55, 60);  // after the look: for the epoch after the next, which there is not
   EXPECT_EQ(Keys(*loader), AllKeys(55));
   EXPECT_EQ(*loader->Next(), nullptr);
+  EXPECT_EQ(loader->Report().samples, 30u + 3 * 55) << "of all loaders that followed each other";
 }
 
 TEST_F(FollowingTest, GivesWhatALoaderThatBeginsThereGives) {

@@ -6,7 +6,9 @@
 #include <string>
 #include <thread>
 
+#include "base/thread_pool.h"
 #include "remote/object_error.h"
+#include "shardkit/cancellation.h"
 #include "unit/remote/test_server.h"
 
 namespace shardkit::remote {
@@ -130,6 +132,57 @@ TEST(RetryingClientTest, CancelEndsAttemptsAndWaits) {
   client->Start(Read(server, &buffer), end(2));
   client.reset();
   EXPECT_TRUE(absl::IsCancelled(ends[2].get_future().get()));
+}
+
+TEST(RetryingClientTest, ReadsEndWithTheCancellationOfTheirThread) {
+  std::atomic<bool> silent = true;
+  TestServer server([&](const ServedRequest& request) {
+    ServedAnswer answer = ServeObject(request, kObject, "\"1\"");
+    if (silent && request.method == "GET") answer.latency = milliseconds(60'000);
+    return answer;
+  });
+  const auto client = NewRetryingClient();
+  const auto cancellation = std::make_shared<Cancellation>();
+  std::string buffer(4, '?'), other(4, '?');
+  std::promise<absl::Status> others;
+  client->Start(Read(server, &other),
+                [&](const absl::StatusOr<HttpResponse>& result) { others.set_value(result.status()); });
+  std::thread canceller([&] {
+    while (server.requests().size() < 2) std::this_thread::sleep_for(milliseconds(1));
+    cancellation->Cancel();
+  });
+  {
+    const CancellationScope scope(cancellation);
+    ThreadPool pool(1);  // to which it goes with the task
+    auto pending =
+        Pending<absl::Status>::Run(pool, "reading", [&] { return client->Send(Read(server, &buffer)).status(); });
+    EXPECT_TRUE(absl::IsCancelled(pending.Take()));
+    canceller.join();
+    silent = false;
+    EXPECT_TRUE(client->Send(Read(server, &buffer)).ok()) << "begun afterwards, as to put things in order";
+  }
+  EXPECT_EQ(CancellationScope::Current(), nullptr);
+  EXPECT_EQ(others.get_future().wait_for(milliseconds(0)), std::future_status::timeout) << "of another thread";
+}
+
+TEST(RetryingClientTest, WritesDoNotEndWithTheCancellationOfTheirThread) {
+  const auto cancellation = std::make_shared<Cancellation>();
+  TestServer server([&](const ServedRequest&) {
+    cancellation->Cancel();
+    return ServedAnswer{200, {}, "", milliseconds(500), {}, false};
+  });
+  const auto client = NewRetryingClient();
+  RetryableRequest write;
+  write.description = "object";
+  write.make = [&server]() -> absl::StatusOr<HttpRequest> {
+    HttpRequest request;
+    request.method = "PUT";
+    request.url = server.origin() + "/o";
+    return request;
+  };
+  write.check = &StatusOfAnswer;
+  const CancellationScope scope(cancellation);
+  EXPECT_TRUE(client->Send(write).ok());
 }
 
 TEST(RetryingClientTest, SendsASecondRequestWhenTheFirstStalls) {
