@@ -31,6 +31,16 @@ bool IsSet(const Environment& environment, const char* name) {
   return !value.empty() && value != "0" && value != "false" && value != "no";
 }
 
+absl::StatusOr<std::string> HuggingFaceToken(const Environment& environment, ReadableFileSystem& files) {
+  std::string token = environment("HF_TOKEN").value_or("");
+  if (!token.empty()) return token;
+  const std::string home = environment("HF_HOME").value_or(environment("HOME").value_or("") + "/.cache/huggingface");
+  absl::StatusOr<std::string> text = files.ReadFile(environment("HF_TOKEN_PATH").value_or(home + "/token"), 4096);
+  if (absl::IsNotFound(text.status())) return std::string();
+  if (!text.ok()) return text.status();
+  return text->substr(0, text->find_first_of(" \r\n"));
+}
+
 absl::StatusOr<Credentials> ParseCredentialsJson(std::string_view text) {
   simdjson::dom::parser parser;
   simdjson::dom::element document;
@@ -113,16 +123,7 @@ Found FetchAmazon(const CredentialContext& context) {
 }
 
 Found FetchHuggingFace(const CredentialContext& context) {
-  const Environment& environment = context.environment;
-  std::string token = environment("HF_TOKEN").value_or("");
-  if (token.empty()) {
-    const std::string home = environment("HF_HOME").value_or(environment("HOME").value_or("") + "/.cache/huggingface");
-    absl::StatusOr<std::string> text =
-        context.files->ReadFile(environment("HF_TOKEN_PATH").value_or(home + "/token"), 4096);
-    if (absl::IsNotFound(text.status())) return std::nullopt;
-    if (!text.ok()) return text.status();
-    token = text->substr(0, text->find_first_of(" \r\n"));
-  }
+  SHARDKIT_ASSIGN_OR_RETURN(std::string token, internal::HuggingFaceToken(context.environment, *context.files));
   if (token.empty()) return std::nullopt;
   return Credentials{{}, token, {}};
 }

@@ -15,6 +15,7 @@ struct CredentialContext {
   Environment environment = &ProcessEnvironment;
   ReadableFileSystem* files = PosixFileSystem();
   HttpClient* http = nullptr;
+  std::string certificates = {};  // HttpRequest::certificates
 };
 
 // In this order: none when AWS_NO_SIGN_REQUEST is set; AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN;
@@ -28,7 +29,35 @@ std::unique_ptr<CredentialSource> NewGoogleCredentials(const CredentialContext& 
 // HF_TOKEN, or the file of HF_TOKEN_PATH (~/.cache/huggingface/token).
 std::unique_ptr<CredentialSource> NewHuggingFaceCredentials(const CredentialContext& context);
 
+// The variables that NewAmazonCredentials and the address of s3:// may come from.
+inline constexpr const char* kAmazonVariables[] = {"AWS_ACCESS_KEY_ID",
+                                                   "AWS_SECRET_ACCESS_KEY",
+                                                   "AWS_SESSION_TOKEN",
+                                                   "AWS_NO_SIGN_REQUEST",
+                                                   "AWS_WEB_IDENTITY_TOKEN_FILE",
+                                                   "AWS_ROLE_ARN",
+                                                   "AWS_ROLE_SESSION_NAME",
+                                                   "AWS_PROFILE",
+                                                   "AWS_CONFIG_FILE",
+                                                   "AWS_SHARED_CREDENTIALS_FILE",
+                                                   "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+                                                   "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                                                   "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+                                                   "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+                                                   "AWS_EC2_METADATA_DISABLED",
+                                                   "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                                   "AWS_REGION",
+                                                   "AWS_DEFAULT_REGION",
+                                                   "AWS_ENDPOINT_URL",
+                                                   "AWS_ENDPOINT_URL_S3",
+                                                   "AWS_ENDPOINT_URL_STS",
+                                                   "AWS_REQUEST_PAYER",
+                                                   "HOME"};
+
 namespace internal {
+
+// The token of HF_TOKEN or the file; empty when there is none.
+absl::StatusOr<std::string> HuggingFaceToken(const Environment& environment, ReadableFileSystem& files);
 
 using Found = absl::StatusOr<std::optional<Credentials>>;
 

@@ -34,4 +34,19 @@ absl::StatusOr<Credentials> CredentialCache::Get() {
   return *present_;
 }
 
+absl::StatusOr<Credentials> CredentialCache::Renew(const Credentials& refused) {
+  const std::lock_guard fetching(fetching_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (present_ && *present_ != refused) return *present_;
+  }
+  if (renewed_ && clock_() < *renewed_ + kPause) return refused;
+  absl::StatusOr<std::optional<Credentials>> fetched = source_->Fetch();
+  renewed_ = clock_();
+  if (!fetched.ok()) return fetched.status();
+  const std::lock_guard lock(mutex_);
+  present_ = (*std::move(fetched)).value_or(Credentials());
+  return *present_;
+}
+
 }  // namespace shardkit::remote

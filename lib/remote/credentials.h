@@ -25,6 +25,8 @@ struct KeyCredentials {
   std::string key_id;
   std::string secret_key;
   std::string session_token;  // empty for permanent keys
+
+  friend bool operator==(const KeyCredentials&, const KeyCredentials&) = default;
 };
 
 // Exactly one of the two is used: `bearer_token` when it is not empty, else `keys` when `keys.key_id` is not empty.
@@ -35,6 +37,8 @@ struct Credentials {
   std::optional<std::chrono::system_clock::time_point> expiry;  // nullopt: they do not end
 
   bool anonymous() const { return bearer_token.empty() && keys.key_id.empty(); }
+
+  friend bool operator==(const Credentials&, const Credentials&) = default;
 };
 
 // Where credentials come from. Thread-safe.
@@ -47,13 +51,17 @@ class CredentialSource {
   virtual absl::StatusOr<std::optional<Credentials>> Fetch() = 0;
 };
 
-// Keeps credentials and fetches new ones before they end. Thread-safe.
+// Keeps credentials, and fetches new ones before they end or after they were refused. Thread-safe.
 class CredentialCache {
  public:
   using Clock = std::function<std::chrono::system_clock::time_point()>;
 
   // The time before their end from which new ones are fetched.
   static constexpr std::chrono::minutes kMargin{5};
+
+  // After a look for others in place of refused ones, for so long there is no other look: a store refuses each object
+  // of a folder that the user may not read.
+  static constexpr std::chrono::seconds kPause{10};
 
   explicit CredentialCache(std::unique_ptr<CredentialSource> source, Clock clock = std::chrono::system_clock::now)
       : source_(std::move(source)), clock_(std::move(clock)) {}
@@ -62,6 +70,10 @@ class CredentialCache {
   // that are still good. An error of the source shows only when the present ones have ended. Anonymous credentials when
   // the source has none. Same threads as CredentialSource::Fetch.
   absl::StatusOr<Credentials> Get();
+
+  // In place of those that a store has refused, which may be anonymous: asks the source again, once for all callers
+  // that were refused the same. Returns `refused` when it has no others. Same threads as CredentialSource::Fetch.
+  absl::StatusOr<Credentials> Renew(const Credentials& refused);
 
  private:
   // The present credentials when they are good for at least `margin`.
@@ -72,6 +84,7 @@ class CredentialCache {
   std::mutex fetching_;
   std::mutex mutex_;  // guards present_
   std::optional<Credentials> present_;
+  std::optional<std::chrono::system_clock::time_point> renewed_;  // the last time; guarded by fetching_
 };
 
 }  // namespace shardkit::remote

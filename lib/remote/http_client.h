@@ -24,7 +24,8 @@ struct HttpRequest {
   std::string method = "GET";
   std::string url;  // of http or https, percent-encoded, without a user name
   std::vector<HttpHeader> headers;
-  std::string_view body;  // must stay until the request is done
+  std::string_view body;     // must stay until the request is done
+  std::string certificates;  // file of trusted certificates (PEM); empty: the system's
 
   // The body of a partial answer (HttpResponse::partial) goes here, and of one that is longer, DataLoss. Valid until
   // the request is done. All other bodies go into HttpResponse::body.
@@ -66,7 +67,6 @@ class HttpClient {
     int requests_in_flight = 64;  // more wait
     std::chrono::milliseconds connect_timeout{5'000};
     std::chrono::seconds stall_timeout{20};  // of a GET, without a single byte, the first included; at least 1
-    std::string certificates;                // file of trusted certificates (PEM); empty: the system's
   };
 
   // Called once, on the client's thread, where it must not wait.

@@ -74,6 +74,7 @@ Found FetchWebIdentity(const CredentialContext& context) {
                                         {"RoleSessionName", environment("AWS_ROLE_SESSION_NAME").value_or("shardkit")},
                                         {"WebIdentityToken", token}});
   request.body = form;
+  request.certificates = context.certificates;
   request.deadline = std::chrono::seconds(10);
   SHARDKIT_ASSIGN_OR_RETURN(const std::string answer, Ask(context, request));
   Credentials credentials;

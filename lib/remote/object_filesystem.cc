@@ -25,14 +25,14 @@ constexpr uint64_t kFirstBytes = uint64_t{1} << 20;
 bool IsListed(const ObjectUrl& url) { return url.scheme == Scheme::kS3 || url.scheme == Scheme::kGoogle; }
 
 // A bucket, or a repository of the hub, is no object: its store need not be asked.
-absl::StatusOr<ObjectUrl> ParseReadable(const std::string& path) {
-  SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl url, ParseObjectUrl(path));
+absl::StatusOr<ObjectUrl> ResolveReadable(ObjectStore& store, const std::string& path) {
+  SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl url, store.Resolve(path));
   if (url.key.empty() && url.scheme != Scheme::kHttp) return NotFound(Describe(url), ": there is no such object");
   return url;
 }
 
-absl::StatusOr<ObjectUrl> ParseWritable(const std::string& path) {
-  SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl url, ParseObjectUrl(path));
+absl::StatusOr<ObjectUrl> ResolveWritable(ObjectStore& store, const std::string& path) {
+  SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl url, store.Resolve(path));
   if (!IsListed(url)) {
     return Unimplemented(Describe(url),
                          ": web servers and the hub can only be read; write to s3://, gs:// or a local folder");
@@ -156,7 +156,7 @@ absl::Status ObjectFileSystem::Add(const std::string& path, Written written) {
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> ObjectFileSystem::OpenForReading(const std::string& path,
                                                                                    ReadMode /*mode*/,
                                                                                    std::optional<uint64_t> size) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseReadable(path));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveReadable(*store_, path));
   if (const Written written = Find(path); written.spool) return written.spool->OpenForReading();
   ObjectVersion version = {size.value_or(0), {}};
   if (!size) {
@@ -188,7 +188,7 @@ void ObjectFileSystem::Remember(const std::string& path, const ObjectUrl& url, c
 }
 
 absl::StatusOr<std::string> ObjectFileSystem::ReadFile(const std::string& path, uint64_t limit) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseReadable(path));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveReadable(*store_, path));
   std::string bytes(std::min(limit, kFirstBytes), '\0');
   if (bytes.empty() || Find(path).spool) return FileSystem::ReadFile(path, limit);
   const absl::StatusOr<ObjectVersion> version = store_->Read(url, {}, 0, bytes);
@@ -209,7 +209,7 @@ absl::StatusOr<std::string> ObjectFileSystem::ReadFile(const std::string& path, 
 }
 
 absl::StatusOr<FileInfo> ObjectFileSystem::Stat(const std::string& path, bool /*follow*/) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, store_->Resolve(path));
   if (const Written written = Find(path); written.spool)
     return FileInfo{FileType::kRegular, written.spool->file().size()};
   const bool listed = IsListed(url);
@@ -237,7 +237,7 @@ absl::StatusOr<FileInfo> ObjectFileSystem::Stat(const std::string& path, bool /*
 }
 
 absl::Status ObjectFileSystem::ForEachEntry(const std::string& path, const TakeEntry& take) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, store_->Resolve(path));
   return store_->List(url, false, [&take](const ListedObject& object) {
     if (object.folder) return take({object.name, FileType::kDirectory, std::nullopt});
     return take({object.name, FileType::kRegular, object.size});
@@ -245,7 +245,7 @@ absl::Status ObjectFileSystem::ForEachEntry(const std::string& path, const TakeE
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::Create(const std::string& path) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseWritable(path));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveWritable(*store_, path));
   SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<Spool> spool, Spool::Create(path));
   const Written written = {nullptr, std::move(spool), std::make_shared<std::optional<ObjectUrl>>()};
   if (path.ends_with(kTemporarySuffix)) {
@@ -259,7 +259,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::Create(const std
 absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::CreateForStreaming(const std::string& path) {
   const std::string_view target = io::TargetOfTemporary(path);
   if (target.empty()) return Create(path);
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseWritable(std::string(target)));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveWritable(*store_, std::string(target)));
   const auto upload = std::make_shared<Upload>(*store_, url);
   SHARDKIT_RETURN_IF_ERROR(Add(path, {upload, nullptr, nullptr}));
   return std::make_unique<StreamedFile>(path, upload);
@@ -292,7 +292,7 @@ absl::Status ObjectFileSystem::PutSpool(const Spool& spool, const ObjectUrl& url
 }
 
 absl::Status ObjectFileSystem::Publish(const std::string& from, const std::string& to, bool must_be_new) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseWritable(to));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveWritable(*store_, to));
   const Written written = Find(from);
   if (written.upload) {
     if (must_be_new || Describe(written.upload->url()) != Describe(url)) {
@@ -327,13 +327,13 @@ absl::Status ObjectFileSystem::RenameIfAbsent(const std::string& from, const std
 }
 
 absl::Status ObjectFileSystem::Link(const std::string& from, const std::string& to) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl source, ParseObjectUrl(from));
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl target, ParseWritable(to));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl source, store_->Resolve(from));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl target, ResolveWritable(*store_, to));
   return CopyObject(*store_, source, target);
 }
 
 absl::Status ObjectFileSystem::RemoveFile(const std::string& path) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseWritable(path));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveWritable(*store_, path));
   Written written;
   {
     const std::lock_guard lock(mutex_);
@@ -353,7 +353,7 @@ absl::Status ObjectFileSystem::RemoveFile(const std::string& path) {
 absl::Status ObjectFileSystem::RemoveDirectory(const std::string& /*path*/) { return absl::OkStatus(); }
 
 absl::Status ObjectFileSystem::CreateDirectory(const std::string& path) {
-  SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl url, ParseWritable(path));
+  SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl url, ResolveWritable(*store_, path));
   url.key.clear();
   const absl::Status bucket =
       store_->List(url, false, [](const ListedObject&) { return absl::AlreadyExistsError(""); });
@@ -365,7 +365,7 @@ absl::Status ObjectFileSystem::CreateDirectory(const std::string& path) {
 absl::Status ObjectFileSystem::SyncDirectory(const std::string& /*path*/) { return absl::OkStatus(); }
 
 absl::StatusOr<std::unique_ptr<FileLock>> ObjectFileSystem::Lock(const std::string& path) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseWritable(path));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveWritable(*store_, path));
   if (!store_->conditional()) return std::make_unique<FileLock>();
   const std::string token = NewToken();
   const std::string folder = io::ParentDirectory(path);
@@ -394,7 +394,7 @@ absl::StatusOr<std::unique_ptr<FileLock>> ObjectFileSystem::Lock(const std::stri
 }
 
 absl::StatusOr<std::vector<Leftover>> ObjectFileSystem::ListLeftovers(const std::string& url) {
-  SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl folder, ParseWritable(url));
+  SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl folder, ResolveWritable(*store_, url));
   std::vector<Leftover> leftovers;
   SHARDKIT_RETURN_IF_ERROR(ForEachUpload(*store_, folder, [&](const StartedUpload& upload) {
     ObjectUrl object = folder;
@@ -416,7 +416,7 @@ absl::StatusOr<std::vector<Leftover>> ObjectFileSystem::ListLeftovers(const std:
 }
 
 absl::Status ObjectFileSystem::RemoveLeftover(const Leftover& leftover) {
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseWritable(leftover.url));
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveWritable(*store_, leftover.url));
   if (!leftover.upload_id.empty()) return AbortUpload(*store_, url, leftover.upload_id);
   const absl::Status status = RemoveObject(*store_, url);
   return absl::IsNotFound(status) ? absl::OkStatus() : status;

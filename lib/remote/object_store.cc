@@ -26,108 +26,143 @@ std::string DescribeRange(const ObjectUrl& url, uint64_t offset, uint64_t length
   return StrCat(Describe(url), ", bytes ", offset, "-", offset + length - 1);
 }
 
+// What the credentials and addresses of a scheme may come from, besides files.
+std::span<const char* const> VariablesOf(Scheme scheme) {
+  static constexpr const char* kGoogleVariables[] = {
+      "GS_ACCESS_KEY_ID",  "GS_SECRET_ACCESS_KEY",           "GOOGLE_OAUTH_ACCESS_TOKEN",
+      "GCE_METADATA_HOST", "GOOGLE_APPLICATION_CREDENTIALS", "STORAGE_EMULATOR_HOST"};
+  static constexpr const char* kHuggingFaceVariables[] = {"HF_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "HF_ENDPOINT",
+                                                          "HOME"};
+  switch (scheme) {
+    case Scheme::kS3:
+      return kAmazonVariables;
+    case Scheme::kGoogle:
+      return kGoogleVariables;
+    case Scheme::kHuggingFace:
+      return kHuggingFaceVariables;
+    case Scheme::kHttp:
+      break;
+  }
+  return {};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ObjectStore>> ObjectStore::Create(const Options& options) {
   std::unique_ptr<ObjectStore> store(new ObjectStore(options));
-  SHARDKIT_RETURN_IF_ERROR(store->Configure());
-  return store;
-}
-
-ObjectStore::~ObjectStore() = default;
-
-absl::Status ObjectStore::Configure() {
-  const Environment& environment = options_.environment;
-  conditional_ = !internal::IsSet(environment, "SHARDKIT_NO_CONDITIONAL");
-  const auto first = [&environment](std::initializer_list<const char*> names) -> std::optional<std::string> {
-    for (const char* name : names) {
-      std::optional<std::string> value = environment(name);
-      if (value && !value->empty()) return value;
-    }
-    return std::nullopt;
-  };
-  HttpClient::Options http = options_.http;
-  if (http.certificates.empty())
-    http.certificates = first({"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}).value_or("");
-  RetryOptions retry = options_.retry;
-  if (internal::IsSet(environment, "SHARDKIT_TEST_HASTE")) {  // of tests of programs, which only wait meanwhile
+  HttpClient::Options http = options.http;
+  RetryOptions retry = options.retry;
+  if (internal::IsSet(options.environment, "SHARDKIT_TEST_HASTE")) {  // of tests of programs, which only wait meanwhile
     http.stall_timeout /= 10;
     retry.first_delay /= 10;
     retry.longest_delay /= 10;
   }
   SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<HttpClient> client, HttpClient::Create(http));
-  client_ = std::make_unique<RetryingClient>(std::move(client), retry);
-  const CredentialContext context = {environment, options_.files, &client_->http()};
+  store->client_ = std::make_unique<RetryingClient>(std::move(client), retry);
+  return store;
+}
 
-  // A profile that cannot be read matters only to those who use it, and its credentials fail with the reason.
-  const Profile profile = LoadProfile(environment, *options_.files).value_or(Profile());
-  const auto setting = [&profile](const char* name) {
-    const auto found = profile.find(name);
-    return found == profile.end() ? std::string() : found->second;
+ObjectStore::~ObjectStore() = default;
+
+absl::StatusOr<ObjectUrl> ObjectStore::Resolve(std::string_view url) {
+  SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl resolved, ParseObjectUrl(url));
+  SHARDKIT_ASSIGN_OR_RETURN(resolved.provider, ProviderOf(resolved.scheme));
+  return resolved;
+}
+
+absl::StatusOr<std::shared_ptr<Provider>> ObjectStore::ProviderOf(Scheme scheme) {
+  const Environment& environment = options_.environment;
+  const auto first = [&environment](std::initializer_list<const char*> names) -> std::string {
+    for (const char* name : names) {
+      std::string value = environment(name).value_or("");
+      if (!value.empty()) return value;
+    }
+    return {};
   };
-  Provider amazon;
-  amazon.endpoint.region = first({"AWS_REGION", "AWS_DEFAULT_REGION"}).value_or(setting("region"));
-  if (amazon.endpoint.region.empty()) amazon.endpoint.region = "us-east-1";
-  const std::string origin = first({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}).value_or(setting("endpoint_url"));
-  if (!origin.empty()) {
-    SHARDKIT_ASSIGN_OR_RETURN(amazon.endpoint.origin, CheckOrigin(origin, "AWS_ENDPOINT_URL"));
-    amazon.endpoint.path_style = true;
+  const auto provider = std::make_shared<Provider>();
+  provider->certificates = first({"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"});
+  // A text of all of them tells whether anything has changed.
+  std::string& settings = provider->settings = provider->certificates;
+  for (const char* name : VariablesOf(scheme)) settings += StrCat("\n", name, "=", environment(name).value_or("\n"));
+  Profile profile;
+  if (scheme == Scheme::kS3) {
+    // A profile that cannot be read matters only to those who use it, and its credentials fail with the reason.
+    profile = LoadProfile(environment, *options_.files).value_or(Profile());
+    for (const auto& [name, value] : profile) settings += StrCat("\n", name, "=", value);
   }
-  amazon.credentials = std::make_unique<CredentialCache>(NewAmazonCredentials(context));
-  amazon.requester_pays = environment("AWS_REQUEST_PAYER").value_or("") == "requester";
-  providers_[Scheme::kS3] = std::move(amazon);
+  if (scheme == Scheme::kHuggingFace) settings += internal::HuggingFaceToken(environment, *options_.files).value_or("");
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Provider>& present = providers_[scheme];
+  if (present != nullptr && present->settings == settings) return present;
 
-  Provider google;
-  SHARDKIT_ASSIGN_OR_RETURN(google.endpoint.origin,
-                            CheckOrigin(first({"STORAGE_EMULATOR_HOST"}).value_or("https://storage.googleapis.com"),
-                                        "STORAGE_EMULATOR_HOST"));
-  google.endpoint.region = "auto";
-  google.endpoint.path_style = true;
-  google.credentials = std::make_unique<CredentialCache>(NewGoogleCredentials(context));
-  providers_[Scheme::kGoogle] = std::move(google);
-
-  Provider hugging_face;
-  SHARDKIT_ASSIGN_OR_RETURN(hugging_face.endpoint.origin,
-                            CheckOrigin(first({"HF_ENDPOINT"}).value_or("https://huggingface.co"), "HF_ENDPOINT"));
-  hugging_face.credentials = std::make_unique<CredentialCache>(NewHuggingFaceCredentials(context));
-  providers_[Scheme::kHuggingFace] = std::move(hugging_face);
-  return absl::OkStatus();
+  const CredentialContext context = {environment, options_.files, &client_->http(), provider->certificates};
+  Endpoint& endpoint = provider->endpoint;
+  endpoint.path_style = true;
+  switch (scheme) {
+    case Scheme::kS3: {
+      endpoint.region = first({"AWS_REGION", "AWS_DEFAULT_REGION"});
+      if (endpoint.region.empty()) endpoint.region = profile["region"];
+      if (endpoint.region.empty()) endpoint.region = "us-east-1";
+      std::string origin = first({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
+      if (origin.empty()) origin = profile["endpoint_url"];
+      if (!origin.empty()) {
+        SHARDKIT_ASSIGN_OR_RETURN(endpoint.origin, CheckOrigin(origin, "AWS_ENDPOINT_URL"));
+      }
+      endpoint.path_style = !origin.empty();
+      provider->requester_pays = environment("AWS_REQUEST_PAYER").value_or("") == "requester";
+      provider->credentials = std::make_unique<CredentialCache>(NewAmazonCredentials(context));
+      break;
+    }
+    case Scheme::kGoogle: {
+      const std::string origin = first({"STORAGE_EMULATOR_HOST"});
+      SHARDKIT_ASSIGN_OR_RETURN(endpoint.origin, CheckOrigin(origin.empty() ? "https://storage.googleapis.com" : origin,
+                                                             "STORAGE_EMULATOR_HOST"));
+      endpoint.region = "auto";
+      provider->credentials = std::make_unique<CredentialCache>(NewGoogleCredentials(context));
+      break;
+    }
+    case Scheme::kHuggingFace: {
+      const std::string origin = first({"HF_ENDPOINT"});
+      SHARDKIT_ASSIGN_OR_RETURN(endpoint.origin,
+                                CheckOrigin(origin.empty() ? "https://huggingface.co" : origin, "HF_ENDPOINT"));
+      provider->credentials = std::make_unique<CredentialCache>(NewHuggingFaceCredentials(context));
+      break;
+    }
+    case Scheme::kHttp:
+      break;
+  }
+  return present = provider;
 }
 
-std::string ObjectStore::RegionOf(const Provider& provider, const std::string& bucket) {
-  std::lock_guard lock(mutex_);
-  const auto found = regions_.find(bucket);
-  return found == regions_.end() ? provider.endpoint.region : found->second;
-}
+// Makes the attempts of a request and judges their answers, on the client's thread; between attempts, it may get other
+// credentials.
+struct ObjectStore::Sender {
+  ObjectUrl url;
+  HttpRequest pattern;
+  Query query;
+  Credentials credentials;
+  std::string payload_hash;  // Sha256Hex(pattern.body), for signatures
 
-absl::StatusOr<RetryableRequest> ObjectStore::NewRequest(const ObjectUrl& url, const HttpRequest& pattern,
-                                                         const Query& query) {
-  RetryableRequest request;
-  request.description = Describe(url);
-  if (url.scheme == Scheme::kHttp) {
-    request.make = [url, pattern]() -> absl::StatusOr<HttpRequest> {
-      HttpRequest made = pattern;
+  // Not on the client's thread, which drives all other requests.
+  void Use(Credentials given) {
+    credentials = std::move(given);
+    if (!credentials.keys.key_id.empty()) payload_hash = Sha256Hex(pattern.body);
+  }
+
+  absl::StatusOr<HttpRequest> Make() {
+    Provider& provider = *url.provider;
+    HttpRequest made = pattern;
+    made.certificates = provider.certificates;
+    if (url.scheme == Scheme::kHttp) {
       made.url = url.bucket + "/" + url.key;
       return made;
-    };
-    request.check = [this, url](const HttpResponse& response) {
-      return CheckAnswer(url, /*anonymous=*/true, response);
-    };
-    return request;
-  }
-  const Provider& provider = providers_.at(url.scheme);
-  absl::StatusOr<Credentials> credentials = provider.credentials->Get();
-  if (!credentials.ok()) return Annotate(credentials.status(), Describe(url));
-  request.check = [this, url, anonymous = credentials->anonymous()](const HttpResponse& response) {
-    return CheckAnswer(url, anonymous, response);
-  };
-  // Here and not on the client's thread, which drives all other requests.
-  std::string payload_hash = credentials->keys.key_id.empty() ? "" : Sha256Hex(pattern.body);
-  request.make = [this, url, pattern, query, &provider, payload_hash = std::move(payload_hash),
-                  credentials = *std::move(credentials)]() -> absl::StatusOr<HttpRequest> {
-    HttpRequest made = pattern;
+    }
     Endpoint endpoint = provider.endpoint;
-    if (url.scheme == Scheme::kS3) endpoint.region = RegionOf(provider, url.bucket);
+    if (url.scheme == Scheme::kS3) {
+      const std::lock_guard lock(provider.mutex);
+      const auto found = provider.regions.find(url.bucket);
+      if (found != provider.regions.end()) endpoint.region = found->second;
+    }
     Target target = url.scheme == Scheme::kHuggingFace ? HuggingFaceTarget(endpoint.origin, url)
                                                        : S3Target(endpoint, url.bucket, url.key);
     target.query = query;
@@ -142,22 +177,57 @@ absl::StatusOr<RetryableRequest> ObjectStore::NewRequest(const ObjectUrl& url, c
       SHARDKIT_RETURN_IF_ERROR(Sign(scope, credentials.keys, made.method, target, payload_hash, &made.headers));
     }
     return made;
+  }
+
+  // StatusOfAnswer, except that the answer may tell where the bucket is: then the request is worth another attempt.
+  absl::Status Check(const HttpResponse& response) {
+    const absl::Status status = StatusOfAnswer(response);
+    const std::string region(response.Header("x-amz-bucket-region"));
+    const bool elsewhere = response.status == 301 || response.status == 307 || response.status == 400;
+    if (url.scheme == Scheme::kS3 && elsewhere && !region.empty()) {
+      const std::lock_guard lock(url.provider->mutex);
+      std::string& known = url.provider->regions[url.bucket];
+      if (std::exchange(known, region) != region) return Unavailable("the bucket is in region ", region);
+    }
+    if (url.provider->credentials != nullptr && credentials.anonymous() && absl::IsPermissionDenied(status))
+      return Annotate(status, "asked without credentials, for none were found");
+    return status;
+  }
+
+  // Whether there are other credentials than those that were refused.
+  absl::StatusOr<bool> Renew() {
+    SHARDKIT_ASSIGN_OR_RETURN(Credentials others, url.provider->credentials->Renew(credentials));
+    if (others == credentials) return false;
+    Use(std::move(others));
+    return true;
+  }
+};
+
+absl::StatusOr<RetryableRequest> ObjectStore::NewRequest(const ObjectUrl& url, const HttpRequest& pattern,
+                                                         const Query& query) {
+  const auto sender = std::make_shared<Sender>(Sender{url, pattern, query, {}, {}});
+  if (url.provider == nullptr) {
+    SHARDKIT_ASSIGN_OR_RETURN(sender->url.provider, ProviderOf(url.scheme));
+  }
+  RetryableRequest request;
+  request.description = Describe(url);
+  request.make = [sender] { return sender->Make(); };
+  request.check = [sender](const HttpResponse& response) { return sender->Check(response); };
+  if (sender->url.provider->credentials == nullptr) return request;
+  absl::StatusOr<Credentials> credentials = sender->url.provider->credentials->Get();
+  if (!credentials.ok()) return Annotate(credentials.status(), Describe(url));
+  sender->Use(*std::move(credentials));
+  request.renew = [this, sender](std::function<void(absl::StatusOr<bool>)> done) {
+    std::call_once(renewing_begun_, [this] { renewing_ = std::make_unique<ThreadPool>(1); });
+    Pending<absl::Status>::Run(*renewing_, "fetching credentials", [sender, done = std::move(done)] {
+      absl::StatusOr<bool> renewed = false;
+      const absl::Status fetched =
+          Guarded("fetching credentials", [&] { return (renewed = sender->Renew()).status(); });
+      done(fetched.ok() ? std::move(renewed) : fetched);
+      return absl::OkStatus();
+    });
   };
   return request;
-}
-
-absl::Status ObjectStore::CheckAnswer(const ObjectUrl& url, bool anonymous, const HttpResponse& response) {
-  const absl::Status status = StatusOfAnswer(response);
-  const std::string region(response.Header("x-amz-bucket-region"));
-  const bool elsewhere = response.status == 301 || response.status == 307 || response.status == 400;
-  if (url.scheme == Scheme::kS3 && elsewhere && !region.empty()) {
-    std::lock_guard lock(mutex_);
-    std::string& known = regions_[url.bucket];
-    if (std::exchange(known, region) != region) return Unavailable("the bucket is in region ", region);
-  }
-  if (anonymous && absl::IsPermissionDenied(status))
-    return Annotate(status, "asked without credentials, for none were found");
-  return status;
 }
 
 absl::StatusOr<ObjectVersion> ObjectStore::Stat(const ObjectUrl& url) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/thread_pool.h"
 #include "remote/credential_sources.h"
 #include "remote/listing.h"
 #include "remote/range_answer.h"
@@ -23,6 +24,18 @@ namespace shardkit::remote {
 
 // What a store answers about objects, such as a page of a listing, has at most so many bytes.
 inline constexpr uint64_t kLongestPage = uint64_t{16} << 20;
+
+// How the requests of a scheme are made. Thread-safe.
+struct Provider {
+  std::string settings;  // all that the other members come from
+  Endpoint endpoint;
+  std::unique_ptr<CredentialCache> credentials;  // null: requests are anonymous
+  std::string certificates;                      // HttpRequest::certificates
+  bool requester_pays = false;
+
+  std::mutex mutex;                            // guards regions
+  std::map<std::string, std::string> regions;  // by bucket, as far as answers have told
+};
 
 // Thread-safe, but for the destructor. Credentials are fetched on the caller's thread, which therefore must not be the
 // client's (that of `done`).
@@ -42,11 +55,14 @@ class ObjectStore {
 
   using Id = RetryingClient::Id;
 
-  // InvalidArgument when a setting in the environment makes no sense.
   static absl::StatusOr<std::unique_ptr<ObjectStore>> Create(const Options& options);
 
   // Reads that are not done end with Cancelled.
   ~ObjectStore();
+
+  // ParseObjectUrl, with the provider as the environment and the files of credentials are now; while those stay the
+  // same, so does it. InvalidArgument also when a setting makes no sense.
+  absl::StatusOr<ObjectUrl> Resolve(std::string_view url);
 
   absl::StatusOr<ObjectVersion> Stat(const ObjectUrl& url);
 
@@ -72,7 +88,7 @@ class ObjectStore {
   absl::StatusOr<HttpResponse> Send(const ObjectUrl& url, HttpRequest pattern, const Query& query, Check check = {});
 
   // Whether writers may rely on the conditions of requests: not with SHARDKIT_NO_CONDITIONAL in the environment.
-  bool conditional() const { return conditional_; }
+  bool conditional() const { return !internal::IsSet(options_.environment, "SHARDKIT_NO_CONDITIONAL"); }
 
   // The request ends with Cancelled soon, unless it is done before.
   void Cancel(Id id) { client_->Cancel(id); }
@@ -85,35 +101,27 @@ class ObjectStore {
   RetryingClient::Counts counts() const { return client_->counts(); }
 
  private:
-  // How the requests of a scheme are made.
-  struct Provider {
-    Endpoint endpoint;
-    std::unique_ptr<CredentialCache> credentials;
-    bool requester_pays = false;
-  };
+  struct Sender;
 
   explicit ObjectStore(const Options& options) : options_(options) {}
 
-  absl::Status Configure();
+  // The present one of a scheme.
+  absl::StatusOr<std::shared_ptr<Provider>> ProviderOf(Scheme scheme);
 
   // A request for an object; each call of `make` signs it anew. Not with a query
   // for http:// and https://.
   absl::StatusOr<RetryableRequest> NewRequest(const ObjectUrl& url, const HttpRequest& pattern, const Query& query);
 
-  // Where the bucket is, as far as answers have told.
-  std::string RegionOf(const Provider& provider, const std::string& bucket);
-
-  // StatusOfAnswer, except that the answer may tell where the bucket is: then the request is worth another attempt.
-  absl::Status CheckAnswer(const ObjectUrl& url, bool anonymous, const HttpResponse& response);
-
   const Options options_;
-  bool conditional_ = true;
-  std::map<Scheme, Provider> providers_;        // not for kHttp
-  std::mutex mutex_;                            // guards regions_
-  std::map<std::string, std::string> regions_;  // by bucket
+  std::mutex mutex_;  // guards providers_
+  std::map<Scheme, std::shared_ptr<Provider>> providers_;
 
-  // Last: its thread uses the members above.
+  // Its thread uses the members above.
   std::unique_ptr<RetryingClient> client_;
+
+  // Fetches credentials in place of refused ones. Last: it uses the client.
+  std::once_flag renewing_begun_;
+  std::unique_ptr<ThreadPool> renewing_;
 };
 
 }  // namespace shardkit::remote

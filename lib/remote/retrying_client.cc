@@ -51,6 +51,7 @@ struct RetryingClient::Operation {
   bool hedge_won = false;
   absl::Status error;  // of the attempt's first request that failed
   milliseconds retry_after{0};
+  bool renewed = false;
   bool cancelled = false;
 };
 
@@ -199,6 +200,12 @@ void RetryingClient::Settle(const OperationPointer& operation) {
   }
   if (operation->cancelled)
     return Finish(operation, Cancelled(operation->request.description, ": the request was cancelled"));
+  if (absl::IsPermissionDenied(operation->error) && operation->request.renew &&
+      !std::exchange(operation->renewed, true)) {
+    return operation->request.renew([this, operation](const absl::StatusOr<bool>& renewed) {
+      client_->After(milliseconds(0), [this, operation, renewed] { Renewed(operation, renewed); });
+    });
+  }
   const milliseconds delay = Delay(*operation);
   const bool again = WorthAnotherAttempt(operation->error) && operation->attempt < options_.attempts &&
                      SteadyClock::now() + delay - operation->begin <= options_.deadline;
@@ -206,6 +213,21 @@ void RetryingClient::Settle(const OperationPointer& operation) {
     client_->After(delay, [this, operation] { GuardedBegin(operation); });
     return;
   }
+  Fail(operation);
+}
+
+void RetryingClient::Renewed(const OperationPointer& operation, const absl::StatusOr<bool>& renewed) {
+  if (!operation->done) return;  // cancelled while it waited
+  if (renewed.ok() && *renewed) return GuardedBegin(operation);
+  if (!renewed.ok()) {
+    operation->error = absl::Status(operation->error.code(),
+                                    ToAbsl(StrCat(ToStd(operation->error.message()),
+                                                  "; looking for others failed: ", ToStd(renewed.status().message()))));
+  }
+  Fail(operation);
+}
+
+void RetryingClient::Fail(const OperationPointer& operation) {
   const std::string attempts = operation->attempt > 1 ? StrCat(", after ", operation->attempt, " attempts") : "";
   Finish(operation, absl::Status(operation->error.code(), ToAbsl(StrCat(operation->request.description, ": ",
                                                                         ToStd(operation->error.message()), attempts))));

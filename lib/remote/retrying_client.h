@@ -32,6 +32,10 @@ struct RetryableRequest {
   // What an answer means. After Unavailable, DeadlineExceeded and DataLoss the request is sent again.
   std::function<absl::Status(const HttpResponse&)> check;
 
+  // Called at most once, when `check` says PermissionDenied; may be empty. Calls its argument, on any thread: with true
+  // when the next attempt has other credentials, with false or an error when that is the end. Must not wait.
+  std::function<void(std::function<void(absl::StatusOr<bool>)>)> renew;
+
   // Begins the messages of errors, with "attempts" where there were several.
   std::string description;
 
@@ -87,6 +91,8 @@ class RetryingClient {
   void ScheduleHedge(const OperationPointer& operation, HedgePolicy::Duration wait);
   void Answer(const OperationPointer& operation, bool hedge, absl::StatusOr<HttpResponse> answer);
   void Settle(const OperationPointer& operation);
+  void Renewed(const OperationPointer& operation, const absl::StatusOr<bool>& renewed);
+  void Fail(const OperationPointer& operation);
   void Finish(const OperationPointer& operation, absl::StatusOr<HttpResponse> result);
   std::chrono::milliseconds Delay(const Operation& operation);
 

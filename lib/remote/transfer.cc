@@ -92,7 +92,7 @@ absl::Status Transfer::Prepare(EasyHandle handle, const HttpClient::Options& opt
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &TakeBody);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, this);
-  if (!options.certificates.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, options.certificates.c_str());
+  if (!request_.certificates.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, request_.certificates.c_str());
   if (!request_.proxy) curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
   if (request_.fresh_connection) {
     curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);

@@ -3,6 +3,7 @@
 // All functions are pure and thread-safe.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,8 @@ namespace shardkit::remote {
 
 enum class Scheme { kHttp, kS3, kGoogle, kHuggingFace };
 
+struct Provider;  // remote/object_store.h
+
 // An object as its user names it. For kS3 and kGoogle, `bucket` and `key` are as the store has them, without any
 // encoding: "s3://b/a%20b" has a percent sign in its key. For kHuggingFace, `bucket` is "OWNER/NAME". For kHttp,
 // `bucket` is the origin ("https://host:port"), and `key` is the rest as it was given, with its query.
@@ -22,6 +25,10 @@ struct ObjectUrl {
   std::string bucket;
   std::string key;       // without the slash before it
   std::string revision;  // kHuggingFace: a branch, tag or commit; "main" when the URL has none
+
+  // Where its store is and who asks, as it was when the object was opened (ObjectStore::Resolve); null: as it is when a
+  // request is made.
+  std::shared_ptr<Provider> provider = nullptr;
 };
 
 // Whether a path has one of the schemes, which are "s3", "gs", "http", "https" and "hf".

@@ -18,8 +18,9 @@ namespace shardkit {
 //   https://HOST/PATH                   percent-encoded, as in a browser
 //
 // Credentials, regions, endpoints and proxies come from the environment and the files that the tools of each provider
-// use; the first use of a URL reads them. A folder of s3:// and gs:// can be listed. Those of hf:// and http(s)://
-// cannot: a dataset there needs its manifest, and Stat finds no folders.
+// use; each opening of a file reads them, and credentials that a store refuses are looked for once more. A folder of
+// s3:// and gs:// can be listed. Those of hf:// and http(s):// cannot: a dataset there needs its manifest, and Stat
+// finds no folders.
 //
 // Each file is one version of an object: when the object changes while it is open, reads fail with FailedPrecondition.
 // Requests that fail are sent again, so an error takes up to minutes to come: Unavailable or DeadlineExceeded at last.

@@ -59,6 +59,19 @@ TEST(CredentialCacheTest, AnErrorShowsWhenTheOldOnesHaveEnded) {
   EXPECT_TRUE(fixture.cache.Get().ok());
 }
 
+TEST(CredentialCacheTest, RefusedOnesAreReplacedOnceAndNotAtEachRefusal) {
+  Fixture fixture;
+  const Credentials first = *fixture.cache.Get();
+  const Credentials second = *fixture.cache.Renew(first);
+  EXPECT_EQ(second.keys.key_id, "K2");
+  EXPECT_EQ(fixture.cache.Renew(first)->keys.key_id, "K2") << "was refused at the same time";
+  EXPECT_EQ(fixture.cache.Get()->keys.key_id, "K2");
+  EXPECT_EQ(fixture.source->calls, 2);
+  EXPECT_EQ(*fixture.cache.Renew(second), second) << "a moment ago there were no others";
+  fixture.minute = 1;
+  EXPECT_EQ(fixture.cache.Renew(second)->keys.key_id, "K3");
+}
+
 TEST(CredentialCacheTest, OneFetchesWhileOthersGoOn) {
   Fixture fixture;
   ASSERT_TRUE(fixture.cache.Get().ok());

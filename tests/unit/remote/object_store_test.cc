@@ -12,20 +12,42 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::unique_ptr<ObjectStore> NewStore(const TestServer& server, std::map<std::string, std::string> environment = {}) {
-  environment.try_emplace("AWS_ENDPOINT_URL", server.origin());
-  environment.try_emplace("HF_ENDPOINT", server.origin());
-  environment.try_emplace("AWS_EC2_METADATA_DISABLED", "true");
+// An environment that a program changes while it reads. Thread-safe.
+class Variables {
+ public:
+  Variables(const TestServer& server, std::map<std::string, std::string> variables = {})
+      : variables_(std::move(variables)) {
+    variables_.try_emplace("AWS_ENDPOINT_URL", server.origin());
+    variables_.try_emplace("HF_ENDPOINT", server.origin());
+    variables_.try_emplace("AWS_EC2_METADATA_DISABLED", "true");
+  }
+  void Set(const std::string& name, const std::string& value) {
+    const std::lock_guard lock(mutex_);
+    variables_[name] = value;
+  }
+  std::optional<std::string> Get(const char* name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = variables_.find(name);
+    return found == variables_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> variables_;
+};
+
+std::unique_ptr<ObjectStore> NewStore(std::shared_ptr<Variables> variables) {
   ObjectStore::Options options;
-  options.environment = [environment](const char* name) -> std::optional<std::string> {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::nullopt : std::optional(found->second);
-  };
+  options.environment = [variables](const char* name) { return variables->Get(name); };
   options.retry = {.attempts = 4, .first_delay = milliseconds(1), .longest_delay = milliseconds(2)};
   options.request_deadline = milliseconds(20'000);
   auto store = ObjectStore::Create(options);
   EXPECT_TRUE(store.ok()) << store.status();
   return *std::move(store);
+}
+
+std::unique_ptr<ObjectStore> NewStore(const TestServer& server, std::map<std::string, std::string> environment = {}) {
+  return NewStore(std::make_shared<Variables>(server, std::move(environment)));
 }
 
 ObjectUrl Url(const std::string& text) { return *ParseObjectUrl(text); }
@@ -163,6 +185,98 @@ TEST(ObjectStoreTest, SaysWhenThereWereNoCredentials) {
   const absl::Status status = NewStore(server)->Stat(Url("s3://b/k")).status();
   EXPECT_TRUE(absl::IsPermissionDenied(status));
   EXPECT_NE(status.ToString().find("without credentials"), std::string::npos) << status;
+}
+
+ServedAnswer Refused(int status, const std::string& code) {
+  return {status, {}, "<Error><Code>" + code + "</Code></Error>", {}, {}, false};
+}
+
+std::string AuthorizationOf(const ServedRequest& request) {
+  const auto found = request.headers.find("authorization");
+  return found == request.headers.end() ? "" : found->second;
+}
+
+TEST(ObjectStoreTest, CredentialsThatEndedAreLookedForOnceForAllRequests) {
+  constexpr int kReads = 8;
+  std::atomic<int> refused = 0, fetched = 0;
+  TestServer server([&](const ServedRequest& request) {
+    if (request.target == "/credentials") {
+      return ServedAnswer{
+          200, {}, R"({"AccessKeyId":")" + std::string(++fetched == 1 ? "OLD" : "NEW") + R"(","SecretAccessKey":"S"})",
+          {},  {}, false};
+    }
+    if (AuthorizationOf(request).find("Credential=OLD/") == std::string::npos)
+      return ServeObject(request, kObject, "\"1\"");
+    // All of them are under way when the first is refused.
+    ++refused;
+    while (refused < kReads) std::this_thread::yield();
+    return Refused(400, "ExpiredToken");
+  });
+  const auto store = NewStore(server, {{"AWS_CONTAINER_CREDENTIALS_FULL_URI", server.origin() + "/credentials"}});
+  const ObjectUrl url = *store->Resolve("s3://b/k");
+  std::vector<std::string> buffers(kReads, "?");
+  std::vector<std::promise<absl::Status>> ends(kReads);
+  for (int i = 0; i < kReads; ++i) {
+    store->StartRead(url, {}, 0, buffers[i],
+                     [&ends, i](const absl::StatusOr<ObjectVersion>& version) { ends[i].set_value(version.status()); });
+  }
+  for (auto& end : ends) EXPECT_EQ(end.get_future().get(), absl::OkStatus());
+  EXPECT_EQ(fetched, 2);
+  EXPECT_EQ(buffers, std::vector<std::string>(kReads, "t"));
+}
+
+TEST(ObjectStoreTest, CredentialsThatStayRefusedAreAnErrorAfterOneLook) {
+  std::atomic<int> fetched = 0;
+  TestServer server([&](const ServedRequest& request) {
+    if (request.target != "/credentials") return Refused(403, "AccessDenied");
+    ++fetched;
+    return ServedAnswer{200, {}, R"({"AccessKeyId":"ID","SecretAccessKey":"S"})", {}, {}, false};
+  });
+  const auto store = NewStore(server, {{"AWS_CONTAINER_CREDENTIALS_FULL_URI", server.origin() + "/credentials"}});
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(absl::IsPermissionDenied(store->Stat(Url("s3://b/k")).status()));
+  EXPECT_EQ(fetched, 2);
+  EXPECT_EQ(server.requests().size(), 7u);
+}
+
+TEST(ObjectStoreTest, CredentialsThatComeLaterAreFound) {
+  TestServer server([](const ServedRequest& request) {
+    const std::string authorization = AuthorizationOf(request);
+    const bool known = authorization.find("Credential=ID/") != std::string::npos || authorization == "Bearer hf_x";
+    return known ? ServeObject(request, kObject, "\"1\"") : Refused(401, "AccessDenied");
+  });
+  const auto variables = std::make_shared<Variables>(server);
+  const auto store = NewStore(variables);
+  const char* const urls[] = {"s3://b/k", "hf://datasets/o/n/k"};
+  for (const char* url : urls) EXPECT_TRUE(absl::IsPermissionDenied(store->Stat(*store->Resolve(url)).status()));
+  variables->Set("AWS_ACCESS_KEY_ID", "ID");
+  variables->Set("AWS_SECRET_ACCESS_KEY", "KEY");
+  variables->Set("HF_TOKEN", "hf_x");
+  for (const char* url : urls) {
+    const absl::Status status = store->Stat(*store->Resolve(url)).status();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(ObjectStoreTest, EachOpeningTakesTheEnvironmentAsItIs) {
+  const auto serve = [](const ServedRequest& request) { return ServeObject(request, kObject, "\"1\""); };
+  TestServer first(serve), second(serve);
+  const auto variables = std::make_shared<Variables>(
+      first, std::map<std::string, std::string>{{"AWS_ACCESS_KEY_ID", "ONE"}, {"AWS_SECRET_ACCESS_KEY", "KEY"}});
+  const auto store = NewStore(variables);
+  const ObjectUrl opened = *store->Resolve("s3://b/k");
+  ASSERT_TRUE(store->Stat(opened).ok());
+  variables->Set("AWS_ENDPOINT_URL", second.origin());
+  variables->Set("AWS_REGION", "eu-west-1");
+  variables->Set("AWS_ACCESS_KEY_ID", "TWO");
+  ASSERT_TRUE(store->Stat(*store->Resolve("s3://b/k")).ok());
+  ASSERT_EQ(second.requests().size(), 1u);
+  EXPECT_EQ(AuthorizationOf(second.requests()[0]).find("AWS4-HMAC-SHA256 Credential=TWO/"), 0u);
+  EXPECT_NE(AuthorizationOf(second.requests()[0]).find("/eu-west-1/s3/"), std::string::npos);
+  ASSERT_TRUE(store->Stat(opened).ok()) << "a file that is open stays where it was opened";
+  EXPECT_EQ(AuthorizationOf(first.requests().back()).find("AWS4-HMAC-SHA256 Credential=ONE/"), 0u);
+  variables->Set("AWS_ENDPOINT_URL", "nowhere");
+  EXPECT_TRUE(absl::IsInvalidArgument(store->Resolve("s3://b/k").status()));
+  EXPECT_TRUE(store->Resolve("hf://datasets/o/n/k").ok());
 }
 
 TEST(ObjectStoreTest, ListsPages) {
