@@ -87,12 +87,54 @@ Credentials Keys(std::string id, std::string secret, std::string token = {}) {
   return {{std::move(id), std::move(secret), std::move(token)}, {}, {}};
 }
 
-Found FetchProfile(const CredentialContext& context) {
-  SHARDKIT_ASSIGN_OR_RETURN(Profile profile, LoadProfile(context.environment, *context.files));
+Found FetchProfile(const CredentialContext& context, const std::string& name, int deeper);
+
+// Whose role a profile with role_arn takes. nullopt when the machine has no such credentials.
+Found FetchSource(const CredentialContext& context, const std::string& name, const Profile& profile, int deeper) {
+  if (const std::string source = ValueOf(profile, "source_profile"); !source.empty()) {
+    if (source == name) {
+      return Keys(ValueOf(profile, "aws_access_key_id"), ValueOf(profile, "aws_secret_access_key"),
+                  ValueOf(profile, "aws_session_token"));
+    }
+    if (deeper == 0) return InvalidArgument("profile \"", name, "\": its source_profile leads back, or on and on");
+    return FetchProfile(context, source, deeper - 1);
+  }
+  const std::string source = ValueOf(profile, "credential_source");
+  if (source == "Ec2InstanceMetadata") return internal::FetchInstance(context);
+  if (source == "EcsContainer") return internal::FetchContainer(context);
+  if (source != "Environment") {
+    return InvalidArgument("profile \"", name, "\": role_arn comes with source_profile, web_identity_token_file, or ",
+                           "credential_source = Environment, Ec2InstanceMetadata or EcsContainer");
+  }
+  const Environment& environment = context.environment;
+  return Keys(environment("AWS_ACCESS_KEY_ID").value_or(""), environment("AWS_SECRET_ACCESS_KEY").value_or(""),
+              environment("AWS_SESSION_TOKEN").value_or(""));
+}
+
+Found FetchProfile(const CredentialContext& context, const std::string& name, int deeper) {
+  SHARDKIT_ASSIGN_OR_RETURN(Profile profile, LoadProfile(context.environment, *context.files, name));
+  const auto refused = [&name](std::string_view setting) {
+    return Unimplemented("profile \"", name, "\": Shardkit does not know ", setting,
+                         "; add to ~/.aws/config a profile with credential_process = aws configure export-credentials "
+                         "--profile ",
+                         name, " --format process, and name it in AWS_PROFILE");
+  };
+  if (profile.contains("role_arn")) {
+    if (profile.contains("mfa_serial")) return refused("mfa_serial");
+    Credentials base;
+    if (!profile.contains("web_identity_token_file")) {
+      SHARDKIT_ASSIGN_OR_RETURN(std::optional<Credentials> found, FetchSource(context, name, profile, deeper));
+      if (!found || found->anonymous()) {
+        return FailedPrecondition("profile \"", name, "\": there are no credentials to take its role with");
+      }
+      base = *std::move(found);
+    }
+    Found role = internal::AssumeRole(context, profile, base);
+    return role.ok() ? role : Annotate(role.status(), StrCat("profile \"", name, "\": its role_arn cannot be used"));
+  }
   if (profile.contains("aws_access_key_id") && profile.contains("aws_secret_access_key")) {
     return Keys(profile["aws_access_key_id"], profile["aws_secret_access_key"], profile["aws_session_token"]);
   }
-  const std::string name = ProfileName(context.environment);
   if (profile.contains("credential_process")) {
     absl::StatusOr<std::string> output = RunCommand(profile["credential_process"], kCommandDeadline);
     absl::StatusOr<Credentials> credentials = output.ok() ? internal::ParseCredentialsJson(*output) : output.status();
@@ -101,12 +143,15 @@ Found FetchProfile(const CredentialContext& context) {
     }
     return *std::move(credentials);
   }
-  for (const char* setting : {"sso_session", "sso_start_url", "role_arn", "credential_source", "login_session"}) {
-    if (!profile.contains(setting)) continue;
-    return Unimplemented("profile \"", name, "\": Shardkit does not read profiles with ", setting,
-                         "; run: eval \"$(aws configure export-credentials --profile ", name, " --format env)\"");
+  for (const char* setting : {"sso_session", "sso_start_url", "login_session"}) {
+    if (profile.contains(setting)) return refused(setting);
   }
   return std::nullopt;
+}
+
+Found FetchPresentProfile(const CredentialContext& context) {
+  constexpr int kMostSources = 5;
+  return FetchProfile(context, ProfileName(context.environment), kMostSources);
 }
 
 Found FetchAmazon(const CredentialContext& context) {
@@ -115,7 +160,7 @@ Found FetchAmazon(const CredentialContext& context) {
   const std::optional<std::string> id = environment("AWS_ACCESS_KEY_ID"), secret = environment("AWS_SECRET_ACCESS_KEY");
   if (id && secret) return Keys(*id, *secret, environment("AWS_SESSION_TOKEN").value_or(""));
   for (const auto fetch :
-       {&internal::FetchWebIdentity, &FetchProfile, &internal::FetchContainer, &internal::FetchInstance}) {
+       {&internal::FetchWebIdentity, &FetchPresentProfile, &internal::FetchContainer, &internal::FetchInstance}) {
     SHARDKIT_ASSIGN_OR_RETURN(std::optional<Credentials> found, fetch(context));
     if (found) return found;
   }

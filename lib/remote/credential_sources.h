@@ -6,6 +6,7 @@
 
 #include "remote/credentials.h"
 #include "remote/http_client.h"
+#include "remote/profile_files.h"
 #include "shardkit/filesystem.h"
 
 namespace shardkit::remote {
@@ -19,7 +20,8 @@ struct CredentialContext {
 };
 
 // In this order: none when AWS_NO_SIGN_REQUEST is set; AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN;
-// the role of AWS_ROLE_ARN with the token of AWS_WEB_IDENTITY_TOKEN_FILE; the profile (keys or credential_process);
+// the role of AWS_ROLE_ARN with the token of AWS_WEB_IDENTITY_TOKEN_FILE; the profile (a role, keys or
+// credential_process);
 // AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI; the instance's role (IMDSv2), unless AWS_EC2_METADATA_DISABLED.
 std::unique_ptr<CredentialSource> NewAmazonCredentials(const CredentialContext& context);
 
@@ -38,6 +40,7 @@ inline constexpr const char* kAmazonVariables[] = {"AWS_ACCESS_KEY_ID",
                                                    "AWS_ROLE_ARN",
                                                    "AWS_ROLE_SESSION_NAME",
                                                    "AWS_PROFILE",
+                                                   "AWS_DEFAULT_PROFILE",
                                                    "AWS_CONFIG_FILE",
                                                    "AWS_SHARED_CREDENTIALS_FILE",
                                                    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -51,6 +54,10 @@ inline constexpr const char* kAmazonVariables[] = {"AWS_ACCESS_KEY_ID",
                                                    "AWS_ENDPOINT_URL",
                                                    "AWS_ENDPOINT_URL_S3",
                                                    "AWS_ENDPOINT_URL_STS",
+                                                   "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+                                                   "AWS_USE_FIPS_ENDPOINT",
+                                                   "AWS_USE_DUALSTACK_ENDPOINT",
+                                                   "AWS_SIGV4A_SIGNING_REGION_SET",
                                                    "AWS_REQUEST_PAYER",
                                                    "HOME"};
 
@@ -62,6 +69,10 @@ absl::StatusOr<std::string> HuggingFaceToken(const Environment& environment, Rea
 using Found = absl::StatusOr<std::optional<Credentials>>;
 
 Found FetchWebIdentity(const CredentialContext& context);
+
+// The role of a profile with role_arn. `base`: who asks for it; anonymous with web_identity_token_file.
+Found AssumeRole(const CredentialContext& context, const Profile& profile, const Credentials& base);
+
 Found FetchContainer(const CredentialContext& context);
 Found FetchInstance(const CredentialContext& context);
 Found FetchGoogle(const CredentialContext& context);

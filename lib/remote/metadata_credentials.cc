@@ -7,6 +7,8 @@
 #include "base/status_macros.h"
 #include "remote/credential_sources.h"
 #include "remote/object_error.h"
+#include "remote/profile_files.h"
+#include "remote/signature.h"
 #include "remote/url.h"
 #include "remote/xml.h"
 
@@ -56,26 +58,39 @@ bool IsLocal(std::string_view url) {
 
 }  // namespace
 
-Found FetchWebIdentity(const CredentialContext& context) {
-  const Environment& environment = context.environment;
-  const std::optional<std::string> path = environment("AWS_WEB_IDENTITY_TOKEN_FILE"),
-                                   role = environment("AWS_ROLE_ARN");
-  if (!path || !role) return std::nullopt;
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string token, context.files->ReadFile(*path, kLongestToken));
-  const std::string region =
-      environment("AWS_REGION").value_or(environment("AWS_DEFAULT_REGION").value_or("us-east-1"));
+Found AssumeRole(const CredentialContext& context, const Profile& profile, const Credentials& base) {
+  const std::string session = ValueOf(profile, "role_session_name");
+  std::vector<std::pair<std::string, std::string>> form = {{"Action", "AssumeRole"},
+                                                           {"Version", "2011-06-15"},
+                                                           {"RoleArn", ValueOf(profile, "role_arn")},
+                                                           {"RoleSessionName", session.empty() ? "shardkit" : session}};
+  for (const auto& [setting, name] :
+       {std::pair("external_id", "ExternalId"), {"duration_seconds", "DurationSeconds"}}) {
+    const std::string value = ValueOf(profile, setting);
+    if (!value.empty()) form.emplace_back(name, value);
+  }
+  if (base.anonymous()) {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string token,
+                              context.files->ReadFile(ValueOf(profile, "web_identity_token_file"), kLongestToken));
+    form.front().second = "AssumeRoleWithWebIdentity";
+    form.emplace_back("WebIdentityToken", token);
+  }
+  const std::string region = RegionOf(context.environment, profile);
+  SHARDKIT_ASSIGN_OR_RETURN(std::string origin, EndpointOf(context.environment, profile, "sts"));
+  if (origin.empty()) origin = StrCat("https://sts.", region, ".amazonaws.com");
+  const Target target = {origin, "/", {}};
+  const std::string body = EncodeQuery(form);
   HttpRequest request;
   request.method = "POST";
-  request.url = environment("AWS_ENDPOINT_URL_STS").value_or(StrCat("https://sts.", region, ".amazonaws.com")) + "/";
+  request.url = target.Url();
   request.headers = {{"content-type", "application/x-www-form-urlencoded"}};
-  const std::string form = EncodeQuery({{"Action", "AssumeRoleWithWebIdentity"},
-                                        {"Version", "2011-06-15"},
-                                        {"RoleArn", *role},
-                                        {"RoleSessionName", environment("AWS_ROLE_SESSION_NAME").value_or("shardkit")},
-                                        {"WebIdentityToken", token}});
-  request.body = form;
+  request.body = body;
   request.certificates = context.certificates;
   request.deadline = std::chrono::seconds(10);
+  if (!base.anonymous()) {
+    SHARDKIT_RETURN_IF_ERROR(Sign({region, "sts", std::chrono::system_clock::now()}, base.keys, request.method, target,
+                                  Sha256Hex(body), &request.headers));
+  }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string answer, Ask(context, request));
   Credentials credentials;
   std::string expiration;
@@ -91,6 +106,19 @@ Found FetchWebIdentity(const CredentialContext& context) {
   if (credentials.keys.secret_key.empty() || !credentials.expiry)
     return DataLoss(request.url, ": the answer has no credentials");
   return credentials;
+}
+
+Found FetchWebIdentity(const CredentialContext& context) {
+  const Environment& environment = context.environment;
+  const std::optional<std::string> path = environment("AWS_WEB_IDENTITY_TOKEN_FILE"),
+                                   role = environment("AWS_ROLE_ARN");
+  if (!path || !role) return std::nullopt;
+  // A profile that cannot be read matters only to those who use it.
+  Profile profile = LoadProfile(environment, *context.files, ProfileName(environment)).value_or(Profile());
+  profile["role_arn"] = *role;
+  profile["role_session_name"] = environment("AWS_ROLE_SESSION_NAME").value_or("");
+  profile["web_identity_token_file"] = *path;
+  return AssumeRole(context, profile, {});
 }
 
 Found FetchContainer(const CredentialContext& context) {

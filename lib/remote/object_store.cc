@@ -72,24 +72,18 @@ absl::StatusOr<ObjectUrl> ObjectStore::Resolve(std::string_view url) {
 
 absl::StatusOr<std::shared_ptr<Provider>> ObjectStore::ProviderOf(Scheme scheme) {
   const Environment& environment = options_.environment;
-  const auto first = [&environment](std::initializer_list<const char*> names) -> std::string {
-    for (const char* name : names) {
-      std::string value = environment(name).value_or("");
-      if (!value.empty()) return value;
-    }
-    return {};
-  };
   const auto provider = std::make_shared<Provider>();
-  provider->certificates = first({"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"});
-  // A text of all of them tells whether anything has changed.
+  Profile profile;
+  // A profile that cannot be read matters only to those who use it, and its credentials fail with the reason.
+  if (scheme == Scheme::kS3) {
+    profile = LoadProfile(environment, *options_.files, ProfileName(environment)).value_or(Profile());
+  }
+  provider->certificates = FirstOf(environment, {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}, "");
+  if (provider->certificates.empty()) provider->certificates = ValueOf(profile, "ca_bundle");
+  // A text of all that the rest comes from tells whether anything has changed.
   std::string& settings = provider->settings = provider->certificates;
   for (const char* name : VariablesOf(scheme)) settings += StrCat("\n", name, "=", environment(name).value_or("\n"));
-  Profile profile;
-  if (scheme == Scheme::kS3) {
-    // A profile that cannot be read matters only to those who use it, and its credentials fail with the reason.
-    profile = LoadProfile(environment, *options_.files).value_or(Profile());
-    for (const auto& [name, value] : profile) settings += StrCat("\n", name, "=", value);
-  }
+  for (const auto& [name, value] : profile) settings += StrCat("\n", name, "=", value);
   if (scheme == Scheme::kHuggingFace) settings += internal::HuggingFaceToken(environment, *options_.files).value_or("");
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Provider>& present = providers_[scheme];
@@ -98,33 +92,28 @@ absl::StatusOr<std::shared_ptr<Provider>> ObjectStore::ProviderOf(Scheme scheme)
   const CredentialContext context = {environment, options_.files, &client_->http(), provider->certificates};
   Endpoint& endpoint = provider->endpoint;
   endpoint.path_style = true;
+  const auto address_in = [&environment](const char* variable, std::string_view otherwise) {
+    return CheckOrigin(FirstOf(environment, {variable}, otherwise), variable);
+  };
   switch (scheme) {
     case Scheme::kS3: {
-      endpoint.region = first({"AWS_REGION", "AWS_DEFAULT_REGION"});
-      if (endpoint.region.empty()) endpoint.region = profile["region"];
-      if (endpoint.region.empty()) endpoint.region = "us-east-1";
-      std::string origin = first({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
-      if (origin.empty()) origin = profile["endpoint_url"];
-      if (!origin.empty()) {
-        SHARDKIT_ASSIGN_OR_RETURN(endpoint.origin, CheckOrigin(origin, "AWS_ENDPOINT_URL"));
-      }
-      endpoint.path_style = !origin.empty();
+      SHARDKIT_RETURN_IF_ERROR(CheckSettings(environment, profile));
+      SHARDKIT_ASSIGN_OR_RETURN(endpoint.origin, EndpointOf(environment, profile, "s3"));
+      endpoint.region = RegionOf(environment, profile);
+      const std::string style = ValueOf(profile, "s3.addressing_style");
+      endpoint.path_style = style == "path" || (style != "virtual" && !endpoint.origin.empty());
       provider->requester_pays = environment("AWS_REQUEST_PAYER").value_or("") == "requester";
       provider->credentials = std::make_unique<CredentialCache>(NewAmazonCredentials(context));
       break;
     }
     case Scheme::kGoogle: {
-      const std::string origin = first({"STORAGE_EMULATOR_HOST"});
-      SHARDKIT_ASSIGN_OR_RETURN(endpoint.origin, CheckOrigin(origin.empty() ? "https://storage.googleapis.com" : origin,
-                                                             "STORAGE_EMULATOR_HOST"));
+      SHARDKIT_ASSIGN_OR_RETURN(endpoint.origin, address_in("STORAGE_EMULATOR_HOST", "https://storage.googleapis.com"));
       endpoint.region = "auto";
       provider->credentials = std::make_unique<CredentialCache>(NewGoogleCredentials(context));
       break;
     }
     case Scheme::kHuggingFace: {
-      const std::string origin = first({"HF_ENDPOINT"});
-      SHARDKIT_ASSIGN_OR_RETURN(endpoint.origin,
-                                CheckOrigin(origin.empty() ? "https://huggingface.co" : origin, "HF_ENDPOINT"));
+      SHARDKIT_ASSIGN_OR_RETURN(endpoint.origin, address_in("HF_ENDPOINT", "https://huggingface.co"));
       provider->credentials = std::make_unique<CredentialCache>(NewHuggingFaceCredentials(context));
       break;
     }

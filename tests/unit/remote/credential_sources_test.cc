@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "remote/profile_files.h"
 #include "remote/run_command.h"
 #include "remote/url.h"
@@ -83,29 +84,124 @@ TEST_F(CredentialSourcesTest, Profiles) {
       "# a comment\n[default]\nregion = eu-west-1\n[profile work]\n  aws_access_key_id = wrong\nregion=us-west-2 \r\n"
       "s3 =\n  addressing_style = path\n[sso-session x]\nregion = no\n[profile login]\nsso_session = x\n[profile run]\n"
       "credential_process = echo '" +
-          std::string(kJson) + "'\n[profile broken]\ncredential_process = echo SECRET; exit 3");
+          std::string(kJson) +
+          "'\n[profile broken]\ncredential_process = echo SECRET; echo a line >&2; echo the reason >&2; exit 3");
   Write("/k", "[work]\naws_access_key_id = I\naws_secret_access_key = a=b+/\naws_session_token = T");
   environment_["AWS_CONFIG_FILE"] = "/c";
   environment_["AWS_SHARED_CREDENTIALS_FILE"] = "/k";
   EXPECT_FALSE(Amazon()->has_value());
-  EXPECT_EQ(LoadProfile(Context().environment, *files_)->at("region"), "eu-west-1");
+  EXPECT_EQ(LoadProfile(Context().environment, *files_, "default")->at("region"), "eu-west-1");
+  EXPECT_EQ(LoadProfile(Context().environment, *files_, "work")->at("s3.addressing_style"), "path");
   environment_["AWS_PROFILE"] = "work";
   EXPECT_EQ((*Amazon())->keys.secret_key, "a=b+/");
   EXPECT_EQ((*Amazon())->keys.session_token, "T");
-  EXPECT_EQ(LoadProfile(Context().environment, *files_)->at("region"), "us-west-2");
+  EXPECT_EQ(LoadProfile(Context().environment, *files_, "work")->at("region"), "us-west-2");
   environment_["AWS_PROFILE"] = "run";
   ExpectJson(Amazon());
   environment_["AWS_PROFILE"] = "broken";
   const absl::Status broken = Amazon().status();
   EXPECT_TRUE(absl::IsUnavailable(broken)) << broken;
   EXPECT_EQ(broken.ToString().find("SECRET"), std::string::npos) << broken;
+  EXPECT_NE(broken.ToString().find("failed with status 3: \"the reason\""), std::string::npos) << broken;
   environment_["AWS_PROFILE"] = "login";
   const absl::Status login = Amazon().status();
   EXPECT_TRUE(absl::IsUnimplemented(login));
-  EXPECT_NE(login.ToString().find("aws configure export-credentials --profile login --format env"), std::string::npos)
+  EXPECT_NE(login.ToString().find("credential_process = aws configure export-credentials --profile login"),
+            std::string::npos)
       << login;
   environment_["AWS_PROFILE"] = "missing";
   EXPECT_TRUE(absl::IsNotFound(Amazon().status()));
+  environment_.erase("AWS_PROFILE");
+  environment_["AWS_DEFAULT_PROFILE"] = "work";
+  EXPECT_EQ((*Amazon())->keys.key_id, "I");
+}
+
+TEST_F(CredentialSourcesTest, AddressesOfServices) {
+  Write("/c",
+        "[default]\nendpoint_url = http://all\n[profile minio]\nservices = mine\nendpoint_url = http://profile\n"
+        "[services mine]\ns3 =\n  endpoint_url = http://minio:9000/\ndynamodb =\n\tendpoint_url = http://other\n"
+        "[services others]\ns3 =\n  endpoint_url = http://elsewhere\n[profile off]\nservices = mine\n"
+        "ignore_configured_endpoint_urls = true\n[profile wrong]\nendpoint_url = minio\n");
+  environment_["AWS_CONFIG_FILE"] = "/c";
+  const auto address = [this](const char* profile, const char* service) {
+    return EndpointOf(Context().environment, *LoadProfile(Context().environment, *files_, profile), service);
+  };
+  EXPECT_EQ(*address("default", "s3"), "http://all");
+  EXPECT_EQ(*address("minio", "s3"), "http://minio:9000");
+  EXPECT_EQ(*address("minio", "sts"), "http://profile");
+  EXPECT_EQ(*address("off", "s3"), "");
+  EXPECT_TRUE(absl::IsInvalidArgument(address("wrong", "s3").status()));
+  environment_["AWS_ENDPOINT_URL"] = "http://variable";
+  EXPECT_EQ(*address("minio", "s3"), "http://variable");
+  environment_["AWS_ENDPOINT_URL_S3"] = "http://variable.s3";
+  EXPECT_EQ(*address("minio", "s3"), "http://variable.s3");
+  EXPECT_EQ(*address("minio", "sts"), "http://variable");
+  environment_["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true";
+  EXPECT_EQ(*address("minio", "s3"), "");
+}
+
+TEST_F(CredentialSourcesTest, SettingsThatLeadElsewhereAreRefusedByName) {
+  for (const std::string setting : {"use_fips_endpoint", "use_dualstack_endpoint", "sigv4a_signing_region_set"}) {
+    EXPECT_NE(CheckSettings(Context().environment, {{setting, "true"}}).ToString().find(setting), std::string::npos);
+    const std::string variable = "AWS_" + absl::AsciiStrToUpper(setting);
+    environment_[variable] = "true";
+    EXPECT_NE(CheckSettings(Context().environment, {}).ToString().find(variable), std::string::npos);
+    environment_[variable] = "false";
+  }
+  EXPECT_TRUE(absl::IsUnimplemented(CheckSettings(Context().environment, {{"s3.use_accelerate_endpoint", "true"}})));
+  EXPECT_TRUE(CheckSettings(Context().environment, {{"use_fips_endpoint", "false"}, {"max_attempts", "3"}}).ok());
+}
+
+TEST_F(CredentialSourcesTest, RolesOfProfiles) {
+  TestServer server([](const ServedRequest& request) {
+    const auto found = request.headers.find("authorization");
+    const std::string asked = found == request.headers.end() ? "" : found->second;
+    // The role of the role has a name of its own.
+    const std::string id = asked.find("Credential=FIRST/") != std::string::npos ? "ID" : "FIRST";
+    return ServedAnswer{200,
+                        {},
+                        "<R><AssumeRoleResult><Credentials><AccessKeyId>" + id +
+                            "</AccessKeyId><SecretAccessKey>SECRET</SecretAccessKey><SessionToken>TOKEN</SessionToken>"
+                            "<Expiration>2026-11-23T01:00:00Z</Expiration></Credentials></AssumeRoleResult></R>",
+                        {},
+                        {},
+                        false};
+  });
+  Write("/c",
+        "[profile train]\nrole_arn = arn:1\nsource_profile = middle\nregion = eu-west-1\n"
+        "[profile middle]\nrole_arn = arn:0\nsource_profile = base\nexternal_id = E\nduration_seconds = 900\n"
+        "[profile loop]\nrole_arn = arn:2\nsource_profile = pool\n[profile pool]\nrole_arn = arn:3\n"
+        "source_profile = loop\n[profile mfa]\nrole_arn = arn:4\nsource_profile = base\nmfa_serial = 7\n"
+        "[profile token]\nrole_arn = arn:5\nweb_identity_token_file = /jwt\n[profile alone]\nrole_arn = arn:6\n"
+        "[profile gone]\nrole_arn = arn:7\nsource_profile = nobody\n[profile variables]\nrole_arn = arn:8\n"
+        "credential_source = Environment\n");
+  Write("/k", "[base]\naws_access_key_id = BASE\naws_secret_access_key = KEY\n");
+  Write("/jwt", "J");
+  environment_["AWS_CONFIG_FILE"] = "/c";
+  environment_["AWS_SHARED_CREDENTIALS_FILE"] = "/k";
+  environment_["AWS_ENDPOINT_URL_STS"] = server.origin();
+  environment_["AWS_PROFILE"] = "train";
+  ExpectJson(Amazon());
+  ASSERT_EQ(server.requests().size(), 2u);
+  const ServedRequest first = server.requests()[0], second = server.requests()[1];
+  EXPECT_EQ(first.body,
+            "Action=AssumeRole&DurationSeconds=900&ExternalId=E&RoleArn=arn%3A0&RoleSessionName=shardkit&"
+            "Version=2011-06-15");
+  EXPECT_EQ(first.headers.at("authorization").find("AWS4-HMAC-SHA256 Credential=BASE/"), 0u);
+  EXPECT_NE(second.headers.at("authorization").find("/eu-west-1/sts/aws4_request"), std::string::npos);
+  EXPECT_EQ(second.headers.at("x-amz-security-token"), "TOKEN");
+  const std::pair<std::string, std::string> refused[] = {{"loop", "source_profile"},
+                                                         {"mfa", "mfa_serial"},
+                                                         {"alone", "credential_source"},
+                                                         {"gone", "nobody"},
+                                                         {"variables", "no credentials"}};
+  for (const auto& [profile, why] : refused) {
+    environment_["AWS_PROFILE"] = profile;
+    EXPECT_NE(Amazon().status().ToString().find(why), std::string::npos) << profile << Amazon().status();
+  }
+  environment_["AWS_PROFILE"] = "token";
+  EXPECT_EQ((*Amazon())->keys.key_id, "FIRST");
+  EXPECT_NE(server.requests().back().body.find("WebIdentityToken=J"), std::string::npos);
 }
 
 TEST_F(CredentialSourcesTest, Container) {
@@ -218,7 +314,13 @@ TEST(RunCommandTest, EndsAtTheDeadlineAndLimitsTheOutput) {
   EXPECT_EQ(*RunCommand("printf a; echo b >&2", milliseconds(10'000)), "a");
   EXPECT_TRUE(absl::IsDeadlineExceeded(RunCommand("sleep 600 & sleep 600", milliseconds(20)).status()));
   EXPECT_TRUE(absl::IsResourceExhausted(RunCommand("yes", milliseconds(10'000)).status()));
-  EXPECT_TRUE(absl::IsUnavailable(RunCommand("exit 1", milliseconds(10'000)).status()));
+  const auto why = [](const char* command) { return RunCommand(command, milliseconds(10'000)).status().ToString(); };
+  EXPECT_EQ(why("exit 1"), "UNAVAILABLE: it failed with status 1");
+  EXPECT_EQ(why("kill -9 $$"), "UNAVAILABLE: signal 9 ended it");
+  EXPECT_EQ(why("seq 100000 >&2; printf 'the last\\n\\n' >&2; exit 2"),
+            "UNAVAILABLE: it failed with status 2: \"the last\"");
+  EXPECT_EQ(*RunCommand("printf a; exec >&-; seq 100000 >&2", milliseconds(10'000)), "a");
+  EXPECT_TRUE(absl::IsDeadlineExceeded(RunCommand("exec >&-; sleep 600", milliseconds(20)).status()));
 }
 
 }  // namespace
