@@ -5,8 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "remote/await.h"
 #include "remote/object_error.h"
 #include "remote/profile_files.h"
@@ -33,6 +35,7 @@ std::span<const char* const> VariablesOf(Scheme scheme) {
       "GCE_METADATA_HOST", "GOOGLE_APPLICATION_CREDENTIALS", "STORAGE_EMULATOR_HOST"};
   static constexpr const char* kHuggingFaceVariables[] = {"HF_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "HF_ENDPOINT",
                                                           "HOME"};
+  static constexpr const char* kHttpVariables[] = {"SHARDKIT_HTTP_HEADERS", "SHARDKIT_HTTP_QUERY"};
   switch (scheme) {
     case Scheme::kS3:
       return kAmazonVariables;
@@ -41,9 +44,32 @@ std::span<const char* const> VariablesOf(Scheme scheme) {
     case Scheme::kHuggingFace:
       return kHuggingFaceVariables;
     case Scheme::kHttp:
-      break;
+      return kHttpVariables;
   }
   return {};
+}
+
+// "NAME: VALUE", one a line. Errors do not quote them.
+absl::StatusOr<std::vector<HttpHeader>> ParseHeaders(std::string_view text) {
+  std::vector<HttpHeader> headers;
+  for (int line = 1; !text.empty(); ++line) {
+    std::string_view header = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(header.size() + 1, text.size()));
+    if (header.ends_with('\r')) header.remove_suffix(1);
+    if (header.empty()) continue;
+    const size_t colon = header.find(':');
+    std::string name = absl::AsciiStrToLower(ToAbsl(header.substr(0, colon)));
+    const bool named = !name.empty() && std::ranges::all_of(name, [](char c) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+    });
+    const std::string_view value =
+        ToStd(absl::StripAsciiWhitespace(ToAbsl(header.substr(std::min(colon + 1, header.size())))));
+    if (colon == header.npos || !named || std::ranges::any_of(value, [](char c) { return c >= 0 && c < ' '; })) {
+      return InvalidArgument("SHARDKIT_HTTP_HEADERS: line ", line, " is no header; write NAME: VALUE");
+    }
+    headers.push_back({std::move(name), std::string(value), /*secret=*/true});
+  }
+  return headers;
 }
 
 }  // namespace
@@ -117,8 +143,16 @@ absl::StatusOr<std::shared_ptr<Provider>> ObjectStore::ProviderOf(Scheme scheme)
       provider->credentials = std::make_unique<CredentialCache>(NewHuggingFaceCredentials(context));
       break;
     }
-    case Scheme::kHttp:
+    case Scheme::kHttp: {
+      SHARDKIT_ASSIGN_OR_RETURN(provider->headers, ParseHeaders(environment("SHARDKIT_HTTP_HEADERS").value_or("")));
+      provider->query = environment("SHARDKIT_HTTP_QUERY").value_or("");
+      if (provider->query.starts_with('?')) provider->query.erase(0, 1);
+      if (std::ranges::any_of(provider->query,
+                              [](char c) { return (c >= 0 && c <= ' ') || c == '#' || c == '\x7f'; })) {
+        return InvalidArgument("SHARDKIT_HTTP_QUERY: it has a character that stands in no query; percent-encode it");
+      }
       break;
+    }
   }
   return present = provider;
 }
@@ -144,6 +178,10 @@ struct ObjectStore::Sender {
     made.certificates = provider.certificates;
     if (url.scheme == Scheme::kHttp) {
       made.url = url.bucket + "/" + url.key;
+      if (!provider.query.empty()) {
+        made.url += StrCat(url.key.find('?') == std::string::npos ? "?" : "&", provider.query);
+      }
+      made.headers.insert(made.headers.end(), provider.headers.begin(), provider.headers.end());
       return made;
     }
     Endpoint endpoint = provider.endpoint;
@@ -180,7 +218,24 @@ struct ObjectStore::Sender {
     }
     if (url.provider->credentials != nullptr && credentials.anonymous() && absl::IsPermissionDenied(status))
       return Annotate(status, "asked without credentials, for none were found");
+    if (url.scheme == Scheme::kHttp && !status.ok()) return WithAdvice(status);
     return status;
+  }
+
+  // What a web server may want besides.
+  absl::Status WithAdvice(const absl::Status& status) const {
+    const Provider& provider = *url.provider;
+    std::string_view advice;
+    if (absl::IsPermissionDenied(status) && provider.headers.empty() && provider.query.empty()) {
+      advice =
+          "; a login goes into --header or SHARDKIT_HTTP_HEADERS, a signature for all objects into --query or "
+          "SHARDKIT_HTTP_QUERY";
+    } else if (absl::IsNotFound(status) && url.key.find('?') != std::string::npos) {
+      advice =
+          "; a query in the URL is that of one object: one for all objects of a folder goes into --query or "
+          "SHARDKIT_HTTP_QUERY";
+    }
+    return absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), advice)));
   }
 
   // Whether there are other credentials than those that were refused.

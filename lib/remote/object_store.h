@@ -32,6 +32,8 @@ struct Provider {
   std::unique_ptr<CredentialCache> credentials;  // null: requests are anonymous
   std::string certificates;                      // HttpRequest::certificates
   bool requester_pays = false;
+  std::vector<HttpHeader> headers;  // of kHttp, as its user gave them
+  std::string query;                // of kHttp: is added to that of each URL
 
   std::mutex mutex;                            // guards regions
   std::map<std::string, std::string> regions;  // by bucket, as far as answers have told

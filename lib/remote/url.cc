@@ -64,8 +64,9 @@ absl::StatusOr<ObjectUrl> ParseObjectUrl(std::string_view url) {
   if (StartsWith(url, "http")) {
     const std::string_view origin = Origin(url);
     if (origin.find('@') != origin.npos) {
-      return InvalidArgument(WithoutSecrets(url),
-                             ": has a user name; Shardkit sends none to HTTP servers, leave it out");
+      return InvalidArgument(
+          WithoutSecrets(url),
+          ": has a user name; leave it out, and give a login as a header: --header or SHARDKIT_HTTP_HEADERS");
     }
     parsed.bucket = origin;
     parsed.key = url.substr(origin.size());

@@ -116,6 +116,18 @@ class RedirectsTest(RemoteTest):
         self.assertIn("authorization", self.names(self.here))
         self.assertEqual(self.there, [])
 
+    def test_headers_and_a_query_go_to_the_server_that_was_named(self):
+        header, query = "X-Login: SECRETKEY", "sig=SECRETKEY"
+        self.assertEqual(self.run_command("ls", "--values-xxh3", self.target + "/data", "--header", header, "--query", query), self.local)
+        self.assertEqual({headers.get("x-login") for headers in self.there}, {"SECRETKEY"})
+        self.there.clear()
+        for options, environment in ((["--header", header, "--query", query], {}),
+                                     ([], {"SHARDKIT_HTTP_HEADERS": header, "SHARDKIT_HTTP_QUERY": query})):
+            self.assertEqual(self.run_command("ls", "--values-xxh3", self.origin + "/data", *options, **environment), self.local)
+            self.run_command("ls", self.origin + "/missing", *options, code=3, **environment)
+        self.assertEqual({headers.get("x-login") for headers in self.here}, {"SECRETKEY"})
+        self.assertNotIn("x-login", self.names(self.there))
+
     def test_web_servers_get_no_credentials(self):
         self.assertEqual(self.run_command("ls", "--values-xxh3", self.origin + "/data", HF_TOKEN="hf_SECRETKEY", **KEYS), self.local)
         self.assertFalse({"authorization", "x-amz-security-token", "cookie"} & (self.names(self.here) | self.names(self.there)))

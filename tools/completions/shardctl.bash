@@ -4,49 +4,49 @@
 _shardctl_options() {
   case "$1" in
     pack) echo "--from --group-by --order --output --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
-                --sha256 --task --finish --append --existing-keys --resume --on-error --max-decompression --no-verify-hashes --allow-empty --keep-hidden --no-follow --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                --sha256 --task --finish --append --existing-keys --resume --on-error --max-decompression --no-verify-hashes --allow-empty --keep-hidden --no-follow --dry-run --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
     plan-pack) echo "--from --group-by --order --output --tasks --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
-                --sha256 --on-error --max-decompression --no-verify-hashes --allow-empty --keep-hidden --no-follow --json --endpoint --cache --cache-limit --no-conditional --help" ;;
-    index) echo "--dali --wids --name --no-md5 --json --endpoint --cache --cache-limit --no-conditional --help" ;;
-    diff) echo "--column --examples --at-a --at-b --jobs --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
-    history) echo "--json --endpoint --cache --cache-limit --help" ;;
-    ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
-    inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
-    view) echo "--port --host --no-open --at --endpoint --cache --cache-limit --help" ;;
-    report) echo "--output --samples --seed --limit --no-validate --jobs --json --endpoint --cache --cache-limit --help" ;;
-    cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --at --endpoint --cache --cache-limit --help" ;;
-    validate) echo "--deep --task --jobs --io --max-decompression --json --endpoint --cache --cache-limit --help" ;;
+                --sha256 --on-error --max-decompression --no-verify-hashes --allow-empty --keep-hidden --no-follow --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
+    index) echo "--dali --wids --name --no-md5 --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
+    diff) echo "--column --examples --at-a --at-b --jobs --max-decompression --no-verify-hashes --json --endpoint --header --query --cache --cache-limit --help" ;;
+    history) echo "--json --endpoint --header --query --cache --cache-limit --help" ;;
+    ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --at --json --endpoint --header --query --cache --cache-limit --help" ;;
+    inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --at --json --endpoint --header --query --cache --cache-limit --help" ;;
+    view) echo "--port --host --no-open --at --endpoint --header --query --cache --cache-limit --help" ;;
+    report) echo "--output --samples --seed --limit --no-validate --jobs --json --endpoint --header --query --cache --cache-limit --help" ;;
+    cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --at --endpoint --header --query --cache --cache-limit --help" ;;
+    validate) echo "--deep --task --jobs --io --max-decompression --json --endpoint --header --query --cache --cache-limit --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
-    unpack) echo "--output --jobs --samples --by-shard --on-error --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
-    columns) echo "--json --endpoint --cache --cache-limit --help" ;;
-    "columns add") echo "--from --key --columns --type --jobs --json --endpoint --cache --cache-limit --no-conditional --help" ;;
-    "columns set") echo "--class-names --json --endpoint --cache --cache-limit --no-conditional --help" ;;
-    "columns drop" | "columns rename") echo "--json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    unpack) echo "--output --jobs --samples --by-shard --on-error --max-decompression --no-verify-hashes --at --json --endpoint --header --query --cache --cache-limit --help" ;;
+    columns) echo "--json --endpoint --header --query --cache --cache-limit --help" ;;
+    "columns add") echo "--from --key --columns --type --jobs --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
+    "columns set") echo "--class-names --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
+    "columns drop" | "columns rename") echo "--json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --storage --sha256 --compression --hash
                    --encoding --no-index --jobs --task --finish --append --existing-keys --resume --on-error --max-decompression
-                   --no-verify-hashes --at --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                   --no-verify-hashes --at --dry-run --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
     filter) echo "--output --where --keys-from --range --sample --seed --count --shard-size --block-size --jobs --resume
-                  --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                  --max-decompression --no-verify-hashes --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
     split) echo "--output --into --seed --shard-size --block-size --jobs --resume
-                 --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                 --max-decompression --no-verify-hashes --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
     reshard) echo "--output --shard-samples --shuffle --seed --memory --scratch --shard-size --block-size --jobs --resume
-                 --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                 --max-decompression --no-verify-hashes --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
     merge) echo "--output --repeated-keys --copy --shard-size --block-size --jobs --resume
-                 --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
-    rm) echo "--keys-from --where --range --jobs --max-decompression --json --endpoint --cache --cache-limit --no-conditional --help" ;;
-    compact) echo "--lost --fold --purge --grace --jobs --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                 --max-decompression --no-verify-hashes --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
+    rm) echo "--keys-from --where --range --jobs --max-decompression --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
+    compact) echo "--lost --fold --purge --grace --jobs --json --endpoint --header --query --cache --cache-limit --no-conditional --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --locality --remainder --world-size --rank
                 --proportion --repeat --choose --at --epoch-samples --epoch --from-step --steps --cursor --label
-                --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
+                --no-verify-hashes --json --endpoint --header --query --cache --cache-limit --help" ;;
     simulate) echo "--samples --sample-size --shards --block-size --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size
                 --locality --remainder --world-size --proportion --repeat --choose --at --epoch-samples --ranks-per-node --epochs --steps --step-time
                 --decode-time --check-rate --threads --memory --latency --node-bandwidth --bandwidth --request-rate --node-cache
-                --endpoint --cache --cache-limit --json --help" ;;
+                --endpoint --header --query --cache --cache-limit --json --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --locality --remainder --world-size --rank
                 --proportion --repeat --choose --at --epoch-samples --decode --columns --context
                 --simulate-step --simulate-latency --cold --memory --threads --read-threads --io --max-decompression
-                --no-verify-hashes --verify --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --endpoint --cache --cache-limit --json --help" ;;
-    cache) echo "--endpoint --cache --cache-limit --requests --json --help" ;;
+                --no-verify-hashes --verify --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --endpoint --header --query --cache --cache-limit --json --help" ;;
+    cache) echo "--endpoint --header --query --cache --cache-limit --requests --json --help" ;;
     uploads) echo "--endpoint --json --help" ;;
     "synth sa1b") echo "--output --count --seed --jobs --overwrite --json --first-id --width --height --min-objects
                         --max-objects --quality --help" ;;
@@ -119,7 +119,7 @@ _shardctl() {
       --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --expect-world-size | --world-size | \
       --rank | --proportion | --repeat | --choose | --at | --epoch-samples | --epoch | --from-step | --steps | --cursor | \
       --epochs | --context | --simulate-step | --simulate-latency | --memory | --threads | --read-threads | \
-      --device-sizes | --pinned | --endpoint | --cache-limit | --requests) return ;;
+      --device-sizes | --pinned | --endpoint | --header | --query | --cache-limit | --requests) return ;;
   esac
   if [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_options "$verb")" -- "$current")

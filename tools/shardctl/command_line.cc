@@ -194,6 +194,19 @@ void CommandLine::StoreOptions(StoreUse use) {
     return absl::OkStatus();
   });
   if (use == StoreUse::kManage) return;
+  rows_.push_back({RowName("--header", "TEXT"),
+                   "send 'NAME: VALUE' to http:// and https:// [SHARDKIT_HTTP_HEADERS, one a line]; may be repeated"});
+  parser_->Add("--header", false, true, [](const std::string& given) -> absl::Status {
+    const char* const before = std::getenv("SHARDKIT_HTTP_HEADERS");
+    setenv("SHARDKIT_HTTP_HEADERS", ((before == nullptr ? "" : std::string(before) + "\n") + given).c_str(), 1);
+    return absl::OkStatus();
+  });
+  rows_.push_back({RowName("--query", "TEXT"),
+                   "add this query to each http:// and https:// URL, as a signature [SHARDKIT_HTTP_QUERY]"});
+  parser_->Add("--query", false, false, [](const std::string& given) -> absl::Status {
+    setenv("SHARDKIT_HTTP_QUERY", given.c_str(), 1);
+    return absl::OkStatus();
+  });
   rows_.push_back({RowName("--cache", "DIR"),
                    "keep what is read of URLs here, for all processes of this machine [SHARDKIT_CACHE, or none]"});
   parser_->Add("--cache", false, false, [](const std::string& given) -> absl::Status {
@@ -311,7 +324,8 @@ std::optional<int> CommandLine::Parse(int argc, char** argv) {
 std::optional<std::string> CommandLine::GivenBesides(const std::vector<std::string>& names) const {
   for (const CLI::Option* const option : parser_->app.get_options()) {
     const auto has_name = [&](const std::string& name) { return option->check_name(name); };
-    const std::string of_stores[] = {"--endpoint", "--cache", "--cache-limit", "--no-conditional"};
+    const std::string of_stores[] = {"--endpoint", "--header",      "--query",
+                                     "--cache",    "--cache-limit", "--no-conditional"};
     if (option->count() == 0 || std::ranges::any_of(of_stores, has_name)) continue;
     if (!std::ranges::any_of(names, has_name)) return option->get_name();
   }

@@ -279,6 +279,50 @@ TEST(ObjectStoreTest, EachOpeningTakesTheEnvironmentAsItIs) {
   EXPECT_TRUE(store->Resolve("hf://datasets/o/n/k").ok());
 }
 
+TEST(ObjectStoreTest, HeadersAndAQueryForWebServers) {
+  TestServer server([](const ServedRequest& request) {
+    const auto key = request.headers.find("x-key");
+    const bool known =
+        key != request.headers.end() && key->second == "SECRET: 1" && request.target.ends_with("sig=S%2B");
+    return known ? ServeObject(request, kObject, "\"1\"") : ServedAnswer{403, {}, "", {}, {}, false};
+  });
+  const auto variables = std::make_shared<Variables>(server);
+  const auto store = NewStore(variables);
+  const auto stat = [&](const std::string& url) {
+    const auto resolved = store->Resolve(url);
+    return resolved.ok() ? store->Stat(*resolved).status() : resolved.status();
+  };
+  const absl::Status refused = stat(server.origin() + "/o");
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_NE(refused.ToString().find("SHARDKIT_HTTP_HEADERS"), std::string::npos) << refused;
+  variables->Set("SHARDKIT_HTTP_HEADERS", "Accept: a/b\r\n\nX-Key:  SECRET: 1 ");
+  variables->Set("SHARDKIT_HTTP_QUERY", "?v=1&sig=S%2B");
+  EXPECT_EQ(stat(server.origin() + "/o"), absl::OkStatus());
+  EXPECT_EQ(server.requests().back().target, "/o?v=1&sig=S%2B");
+  EXPECT_EQ(server.requests().back().headers.at("accept"), "a/b");
+  EXPECT_EQ(stat(server.origin() + "/o?a=b"), absl::OkStatus());
+  EXPECT_EQ(server.requests().back().target, "/o?a=b&v=1&sig=S%2B");
+  variables->Set("HF_TOKEN", "hf_x");
+  EXPECT_FALSE(stat("hf://datasets/o/n/k").ok());
+  EXPECT_FALSE(server.requests().back().headers.contains("x-key")) << "only for web servers";
+  for (const char* wrong : {"SECRET", ": SECRET", "a b: SECRET", "a: SECRET\x01"}) {
+    variables->Set("SHARDKIT_HTTP_HEADERS", wrong);
+    const absl::Status status = stat(server.origin() + "/o");
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << wrong;
+    EXPECT_EQ(status.ToString().find("SECRET"), std::string::npos) << status;
+  }
+  variables->Set("SHARDKIT_HTTP_HEADERS", "");
+  variables->Set("SHARDKIT_HTTP_QUERY", "a b");
+  EXPECT_TRUE(absl::IsInvalidArgument(stat(server.origin() + "/o")));
+}
+
+TEST(ObjectStoreTest, AQueryForAWholeFolderIsAdvised) {
+  TestServer server([](const ServedRequest&) { return ServedAnswer{404, {}, "", {}, {}, false}; });
+  const absl::Status status = NewStore(server)->Stat(Url(server.origin() + "/folder?sig=SECRET")).status();
+  EXPECT_NE(status.ToString().find("SHARDKIT_HTTP_QUERY"), std::string::npos) << status;
+  EXPECT_EQ(status.ToString().find("SECRET"), std::string::npos) << status;
+}
+
 TEST(ObjectStoreTest, ListsPages) {
   TestServer server([](const ServedRequest& request) {
     const bool second = request.target.find("continuation-token=T%2B") != std::string::npos;
