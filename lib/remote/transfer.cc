@@ -54,6 +54,12 @@ absl::Status Transfer::Prepare(EasyHandle handle, const HttpClient::Options& opt
   CURL* const curl = handle_.get();
   response_ = HttpResponse();
   header_bytes_ = 0;
+  // libcurl would send it as a login.
+  const size_t authority = request_.url.find("://");
+  if (request_.url.substr(0, request_.url.find_first_of("/?#", authority + 3)).find('@') != std::string::npos) {
+    return InvalidArgument(WithoutSecrets(request_.url), redirects_ > 0 ? ": a server redirects there with" : ": has",
+                           " a user name, which is not sent");
+  }
   curl_slist_free_all(header_list_);
   header_list_ = nullptr;
   // An "expect" would cost a round trip.
@@ -88,6 +94,8 @@ absl::Status Transfer::Prepare(EasyHandle handle, const HttpClient::Options& opt
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout.count()));
   }
+  curl_easy_setopt(curl, CURLOPT_PREREQFUNCTION, &CheckAddress);
+  curl_easy_setopt(curl, CURLOPT_PREREQDATA, this);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &TakeHeader);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &TakeBody);
@@ -106,6 +114,52 @@ absl::Status Transfer::Prepare(EasyHandle handle, const HttpClient::Options& opt
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request_.method.c_str());
   }
   return absl::OkStatus();
+}
+
+// Who serves data on the internet could otherwise make this machine ask its own services, and those of its network.
+int Transfer::CheckAddress(void* transfer, char* address, char* /*own_address*/, int /*port*/, int /*own_port*/) {
+  auto& self = *static_cast<Transfer*>(transfer);
+  const absl::Status allowed = Guarded("an address", [&]() -> absl::Status {
+    const bool is_public = IsPublicAddress(address == nullptr ? "" : address);
+    if (self.redirects_ == 0) self.public_ = is_public;
+    if (is_public || !self.public_) return absl::OkStatus();
+    return InvalidArgument(WithoutSecrets(self.request_.url),
+                           ": a server of the internet redirects there, to an address of this machine or its network; "
+                           "name that URL itself");
+  });
+  self.refused_.Update(allowed);
+  return allowed.ok() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+void Transfer::NoteSecrets() {
+  constexpr size_t kShortest = 8;  // shorter ones would take words out of messages
+  const auto note = [&](std::string_view text, const char* separators) {
+    while (!text.empty()) {
+      const size_t end = std::min(text.find_first_of(separators), text.size());
+      const std::string_view part = text.substr(0, end);
+      const bool word = part == "Credential" || part == "SignedHeaders" || part == "Signature";
+      if (part.size() >= kShortest && !word) secrets_.emplace_back(part);
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  };
+  for (const HttpHeader& header : request_.headers) {
+    if (header.secret) note(header.value, " ,=");
+  }
+  const size_t query = request_.url.find('?');
+  if (query == std::string::npos) return;
+  note(std::string_view(request_.url).substr(query + 1), "&=");
+  int length = 0;
+  char* const decoded = curl_easy_unescape(handle_.get(), request_.url.c_str() + query + 1, 0, &length);
+  if (decoded != nullptr) note({decoded, static_cast<size_t>(length)}, "&=");
+  curl_free(decoded);
+}
+
+std::string Transfer::Blanked(std::string text) const {
+  for (const std::string& secret : secrets_) {
+    for (size_t at = text.find(secret); at != text.npos; at = text.find(secret, at))
+      text.replace(at, secret.size(), "…");
+  }
+  return text;
 }
 
 // An exception must not pass through libcurl. Any other number than that of the bytes ends the transfer.
@@ -181,6 +235,7 @@ bool Transfer::Redirected(const HttpClient::Options& options) {
     refused_ = next.status();
     return false;
   }
+  NoteSecrets();
   if (!SameOrigin(request_.url, *next))
     std::erase_if(request_.headers, [](const HttpHeader& header) { return header.secret; });
   request_.url = *std::move(next);
@@ -189,11 +244,20 @@ bool Transfer::Redirected(const HttpClient::Options& options) {
 }
 
 absl::StatusOr<HttpResponse> Transfer::Result(CURLcode code) {
-  if (!refused_.ok()) return std::move(refused_);
+  if (!refused_.ok()) {
+    NoteSecrets();
+    return absl::Status(refused_.code(), ToAbsl(Blanked(std::string(refused_.message()))));
+  }
   if (code != CURLE_OK) return ErrorOf(code, request_.url);
   long status = 0;
   curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &status);
   response_.status = static_cast<int>(status);
+  // The body of a good answer is data, but for an error that a store tells late.
+  const bool late = request_.method != "GET" && response_.body.find("<Error") != std::string::npos;
+  NoteSecrets();
+  if (status >= 300 || late) response_.body = Blanked(std::move(response_.body));
+  // Messages about good answers quote headers, too.
+  for (HttpHeader& header : response_.headers) header.value = Blanked(std::move(header.value));
   return std::move(response_);
 }
 

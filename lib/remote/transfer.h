@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "remote/http_client.h"
 
@@ -39,8 +40,15 @@ class Transfer {
   EasyHandle Finish(absl::StatusOr<HttpResponse> result);
 
  private:
+  // Called before a request is sent, when it has a connection.
+  static int CheckAddress(void* transfer, char* address, char* own_address, int port, int own_port);
   static size_t TakeHeader(char* bytes, size_t one, size_t count, void* transfer);
   static size_t TakeBody(char* bytes, size_t one, size_t count, void* transfer);
+
+  // Remembers what the request sends in secret.
+  void NoteSecrets();
+  // The text without what was sent in secret: servers echo it.
+  std::string Blanked(std::string text) const;
 
   absl::Status AddHeader(std::string_view line);
   absl::Status AddBody(std::string_view bytes);
@@ -53,7 +61,9 @@ class Transfer {
   HttpResponse response_;
   size_t header_bytes_ = 0;
   int redirects_ = 0;
-  absl::Status refused_;  // why a callback stopped the transfer
+  bool public_ = false;               // the URL that was asked for leads to a public address
+  std::vector<std::string> secrets_;  // in headers and queries of requests before the present one
+  absl::Status refused_;              // why a callback stopped the transfer
 };
 
 }  // namespace shardkit::remote

@@ -1,8 +1,10 @@
 #include "remote/url.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "base/errors.h"
@@ -220,6 +222,23 @@ absl::StatusOr<std::string> ResolveRedirect(const std::string& from, const std::
                            ", which is less safe; it was not followed");
   }
   return resolved;
+}
+
+bool IsPublicAddress(const std::string& address) {
+  std::array<uint8_t, 16> bytes;
+  if (inet_pton(AF_INET6, address.c_str(), bytes.data()) == 1) {
+    constexpr std::array<uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    constexpr std::array<uint8_t, 12> kTranslated = {0, 0x64, 0xff, 0x9b};  // NAT64
+    const bool holds_ipv4 = std::equal(kMapped.begin(), kMapped.end(), bytes.begin()) ||
+                            std::equal(kTranslated.begin(), kTranslated.end(), bytes.begin());
+    if (!holds_ipv4) return (bytes[0] & 0xe0) == 0x20;  // 2000::/3
+    std::copy(bytes.begin() + 12, bytes.end(), bytes.begin());
+  } else if (inet_pton(AF_INET, address.c_str(), bytes.data()) != 1) {
+    return false;
+  }
+  const uint8_t a = bytes[0], b = bytes[1];
+  return a != 0 && a != 10 && a != 127 && a < 224 && !(a == 100 && b >= 64 && b < 128) && !(a == 169 && b == 254) &&
+         !(a == 172 && b >= 16 && b < 32) && !(a == 192 && b == 168);
 }
 
 bool SameOrigin(std::string_view a, std::string_view b) { return CanonicalOrigin(a) == CanonicalOrigin(b); }

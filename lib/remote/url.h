@@ -82,6 +82,10 @@ absl::StatusOr<std::string> CheckOrigin(std::string_view origin, std::string_vie
 // The address that a redirect leads to. InvalidArgument when it is malformed or leads from https to another scheme.
 absl::StatusOr<std::string> ResolveRedirect(const std::string& from, const std::string& location);
 
+// Whether an IP address is one of the internet: not of loopback, a link, a private network or none at all. False for
+// what is no address.
+bool IsPublicAddress(const std::string& address);
+
 // Whether credentials for one address may be sent to the other: scheme, host and port are equal.
 bool SameOrigin(std::string_view a, std::string_view b);
 

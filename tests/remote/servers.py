@@ -75,15 +75,15 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def http_server(handler, tls=None, **attributes):
+def http_server(handler, tls=None, host="127.0.0.1", **attributes):
     """A server of this process whose handlers find the attributes in their `server`."""
-    server = _Server(("127.0.0.1", 0), handler)
+    server = _Server((host, 0), handler)
     vars(server).update(attributes)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     try:
-        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
+        yield f"{'http' if tls is None else 'https'}://{host}:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

@@ -5,7 +5,10 @@ SHARDCTL names the command.
 """
 import http.server
 import os
+import shutil
 import ssl
+import subprocess
+import sys
 import unittest
 
 import servers
@@ -131,6 +134,40 @@ class RedirectsTest(RemoteTest):
     def test_web_servers_get_no_credentials(self):
         self.assertEqual(self.run_command("ls", "--values-xxh3", self.origin + "/data", HF_TOKEN="hf_SECRETKEY", **KEYS), self.local)
         self.assertFalse({"authorization", "x-amz-security-token", "cookie"} & (self.names(self.here) | self.names(self.there)))
+
+
+# One of those that RFC 5737 keeps for examples; in a network of its own, it belongs to this machine.
+ADDRESS = "198.51.100.7"
+OWN_NETWORK = "ip link set lo up && ip address add " + ADDRESS + "/32 dev lo && exec \"$@\""
+
+
+class InternetTest(RemoteTest):
+    """Servers of the internet do not make this machine ask its own network."""
+
+    def test_in_a_network_of_its_own(self):
+        if shutil.which("unshare") is None or shutil.which("ip") is None:
+            self.skipTest("there is no unshare, or no ip")
+        isolated = ["unshare", "-rn", "sh", "-c", OWN_NETWORK, "sh"]
+        if subprocess.run([*isolated, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("no network can be made")
+        done = subprocess.run([*isolated, sys.executable, __file__, "InternetTest.inside"], stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def inside(self):
+        own, seen = [], []
+        with (servers.http_server(Listening, folder=self.bucket, seen=own) as loopback,
+              servers.http_server(Redirecting, to=loopback, seen=seen, host=ADDRESS) as internet,
+              servers.http_server(Redirecting, to=loopback, seen=seen) as here,
+              servers.http_server(Redirecting, to=loopback.replace("127.0.0.1", "localhost"), seen=seen, host=ADDRESS) as by_name):
+            for origin in (internet, by_name):
+                message = self.run_command("inspect", origin + "/data", code=2)
+                self.assertIn("an address of this machine or its network", message)
+            self.assertEqual(own, [])
+            self.run_command("inspect", here + "/data")
+            self.run_command("inspect", loopback + "/data")
+        with servers.http_server(Listening, folder=self.bucket, seen=own, host=ADDRESS) as there, \
+                servers.http_server(Redirecting, to=there, seen=seen, host=ADDRESS) as internet:
+            self.run_command("inspect", internet + "/data")
 
 
 if __name__ == "__main__":

@@ -180,6 +180,53 @@ TEST(HttpClientTest, FollowsRedirectsWithoutTakingSecretsElsewhere) {
   EXPECT_EQ(client->Send(request)->status, 301);
 }
 
+TEST(HttpClientTest, WhatAServerEchoesOfSecretsIsBlanked) {
+  std::atomic<int> status = 403;
+  TestServer server([&](const ServedRequest& request) {
+    if (request.target.starts_with("/moved"))
+      return ServedAnswer{302, {{"Location", "/there?sig=QUERY%2BSECRET"}}, "", {}, {}, false};
+    std::string echo = request.target;
+    for (const char* name : {"authorization", "x-amz-security-token"}) {
+      const auto found = request.headers.find(name);
+      if (found != request.headers.end())
+        echo += "|" + found->second + "|" + found->second.substr(found->second.rfind('=') + 1);
+    }
+    return ServedAnswer{status, {{"X-Request-Id", echo}}, "denied: " + echo + "|QUERY+SECRET", {}, {}, false};
+  });
+  const auto client = NewClient();
+  for (const char* authorization :
+       {"Bearer hf_TOKENSECRET",
+        "AWS4-HMAC-SHA256 Credential=ID/20260101/r/s3/aws4_request,SignedHeaders=host,Signature=0123SECRET"}) {
+    for (const char* path : {"/a?sig=QUERY%2BSECRET", "/moved"}) {
+      HttpRequest request = Get(server.origin() + path);
+      request.headers = {{"authorization", authorization, true}, {"x-amz-security-token", "SESSION/SECRET==", true}};
+      status = 403;
+      const auto refused = client->Send(request);
+      ASSERT_TRUE(refused.ok()) << refused.status();
+      EXPECT_EQ(refused->body.find("SECRET"), std::string::npos) << refused->body;
+      EXPECT_EQ(refused->body.find("denied: /"), 0u) << refused->body;
+      EXPECT_EQ(refused->Header("x-request-id").find("SECRET"), std::string::npos);
+      status = 200;
+      EXPECT_NE(client->Send(request)->body.find("SECRET"), std::string::npos) << "data stays as it is";
+    }
+  }
+}
+
+TEST(HttpClientTest, ARedirectWithAUserNameIsNotFollowed) {
+  std::string origin;
+  TestServer server([&](const ServedRequest& request) {
+    std::string there = "http://user:PASSWORD@" + origin.substr(7) + "/there";
+    return request.target == "/" ? ServedAnswer{302, {{"Location", there}}, "", {}, {}, false}
+                                 : ServedAnswer{200, {}, "", {}, {}, false};
+  });
+  origin = server.origin();
+  const absl::Status status = NewClient()->Send(Get(origin + "/")).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_EQ(status.ToString().find("PASSWORD"), std::string::npos) << status;
+  EXPECT_EQ(server.requests().size(), 1u);
+  EXPECT_TRUE(absl::IsInvalidArgument(NewClient()->Send(Get("http://user@" + origin.substr(7))).status()));
+}
+
 TEST(HttpClientTest, GoesPastTheProxyWhenTold) {
   TestServer server([](const ServedRequest&) { return ServedAnswer(); });
   const auto client = NewClient();

@@ -62,6 +62,38 @@ TEST(UrlTest, ChecksOrigins) {
   }
 }
 
+TEST(UrlTest, AddressesOfTheInternet) {
+  for (const char* address : {"1.1.1.1", "9.255.255.255", "172.15.0.1", "172.32.0.1", "192.167.1.1", "100.63.0.1",
+                              "100.128.0.1", "169.253.1.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"}) {
+    EXPECT_TRUE(IsPublicAddress(address)) << address;
+  }
+  for (const char* address : {"",
+                              "host",
+                              "0.0.0.0",
+                              "10.1.2.3",
+                              "127.0.0.1",
+                              "127.9.9.9",
+                              "169.254.169.254",
+                              "172.16.0.1",
+                              "172.31.255.255",
+                              "192.168.0.1",
+                              "100.64.0.1",
+                              "224.0.0.1",
+                              "255.255.255.255",
+                              "::",
+                              "::1",
+                              "fe80::1",
+                              "fe80::1%eth0",
+                              "fd00::1",
+                              "fec0::1",
+                              "ff02::1",
+                              "::ffff:127.0.0.1",
+                              "::ffff:a00:1",
+                              "64:ff9b::7f00:1"}) {
+    EXPECT_FALSE(IsPublicAddress(address)) << address;
+  }
+}
+
 TEST(UrlTest, RedirectsStayAsSafeAsTheyWere) {
   EXPECT_EQ(*ResolveRedirect("https://h/a/b?x", "../c?d"), "https://h/c?d");
   EXPECT_EQ(*ResolveRedirect("http://h/a", "https://i/b"), "https://i/b");
