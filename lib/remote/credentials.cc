@@ -10,6 +10,21 @@ std::optional<std::string> ProcessEnvironment(const char* name) {
   return value;
 }
 
+std::string AccountOf(const Credentials& credentials) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+  const std::string& id = credentials.keys.key_id;
+  if (!credentials.bearer_token.empty()) return {};
+  if (id.size() != 20 || (!id.starts_with("AKIA") && !id.starts_with("ASIA"))) return id;
+  // After the kind of key, digits of five bits each: one bit, then the 40 of the account.
+  uint64_t number = 0;
+  for (const char c : id.substr(4, 9)) {
+    const size_t digit = kDigits.find(c);
+    if (digit == kDigits.npos) return id;
+    number = number << 5 | digit;
+  }
+  return std::to_string(number >> 4 & ((uint64_t{1} << 40) - 1));
+}
+
 std::optional<Credentials> CredentialCache::Present(std::chrono::seconds margin) {
   std::lock_guard lock(mutex_);
   if (!present_ || (present_->expiry && *present_->expiry - margin <= clock_())) return std::nullopt;

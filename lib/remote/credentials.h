@@ -41,6 +41,11 @@ struct Credentials {
   friend bool operator==(const Credentials&, const Credentials&) = default;
 };
 
+// Whose they are, as far as they tell: Amazon's number of the account, which its key identities hold, so that keys for
+// an hour do not differ; another store's key identity. Empty for bearer tokens, whose stores have each bucket's name
+// once, and for anonymous requests. Pure.
+std::string AccountOf(const Credentials& credentials);
+
 // Where credentials come from. Thread-safe.
 class CredentialSource {
  public:

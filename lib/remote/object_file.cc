@@ -33,7 +33,9 @@ class ObjectFile : public RandomAccessFile {
   uint64_t size() const override { return size_; }
   std::string identity() const override {
     const std::string version = etag();
-    return version.empty() || version.starts_with("W/") ? std::string() : StrCat(path_, " ", version);
+    if (version.empty() || version.starts_with("W/")) return {};
+    const std::string owner = store_.OwnerOf(url_);
+    return owner.empty() ? std::string() : StrCat(path_, " ", owner, " ", version);
   }
   ReadHints hints() const override { return kHints; }
 

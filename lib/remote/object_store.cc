@@ -274,6 +274,18 @@ absl::StatusOr<RetryableRequest> ObjectStore::NewRequest(const ObjectUrl& url, c
   return request;
 }
 
+std::string ObjectStore::OwnerOf(const ObjectUrl& url) {
+  if (url.provider == nullptr || url.provider->credentials == nullptr) return "web";
+  const absl::StatusOr<Credentials> credentials = url.provider->credentials->Get();
+  if (!credentials.ok()) return {};
+  // Amazon's own buckets have their names once in all regions of a part of the world.
+  const Endpoint& endpoint = url.provider->endpoint;
+  return StrCat(!endpoint.origin.empty()                ? endpoint.origin
+                : endpoint.region.substr(0, 3) == "cn-" ? "cn"
+                                                        : "amazon",
+                " ", AccountOf(*credentials));
+}
+
 absl::StatusOr<ObjectVersion> ObjectStore::Stat(const ObjectUrl& url) {
   // One byte rather than a HEAD: addresses that are signed for GET do not take a HEAD, and errors come with a body.
   std::string byte(1, '\0');

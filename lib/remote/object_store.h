@@ -100,6 +100,10 @@ class ObjectStore {
   // gs://. Stops at the first error of `take`.
   absl::Status List(const ObjectUrl& url, bool recursive, const std::function<absl::Status(const ListedObject&)>& take);
 
+  // Tells an object from that of the same URL in another store, or of another account. Empty where the credentials
+  // cannot be fetched. May fetch them.
+  std::string OwnerOf(const ObjectUrl& url);
+
   RetryingClient::Counts counts() const { return client_->counts(); }
 
  private:

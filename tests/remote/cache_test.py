@@ -5,9 +5,13 @@ SHARDCTL names the command.
 """
 import concurrent.futures
 import contextlib
+import http.server
+import io
 import json
 import os
+import re
 import shutil
+import tarfile
 import tempfile
 import unittest
 
@@ -43,6 +47,47 @@ class CacheTest(RemoteTest):
             self.assertEqual(report["cache"]["bytes_fetched"], 0)
             self.assertGreater(report["cache"]["bytes_found"], 0.9 * stored)
         self.assertLessEqual(sum(request.bytes for request in proxy.requests), 100_000, "manifests and bytes for versions")
+
+    def test_another_store_or_account_has_another_object(self):
+        bytes_of = {"ONE": b"good" * 5000, "TWO": b"evil" * 5000}
+
+        class Store(http.server.BaseHTTPRequestHandler):
+            """An object of the same name, size and ETag for everybody, with other bytes for each name of a store or account."""
+
+            def do_GET(self):
+                if self.path != "/bucket/x.tar":
+                    self.send_error(404)
+                    return
+                found = re.search("Credential=([A-Z]+)/", self.headers.get("authorization", ""))
+                content = bytes_of[found[1] if found else self.server.name]
+                first, last = (int(number) for number in re.findall(r"\d+", self.headers["range"]))
+                part = content[first:last + 1]
+                self.send_response(206)
+                for name, value in {"etag": '"1"', "content-length": len(part), "content-range": f"bytes {first}-{last}/{len(content)}"}.items():
+                    self.send_header(name, str(value))
+                self.end_headers()
+                self.wfile.write(part)
+
+            def log_message(self, *_):
+                pass
+
+        def read(origin, **environment):
+            return self.run_command("cat", "s3://bucket/x.tar", "--sample", 0, "-c", "txt", *self.options, AWS_ENDPOINT_URL=origin, **environment)[:4]
+
+        for name, letters in bytes_of.items():
+            archive = io.BytesIO()
+            with tarfile.open(fileobj=archive, mode="w") as tar:
+                member = tarfile.TarInfo("a.txt")
+                member.size = len(letters)
+                tar.addfile(member, io.BytesIO(letters))
+            bytes_of[name] = archive.getvalue()
+        with servers.http_server(Store, name="ONE") as one, servers.http_server(Store, name="TWO") as two:
+            anonymous = {"AWS_NO_SIGN_REQUEST": "1"}
+            for _ in range(2):
+                self.assertEqual("good", read(one, **anonymous))
+                self.assertEqual("evil", read(two, **anonymous))
+                self.assertEqual("good", read(one, AWS_ACCESS_KEY_ID="ONE", AWS_SECRET_ACCESS_KEY="K"))
+                self.assertEqual("evil", read(one, AWS_ACCESS_KEY_ID="TWO", AWS_SECRET_ACCESS_KEY="K"))
 
     def test_four_processes_fetch_each_byte_once(self):
         with self.proxied(latency=0.01) as (proxy, url):

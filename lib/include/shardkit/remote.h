@@ -52,9 +52,9 @@ struct CacheOptions {
 // For the files that DefaultFileSystem opens from now on, in this process and those that are forked from it. Without a
 // call, SHARDKIT_CACHE (the directory) and SHARDKIT_CACHE_LIMIT (bytes) in the environment decide. Thread-safe.
 //
-// An object is cached by its URL and ETag, in pieces of 16 KiB with checksums, those that were read alone. Each time a
-// file is opened, its first read asks the store for one byte, so that a changed object is seen. Objects without a
-// strong ETag are not cached.
+// An object is cached by its URL, the address of its store, the account that reads it, and its ETag, in pieces of 16
+// KiB with checksums, those that were read alone. Each time a file is opened, its first read asks the store for one
+// byte, so that a changed object is seen. Objects without a strong ETag are not cached.
 absl::Status UseCache(const CacheOptions& options);
 
 // What this process has read through its cache, since it uses it. Zero without one.

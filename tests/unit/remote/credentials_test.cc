@@ -36,6 +36,16 @@ struct Fixture {
   CredentialCache cache{std::unique_ptr<CredentialSource>(source), [this] { return Time() + minutes(minute); }};
 };
 
+TEST(CredentialsTest, Accounts) {
+  const auto of = [](const std::string& id) { return AccountOf({{id, "SECRET", {}}, {}, {}}); };
+  EXPECT_EQ(of("ASIAQNZGKIQY56JQ7WML"), "29608264753");
+  EXPECT_EQ(of("AKIAQNZGKIQY5AAAAAAA"), "29608264753");
+  EXPECT_EQ(of("minio"), "minio");
+  EXPECT_EQ(of("AKIA0000000000000000"), "AKIA0000000000000000") << "no digits of such a number";
+  EXPECT_EQ(AccountOf({{}, "token", {}}), "");
+  EXPECT_EQ(AccountOf({}), "");
+}
+
 TEST(CredentialCacheTest, FetchesAgainBeforeTheEnd) {
   Fixture fixture;
   EXPECT_EQ(fixture.cache.Get()->keys.key_id, "K1");
