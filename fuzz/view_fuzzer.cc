@@ -87,9 +87,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view line = input.substr(0, end);
   const std::string_view value = end == input.npos ? "" : input.substr(end + 1);
 
-  const shardctl::Guard guard("0123456789abcdef", "127.0.0.1", 80);
-  Require(!guard.KnowsToken(line) || line == "0123456789abcdef", "only the token is one");
-  Require(!guard.KnowsCookie(line) || line.find("0123456789abcdef") != line.npos, "only a cookie with the token");
+  const shardctl::Guard guard("127.0.0.1", 80);
+  Require(!guard.KnowsToken(line), "nobody guesses the token");
+  Require(!guard.KnowsCookie(line), "nobody guesses the cookie");
+  if (const auto head = shardctl::ParseRequestHead(input); head.ok()) {
+    Require(head->request.path.starts_with('/') || input.find('%') != input.npos, "a path");
+    if (const auto part = shardctl::PartOf(head->range, size)) {
+      Require(part->first < part->second && part->second <= size, "a part of it");
+    }
+  }
   Require(!guard.KnowsHost(line) || line.find("127.0.0.1") != line.npos || line.find("localhost") != line.npos ||
               line.find("[::1]") != line.npos,
           "only this machine");

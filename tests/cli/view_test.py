@@ -1,11 +1,13 @@
 """Promises of view and report: who is answered, what ends them, and what a report holds."""
 import http.client
 import json
+import os
 import re
 import signal
+import time
 import urllib.parse
 
-from support import CliTest
+from support import CliTest, ENVIRONMENT
 
 
 class ViewTest(CliTest):
@@ -17,19 +19,21 @@ class ViewTest(CliTest):
         self.shardctl("pack", "in", "-o", "data")
 
     def begin(self, *arguments):
-        """Starts the server; returns the process, its host and port, and a cookie."""
+        """Starts the server; returns the process, its host and port, and a cookie. `get` asks below the cookie's folder."""
+        self.base = ""
         process = self.start("view", "--no-open", *arguments)
         url = process.stdout.readline().decode().strip()
         self.assertRegex(url, r"^http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32}$")
         parts = urllib.parse.urlsplit(url)
         reply = self.get(parts.netloc, "/?" + parts.query)
         self.assertEqual(reply.status, 303)
+        self.base = reply.getheader("Location").rstrip("/")
         return process, parts.netloc, reply.getheader("Set-Cookie").split(";")[0]
 
     def get(self, host, path, **headers):
         connection = http.client.HTTPConnection(host, timeout=60)
         self.addCleanup(connection.close)
-        connection.request("GET", path, headers=headers)
+        connection.request("GET", self.base + path, headers=headers)
         return connection.getresponse()
 
     def test_answers_and_ends_with_ctrl_c(self):
@@ -57,6 +61,25 @@ class ViewTest(CliTest):
                 reply = self.get(host, path, **headers)
                 self.assertEqual(reply.status, 403, (path, headers))
                 self.assertNotIn(b"text 0", reply.read())
+
+    def test_no_other_user_sees_the_token(self):
+        # In place of a browser: notes its command line, and reads the page that it was given.
+        self.write("bin/xdg-open", b"#!/bin/sh\n{ echo \"$@\"; stat -c %a \"$1\" \"${1%/*}\"; cat \"$1\"; } > seen.tmp; mv seen.tmp seen\n")
+        os.chmod(self.path("bin", "xdg-open"), 0o755)
+        for runtime in (self.path("run"), ""):
+            os.makedirs(self.path("run"), mode=0o700, exist_ok=True)
+            process = self.start("view", "data", env={**ENVIRONMENT, "DISPLAY": ":9", "XDG_RUNTIME_DIR": runtime, "PATH": self.path("bin") + ":" + os.environ["PATH"]})
+            url = process.stdout.readline().decode().strip()
+            while not os.path.exists(self.path("seen")):
+                time.sleep(0.01)
+            page, mode, folder_mode, text = self.read("seen").decode().splitlines()
+            self.assertTrue(page.startswith((runtime or "/tmp") + "/shardkit-view-"), page)
+            self.assertEqual((mode, folder_mode), ("600", "700"))
+            self.assertIn(f"url={url}\"", text)
+            os.remove(self.path("seen"))
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=60), 0)
+            self.assertFalse(os.path.exists(os.path.dirname(page)))
 
     def test_mistakes(self):
         self.assertIn("No such file", self.shardctl("view", "missing", code=3).stderr)

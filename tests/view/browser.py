@@ -87,7 +87,7 @@ class ViewTest(unittest.TestCase):
     def open(self, fragment, view=None):
         """A new page at a fragment, when its view is there."""
         self.driver.get("about:blank")
-        self.driver.get(f"{self.server.origin}/{fragment}")
+        self.driver.get(self.server.base + fragment)
         self.arrived(view or (re.findall(r"^#/\d+/(\w+)", fragment) or ["overview"])[0])
 
     def go(self, fragment):
@@ -236,9 +236,9 @@ class ViewTest(unittest.TestCase):
         )
 
     def requests(self, part):
-        """The paths below the origin that were asked for, and contain a part."""
+        """The paths below the page that were asked for, and contain a part."""
         names = self.js("return performance.getEntriesByType('resource').map((entry) => entry.name)")
-        return [name[len(self.server.origin) :] for name in names if part in name]
+        return [name[len(self.server.base) - 1 :] for name in names if part in name]
 
     def get_json(self, path):
         """The reply of the server."""

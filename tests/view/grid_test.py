@@ -106,7 +106,7 @@ class GridTest(ViewTest):
         self.assertIn(SAMPLES - 1, thumbnails)
         # A thumbnail is that of its sample.
         key = self.text(f"[data-ordinal='{SAMPLES - 1}'] .cell-name")
-        self.assertEqual(key, self.get_json(f"/api/0/sample/{SAMPLES - 1}")["key"])
+        self.assertEqual(key, self.get_json(f"api/0/sample/{SAMPLES - 1}")["key"])
 
     def test_keys(self):
         self.open("#/0/grid")
@@ -177,7 +177,7 @@ class GridTest(ViewTest):
                 name,
             ):
                 self.button(name).click()
-        count = self.get_json("/api/0/samples?first=0&count=1&captions=masks")["rows"][0]["captions"][0]["text"]
+        count = self.get_json("api/0/samples?first=0&count=1&captions=masks")["rows"][0]["captions"][0]["text"]
         self.until_equal(lambda: self.texts(".grid .cell")[0].split("\n")[-1], f"masks {count}")
         columns = self.columns()
         self.choose("Size", "Huge")
@@ -195,7 +195,7 @@ class GridTest(ViewTest):
     def test_who_comes_back_tries_again(self):
         self.open("#/0/grid")
         answers = self.promise("""(async () => {
-            const { Rows } = await import('/page/rows.js');
+            const { Rows } = await import(new URL('page/rows.js', document.baseURI));
             const fetch = window.fetch;
             const want = (first) => new Promise((resolve) => {
               rows.onRows = () => resolve(rows.get(first).error);

@@ -126,12 +126,12 @@ class HostileTest(ViewTest):
                 """fetch(parameters[0]).then((reply) => [reply.headers.get('content-type'),
                 reply.headers.get('content-disposition')?.split(';')[0],
                 reply.headers.get('x-content-type-options')])""",
-                f"/api/0/value/0?column={column}",
+                f"api/0/value/0?column={column}",
             )
             self.assertEqual(reply, ["application/octet-stream", "attachment", "nosniff"])
             # Opened by its address, it is stored and not shown.
             self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "deny"})
-            self.js("window.location = arguments[0]", f"/api/0/value/0?column={column}")
+            self.js("window.location = arguments[0]", f"api/0/value/0?column={column}")
             self.assertEqual(self.js("return [location.hash, typeof window.hostile]"), ["#/0/sample/0", "undefined"])
 
     def test_names_and_errors(self):

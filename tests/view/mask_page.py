@@ -78,7 +78,7 @@ class MaskPage(ViewTest):
     def colours(self, count):
         return numpy.array(
             self.promise(
-                "import('/page/mask_colours.js').then(({ maskColour }) => "
+                "import(new URL('page/mask_colours.js', document.baseURI)).then(({ maskColour }) => "
                 "Array.from({ length: parameters[0] }, (_, i) => maskColour(i)))",
                 count,
             ),

@@ -47,7 +47,7 @@ class OverviewTest(ViewTest):
             source,
             r"^From the statistics of 3 shards; numbers and texts from a sample of \d+ of \d+ blocks \(seed 1\)\.$",
         )
-        said = self.get_json("/api/0/statistics")
+        said = self.get_json("api/0/statistics")
         self.assertEqual(source.lower(), (said["source"] + ".").lower())
         self.assertIn("60", self.row("txt").text.split("\n"))
         histogram = self.row("txt").find_element("css selector", "svg.histogram")
@@ -83,7 +83,7 @@ class OverviewTest(ViewTest):
         self.assertRegex(self.text("[aria-labelledby=layers-title]"), "2 columns: label, score")
         history = self.texts("table.generations tbody tr")
         self.assertEqual([text.split()[0] for text in history], [str(i) for i in range(1, len(history) + 1)])
-        for i, generation in enumerate(self.get_json("/api/1/overview")["generations"]):
+        for i, generation in enumerate(self.get_json("api/1/overview")["generations"]):
             self.assertEqual("can be read" in history[i], generation["readable"])
         self.assertRegex(history[-1], r"removed 10 samples\t50\t")
         self.assertRegex(history[1], "label, score")
@@ -92,7 +92,7 @@ class OverviewTest(ViewTest):
         self.open("#/2")
         self.assertIn("container mds", self.text(".notes"))
         self.assertEqual(self.facts()["samples"], "60")
-        self.assertIn("text number 59", self.get_json("/api/2/sample/59")["columns"][-1]["text"])
+        self.assertIn("text number 59", self.get_json("api/2/sample/59")["columns"][-1]["text"])
         self.button("Look at samples").click()
         self.arrived("grid")
         self.until_equal(lambda: self.focused(), "0")

@@ -137,7 +137,7 @@ class SampleTest(ViewTest):
         self.until_value("bin", "000030  53 68 61 72 64 6b 69 74")
         self.until_value("bin", "Shardkit········")
         self.until_value("bin", f"The first 512 bytes of {len(BYTES)} B.")
-        facts = {column["name"]: column for column in self.get_json("/api/0/sample/1")["columns"]}
+        facts = {column["name"]: column for column in self.get_json("api/0/sample/1")["columns"]}
         self.until_value("jpg", "256 × 64 pixels")
         self.until_value("jpg", facts["jpg"]["checksum"])
         self.assertEqual(self.text("h1"), "sample1")

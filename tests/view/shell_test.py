@@ -31,15 +31,16 @@ class ShellTest(ViewTest):
     def test_token_becomes_a_cookie(self):
         self.driver.get(self.server.url + "#/0/grid/3")
         self.arrived("grid")
-        self.assertEqual(self.js("return location.href"), self.server.origin + "/#/0/grid/3")
+        self.assertEqual(self.js("return location.href"), self.server.base + "#/0/grid/3")
         cookies = self.driver.get_cookies()
         self.assertEqual({(cookie["httpOnly"], cookie["sameSite"]) for cookie in cookies}, {(True, "Strict")})
+        self.assertEqual({self.server.origin + cookie["path"] for cookie in cookies}, {self.server.base})
         # Who has none is told what to do.
         self.driver.delete_all_cookies()
         self.addCleanup(self.driver.get, self.server.url)
         self.expect("status of 403")
         self.driver.get("about:blank")
-        self.driver.get(self.server.origin + "/#/0")
+        self.driver.get(self.server.base + "#/0")
         self.assertIn("shardctl view", self.driver.find_element("css selector", "body").text)
 
     def test_datasets(self):
@@ -57,7 +58,7 @@ class ShellTest(ViewTest):
             )
             self.until_text("h1", f"^{names[number]}$")
             self.until_equal(lambda: self.texts(".facts dd")[0], str(samples))
-            self.assertEqual(self.get_json(f"/api/{number}/overview")["container"], container)
+            self.assertEqual(self.get_json(f"api/{number}/overview")["container"], container)
         # A view of texts alone has cards.
         self.open("#/1/grid")
         self.until_text(".cell", "the only text")
@@ -66,7 +67,7 @@ class ShellTest(ViewTest):
     def test_what_cannot_be_opened_says_why(self):
         for number, reason in ((3, "dataset.json"), (4, "No such file or directory")):
             self.driver.get("about:blank")
-            self.driver.get(f"{self.server.origin}/#/{number}")
+            self.driver.get(f"{self.server.base}#/{number}")
             self.assertIn(reason, self.until_text(".state-failed", "This dataset cannot be opened."))
 
     def test_theme(self):
@@ -172,7 +173,7 @@ class ShellTest(ViewTest):
         self.open("#/0/grid")
         # As when the grid's place settles between the change of the fragment and the event that tells of it.
         self.promise(
-            "await import('/page/router.js').then((router) => {"
+            "await import(new URL('page/router.js', document.baseURI)).then((router) => {"
             " location.hash = '#/0/find'; router.replaceRoute('#/0/grid/3'); })"
         )
         self.arrived("find")

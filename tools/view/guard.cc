@@ -28,12 +28,8 @@ std::string OwnName() {
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "localhost";
 }
 
-}  // namespace
-
-Guard::Guard(std::string token, std::string host, int port)
-    : token_(std::move(token)), host_(std::move(host)), port_(port) {}
-
-std::string Guard::NewToken() {
+// 128 random bits of the system, as hexadecimal digits.
+std::string RandomText() {
   std::array<unsigned char, 16> bytes{};
   for (size_t filled = 0; filled < bytes.size();) {
     const ssize_t got = getrandom(bytes.data() + filled, bytes.size() - filled, 0);
@@ -41,6 +37,24 @@ std::string Guard::NewToken() {
   }
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
+
+bool IsSecret(std::string_view text, std::string_view secret) {
+  if (text.size() != secret.size()) return false;
+  unsigned char difference = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    difference = static_cast<unsigned char>(difference | (text[i] ^ secret[i]));
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+Guard::Guard(std::string host, int port)
+    : host_(std::move(host)),
+      port_(port),
+      token_(RandomText()),
+      cookie_(RandomText()),
+      folder_("/" + RandomText() + "/") {}
 
 bool Guard::KnowsHost(std::string_view host) const {
   const std::string port = ":" + std::to_string(port_);
@@ -57,14 +71,7 @@ bool Guard::KnowsOrigin(std::string_view origin, std::string_view host) const {
   return origin.empty() || origin == "http://" + std::string(host);
 }
 
-bool Guard::KnowsToken(std::string_view token) const {
-  if (token.size() != token_.size()) return false;
-  unsigned char difference = 0;
-  for (size_t i = 0; i < token.size(); ++i) {
-    difference = static_cast<unsigned char>(difference | (token[i] ^ token_[i]));
-  }
-  return difference == 0;
-}
+bool Guard::KnowsToken(std::string_view token) const { return IsSecret(token, token_); }
 
 bool Guard::KnowsCookie(std::string_view cookies) const {
   const std::string name = CookieName() + "=";
@@ -72,14 +79,16 @@ bool Guard::KnowsCookie(std::string_view cookies) const {
     const size_t end = cookies.find(';');
     std::string_view cookie = cookies.substr(0, end);
     while (cookie.starts_with(' ')) cookie.remove_prefix(1);
-    if (cookie.starts_with(name) && KnowsToken(cookie.substr(name.size()))) return true;
+    if (cookie.starts_with(name) && IsSecret(cookie.substr(name.size()), cookie_)) return true;
     if (end == cookies.npos) break;
     cookies.remove_prefix(end + 1);
   }
   return false;
 }
 
-std::string Guard::Cookie() const { return CookieName() + "=" + token_ + "; Path=/; HttpOnly; SameSite=Strict"; }
+std::string Guard::Cookie() const {
+  return CookieName() + "=" + cookie_ + "; Path=" + folder_ + "; HttpOnly; SameSite=Strict";
+}
 
 std::string Guard::Url() const {
   // No browser on another machine can go to "all addresses".

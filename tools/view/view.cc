@@ -1,9 +1,13 @@
 // shardctl view
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "shardctl/command_line.h"
@@ -19,14 +23,42 @@
 namespace shardctl {
 namespace {
 
-// Without a display there is no browser that could be opened; the URL is printed in any case.
-void OpenBrowser(const std::string& url) {
-  if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr) return;
+// A page that leads to the URL, for this user alone: the command line of a browser is there for every user to see.
+class RedirectPage {
+ public:
+  explicit RedirectPage(const std::string& url) {
+    const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+    folder_ = std::string(runtime == nullptr || *runtime == '\0' ? "/tmp" : runtime) + "/shardkit-view-XXXXXX";
+    if (mkdtemp(folder_.data()) == nullptr) return;  // with mode 0700
+    path_ = folder_ + "/open.html";
+    const int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const std::string text = "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=" + url + "\">\n";
+    if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size())) Remove();
+    if (file >= 0) close(file);
+  }
+
+  // Empty when there is none.
+  const std::string& path() const { return path_; }
+
+  void Remove() {
+    if (path_.empty()) return;
+    unlink(path_.c_str());
+    rmdir(folder_.c_str());
+    path_.clear();
+  }
+
+ private:
+  std::string folder_, path_;
+};
+
+bool HasDisplay() { return std::getenv("DISPLAY") != nullptr || std::getenv("WAYLAND_DISPLAY") != nullptr; }
+
+void OpenBrowser(const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {
     // The grandchild belongs to nobody, so that nobody has to wait for it.
     if (fork() == 0) {
-      execlp("xdg-open", "xdg-open", url.c_str(), static_cast<char*>(nullptr));
+      execlp("xdg-open", "xdg-open", path.c_str(), static_cast<char*>(nullptr));
     }
     _exit(0);
   }
@@ -74,8 +106,12 @@ int RunView(int argc, char** argv) {
   if (!server.ok()) return Fail(server.status());
   Stdout().Write((*server)->url() + "\n");
   Stdout().Flush();
-  if (!no_open) OpenBrowser((*server)->url());
+  // Without a display there is no browser that could be opened.
+  std::optional<RedirectPage> page;
+  if (!no_open && HasDisplay()) page.emplace((*server)->url());
+  if (page && !page->path().empty()) OpenBrowser(page->path());
   while (!cancellation->cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  if (page) page->Remove();
   // A browser keeps its connections, and a store may not answer: nothing of this is worth waiting for.
   std::_Exit(kExitSuccess);
 }

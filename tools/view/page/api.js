@@ -44,7 +44,7 @@ function waitForServer() {
         const pause = new Promise((resolve) => { tryNow = resolve; });
         await Promise.race([sleep(1500), pause]);
         try {
-          await fetch('/api/datasets', { cache: 'no-store' });
+          await fetch('api/datasets', { cache: 'no-store' });
           break;
         } catch {
           // Still gone.
@@ -116,5 +116,5 @@ export function apiPath(dataset, path, parameters = {}) {
     }
   }
   const search = parts.length > 0 ? `?${parts.join('&')}` : '';
-  return `/api/${dataset}/${path}${search}`;
+  return `api/${dataset}/${path}${search}`;
 }

@@ -109,7 +109,7 @@ async function start() {
     main.focus();
   });
   main.replaceChildren(loading());
-  datasets = (await getJson('/api/datasets')).datasets;
+  datasets = (await getJson('api/datasets')).datasets;
   startPicker();
   window.addEventListener('hashchange', () => show());
   show({ first: true });
