@@ -224,8 +224,7 @@ absl::StatusOr<FileInfo> ObjectFileSystem::Stat(const std::string& path, bool /*
   }
   if (!listed) {
     for (const char* manifest : {"dataset.json", "index.json"}) {
-      ObjectUrl inside = url;
-      inside.key = JoinPath(url.key, manifest);
+      SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl inside, store_->Resolve(JoinPath(path, manifest)));
       if (store_->Stat(inside).ok()) return FileInfo{FileType::kDirectory};
     }
     return missing;

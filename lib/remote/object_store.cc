@@ -225,12 +225,14 @@ struct ObjectStore::Sender {
   // What a web server may want besides.
   absl::Status WithAdvice(const absl::Status& status) const {
     const Provider& provider = *url.provider;
+    // A signature for one object does not hold for what would lie below it or beside it.
+    if (absl::IsPermissionDenied(status) && url.derived) return NotFound(ToStd(status.message()));
     std::string_view advice;
     if (absl::IsPermissionDenied(status) && provider.headers.empty() && provider.query.empty()) {
       advice =
           "; a login goes into --header or SHARDKIT_HTTP_HEADERS, a signature for all objects into --query or "
           "SHARDKIT_HTTP_QUERY";
-    } else if (absl::IsNotFound(status) && url.key.find('?') != std::string::npos) {
+    } else if (absl::IsNotFound(status) && !url.derived && url.key.find('?') != std::string::npos) {
       advice =
           "; a query in the URL is that of one object: one for all objects of a folder goes into --query or "
           "SHARDKIT_HTTP_QUERY";

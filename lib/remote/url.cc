@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <functional>
+#include <map>
 #include <memory>
 
 #include "base/errors.h"
+#include "shardkit/remote.h"
 
 namespace shardkit::remote {
 namespace {
@@ -46,6 +50,30 @@ std::string CanonicalOrigin(std::string_view url) {
   return origin;
 }
 
+using Queries = std::map<std::string, std::string, std::less<>>;
+
+// By URL. No lock, because a child of a fork could find it held; former ones are not deleted, because another thread
+// may be reading them.
+std::atomic<const Queries*> kept_queries = nullptr;
+
+// That of the longest URL that `url` is, lies below, or continues after a dot. What lies beside one gets none.
+void AddKeptQuery(std::string_view url, ObjectUrl* parsed) {
+  const Queries* const queries = kept_queries.load();
+  if (queries == nullptr || parsed->key.find_first_of("?#") != std::string::npos) return;
+  for (size_t end = url.size(); end > 0; end = url.find_last_of("/.", end - 1)) {
+    const auto found = queries->find(url.substr(0, end));
+    if (found != queries->end()) {
+      parsed->derived = end != url.size();
+      parsed->key += "?" + found->second;
+      return;
+    }
+    if (url.find_last_of("/.", end - 1) == url.npos) break;
+  }
+  const std::string_view folder = url.substr(0, url.rfind('/') + 1);
+  const auto beside = queries->lower_bound(folder);
+  parsed->derived = beside != queries->end() && beside->first.starts_with(folder);
+}
+
 }  // namespace
 
 bool IsRemotePath(std::string_view path) {
@@ -73,6 +101,7 @@ absl::StatusOr<ObjectUrl> ParseObjectUrl(std::string_view url) {
     parsed.bucket = origin;
     parsed.key = url.substr(origin.size());
     if (StartsWith(parsed.key, "/")) parsed.key.erase(0, 1);
+    AddKeptQuery(url, &parsed);
     if (rest.size() == 0 || origin.size() == colon + 3) return InvalidArgument(WithoutSecrets(url), ": has no host");
     return parsed;
   }
@@ -244,3 +273,23 @@ bool IsPublicAddress(const std::string& address) {
 bool SameOrigin(std::string_view a, std::string_view b) { return CanonicalOrigin(a) == CanonicalOrigin(b); }
 
 }  // namespace shardkit::remote
+
+namespace shardkit {
+
+std::string KeepQuery(const std::string& path) {
+  const size_t question = path.find('?');
+  if ((path.substr(0, 7) != "http://" && path.substr(0, 8) != "https://") || question == std::string::npos) return path;
+  const std::string url = path.substr(0, question);
+  const std::string named = url.substr(0, url.find_last_not_of('/') + 1);
+  const remote::Queries* before = remote::kept_queries.load();
+  const remote::Queries* after = nullptr;
+  do {
+    delete after;
+    auto longer = before == nullptr ? std::make_unique<remote::Queries>() : std::make_unique<remote::Queries>(*before);
+    (*longer)[named] = path.substr(question + 1, path.find('#') - question - 1);
+    after = longer.release();
+  } while (!remote::kept_queries.compare_exchange_weak(before, after));
+  return url;
+}
+
+}  // namespace shardkit

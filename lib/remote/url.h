@@ -24,6 +24,7 @@ struct ObjectUrl {
   Scheme scheme = Scheme::kHttp;
   std::string bucket;
   std::string key;       // without the slash before it
+  bool derived = false;  // kHttp: lies below or beside another URL that came with a query (KeepQuery)
   std::string revision;  // kHuggingFace: a branch, tag or commit; "main" when the URL has none
 
   // Where its store is and who asks, as it was when the object was opened (ObjectStore::Resolve); null: as it is when a
@@ -34,7 +35,8 @@ struct ObjectUrl {
 // Whether a path has one of the schemes, which are "s3", "gs", "http", "https" and "hf".
 bool IsRemotePath(std::string_view path);
 
-// InvalidArgument for other schemes, a user name in the URL, an empty bucket and control characters.
+// With the query that KeepQuery has taken out. InvalidArgument for other schemes, a user name in the URL, an empty
+// bucket and control characters.
 absl::StatusOr<ObjectUrl> ParseObjectUrl(std::string_view url);
 
 // The URL as its user would write it; the query of a kHttp URL, which may hold a signature, becomes "?…".

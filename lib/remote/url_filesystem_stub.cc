@@ -29,6 +29,8 @@ FileSystem* DefaultFileSystem() {
   return file_system;
 }
 
+std::string KeepQuery(const std::string& path) { return path; }
+
 absl::Status UseCache(const CacheOptions& options) {
   return options.directory.empty() ? absl::OkStatus() : NoUrls(options.directory);
 }

@@ -65,6 +65,7 @@ void BindDataset(nb::module_& module) {
       .def_prop_ro("index_problem", [](const Dataset& dataset) { return dataset.reader().index_problem(); })
       .def("read_value", &ReadValue, nb::arg("sample"), nb::arg("column"), nb::arg("writable"))
       .def("find_key", &FindKey, nb::arg("key"));
+  module.def("keep_query", &KeepQuery, nb::arg("path"));
   module.def(
       "use_cache",
       [](const std::string& directory, uint64_t limit) {

@@ -15,6 +15,8 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict, TypeVar
 
+from shardkit import _core
+
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4}
 _UNITS |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SIZES = {
@@ -211,6 +213,11 @@ def column_names(columns: Iterable[str] | None) -> list[str] | None:
         if names.count(name) > 1:
             raise ValueError(f"columns: {name!r} stands twice")
     return names
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """Return a path as the library takes it: the query of a URL, which may be a signature, is kept apart."""
+    return _core.keep_query(os.fspath(path))
 
 
 # What other loaders call it, and what does the same here.

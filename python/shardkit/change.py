@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from shardkit import _core, _numbers, _values, reports, sources
-from shardkit._options import checked, shown
+from shardkit._options import checked, path_text, shown
 from shardkit.images import as_column
 from shardkit.jobs import Progress, _progress
 from shardkit.rows import FIRST_ROWS, infer
@@ -72,13 +72,13 @@ def add_columns(
     columns = [columns] if isinstance(columns, str) else columns
     with _progress(progress, "columns", "samples") as show:
         if isinstance(source, (str, os.PathLike)):
-            path = os.fspath(source)
+            path = path_text(source)
             if not path.endswith(".parquet"):
                 if isinstance(columns, Mapping):
                     raise ValueError("columns of a file are names; types={...} are for NDJSON")
                 return reports.AddedColumns(
                     **_core.add_columns_file(
-                        os.fspath(dataset), path, key or "", list(columns or []), types or {}, threads, show
+                        path_text(dataset), path, key or "", list(columns or []), types or {}, threads, show
                     )
                 )
         if not hasattr(source, "__iter__") or isinstance(source, bytes):
@@ -92,7 +92,7 @@ def add_columns(
             raise ValueError("there are no rows")
         made = _columns(first, key, columns)
         rest = itertools.chain([first], batches)
-        result = _core.add_columns_rows(os.fspath(dataset), made, _encoder(made, rest), count, threads, show)
+        result = _core.add_columns_rows(path_text(dataset), made, _encoder(made, rest), count, threads, show)
         return reports.AddedColumns(**result)
 
 
@@ -105,7 +105,7 @@ def drop_columns(dataset: str | os.PathLike[str], columns: str | Sequence[str]) 
     int
         The generation that the dataset has now.
     """
-    return _core.drop_columns(os.fspath(dataset), [columns] if isinstance(columns, str) else list(columns))
+    return _core.drop_columns(path_text(dataset), [columns] if isinstance(columns, str) else list(columns))
 
 
 @checked
@@ -117,7 +117,7 @@ def rename_columns(dataset: str | os.PathLike[str], names: Mapping[str, str]) ->
     int
         The generation that the dataset has now.
     """
-    return _core.rename_columns(os.fspath(dataset), list(names.items()))
+    return _core.rename_columns(path_text(dataset), list(names.items()))
 
 
 @checked
@@ -146,7 +146,7 @@ def set_columns(
             raise TypeError(f"metadata {name}: a text or a list of texts is wanted, not {type(value).__name__}")
         text = value or ""
         changes[name] = text if isinstance(text, str) else json.dumps(list(text), ensure_ascii=False)
-    return _core.set_columns(os.fspath(dataset), column, changes)
+    return _core.set_columns(path_text(dataset), column, changes)
 
 
 def _batches(source: Any, taken: Sequence[str] | None) -> tuple[Iterator[_Batch], int | None]:
@@ -154,10 +154,10 @@ def _batches(source: Any, taken: Sequence[str] | None) -> tuple[Iterator[_Batch]
     if isinstance(source, (str, os.PathLike)):
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(os.fspath(source)) as file:
+        with pq.ParquetFile(path_text(source)) as file:
             _check_names(file.schema_arrow.names, taken)
             rows = file.metadata.num_rows
-        return _parquet(os.fspath(source), taken), rows
+        return _parquet(path_text(source), taken), rows
     if isinstance(source, Mapping):
         lengths = {len(values) for values in source.values()}
         if len(lengths) != 1:

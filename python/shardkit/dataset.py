@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from shardkit import _core, _numbers, _process, _values
-from shardkit._options import checked, column_names, located, size
+from shardkit._options import checked, column_names, located, path_text, size
 from shardkit.block import Block
 from shardkit.schema import Schema
 
@@ -23,7 +23,8 @@ class Dataset(Sequence[Mapping[str, Any]]):
     """
 
     def __init__(self, path: str, options: dict[str, Any]) -> None:
-        self._path = path
+        self._given = path
+        self._path = path_text(path)
         self._options = options
         self._open()
 
@@ -44,7 +45,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     @property
     def path(self) -> str:
-        """The path, absolute, or the URL."""
+        """The path, absolute, or the URL without its query."""
         return self._path
 
     @property
@@ -214,7 +215,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
         return map(made, scanner)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Dataset, (self._path, self._options))
+        return (Dataset, (self._given, self._options))
 
     def __repr__(self) -> str:
         return f"<shardkit.Dataset {self._path!r}: {len(self)} samples of {', '.join(self._names)}>"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from shardkit import _core, reports
-from shardkit._options import checked, column_names, parsed, refuse
+from shardkit._options import checked, column_names, parsed, path_text, refuse
 from shardkit.rows import is_rows, pack_rows
 
 Progress = bool | Callable[[int, int], None] | None
@@ -44,7 +44,7 @@ def _progress(progress: Progress, verb: str, unit: str) -> Iterator[Callable[[in
 def _paths(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
     if isinstance(inputs, (str, os.PathLike)):
         inputs = [inputs]
-    return [os.fspath(path) for path in inputs]
+    return [path_text(path) for path in inputs]
 
 
 def _note(report: _Reported) -> _Reported:
@@ -118,12 +118,12 @@ def pack(
         if kind != "auto" or types is not None or group_by is not None or order is not None or dry_run:
             raise ValueError("kind, types, group_by, order and dry_run are for files; rows take columns={...}")
         with _progress(progress, "pack", "samples") as show:
-            report = pack_rows(inputs, os.fspath(output), skip_errors=skip_errors, progress=show, **options)
+            report = pack_rows(inputs, path_text(output), skip_errors=skip_errors, progress=show, **options)
             return _note(report)
     options |= {"kind": kind, "types": types, "group_by": group_by, "order": order, "skip_errors": skip_errors}
     options["dry_run"] = dry_run
     with _progress(progress, "pack", "samples") as show:
-        return _note(reports.packed(_core.pack(_paths(cast(Any, inputs)), os.fspath(output), parsed(options), show)))
+        return _note(reports.packed(_core.pack(_paths(cast(Any, inputs)), path_text(output), parsed(options), show)))
 
 
 @checked
@@ -156,7 +156,7 @@ def plan_pack(
     """
     options |= {"kind": kind, "types": types, "group_by": group_by, "order": order, "skip_errors": skip_errors}
     with _progress(progress, "plan", "samples") as show:
-        plan = reports.PackPlan(**_core.plan_pack(_paths(inputs), os.fspath(output), parsed(options), show))
+        plan = reports.PackPlan(**_core.plan_pack(_paths(inputs), path_text(output), parsed(options), show))
     for warning in plan.warnings:
         _log.warning("%s", warning)
     return plan
@@ -171,7 +171,7 @@ def read_pack_plan(output: str | os.PathLike[str]) -> reports.PackPlan:
     FileNotFoundError
         When there is none.
     """
-    return reports.PackPlan(**_core.read_pack_plan(os.fspath(output)))
+    return reports.PackPlan(**_core.read_pack_plan(path_text(output)))
 
 
 @checked
@@ -192,7 +192,7 @@ def pack_task(
         As for `pack`.
     """
     with _progress(progress, "pack", "samples") as show:
-        return _note(reports.task(_core.pack_task(os.fspath(output), task, tasks, threads, show)))
+        return _note(reports.task(_core.pack_task(path_text(output), task, tasks, threads, show)))
 
 
 @checked
@@ -212,7 +212,7 @@ def finish_pack(output: str | os.PathLike[str], *, threads: int = 1) -> reports.
         When units are missing: the message names them, and their tasks are to be run again. When two samples have one
         key, unless errors are skipped.
     """
-    return _note(reports.packed(_core.finish_pack(os.fspath(output), threads)))
+    return _note(reports.packed(_core.finish_pack(path_text(output), threads)))
 
 
 def _convert_options(columns: Sequence[str] | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -260,7 +260,7 @@ def convert_task(
         As for `pack_task`.
     """
     with _progress(progress, "convert", "samples") as show:
-        arguments = (os.fspath(input), os.fspath(output), task, tasks, _convert_options(columns, options))
+        arguments = (path_text(input), path_text(output), task, tasks, _convert_options(columns, options))
         return _note(reports.task(_core.convert_task(*arguments, show)))
 
 
@@ -274,7 +274,7 @@ def finish_convert(
 ) -> reports.Packed:
     """Make the dataset when all tasks of `convert_task` have ended; see `finish_pack`."""
     options = _convert_options(columns, options)
-    return _note(reports.packed(_core.finish_convert(os.fspath(input), os.fspath(output), options)))
+    return _note(reports.packed(_core.finish_convert(path_text(input), path_text(output), options)))
 
 
 @checked
@@ -315,7 +315,7 @@ def convert(
     options |= {"to": to, "columns": column_names(columns), "key_column": key_column, "lossy": lossy}
     options |= {"skip_errors": skip_errors, "dry_run": dry_run}
     with _progress(progress, "convert", "samples") as show:
-        return _note(reports.packed(_core.convert(os.fspath(input), os.fspath(output), parsed(options), show)))
+        return _note(reports.packed(_core.convert(path_text(input), path_text(output), parsed(options), show)))
 
 
 @checked
@@ -345,7 +345,7 @@ def validate(
     """
     options |= {"deep": deep, "threads": threads}
     with _progress(progress, "validate", "B") as show:
-        return reports.validated(_core.validate(os.fspath(path), parsed(options), show))
+        return reports.validated(_core.validate(path_text(path), parsed(options), show))
 
 
 @checked
@@ -376,7 +376,7 @@ def unpack(
     """
     options |= {"threads": threads, "skip_errors": skip_errors, "columns": column_names(options.get("columns"))}
     with _progress(progress, "unpack", "samples") as show:
-        return reports.unpacked(_core.unpack(os.fspath(path), os.fspath(output), parsed(options), show))
+        return reports.unpacked(_core.unpack(path_text(path), path_text(output), parsed(options), show))
 
 
 @checked
@@ -403,7 +403,7 @@ def repair(
     """
     options |= {"keep_samples": keep_samples}
     with _progress(progress, "repair", "B") as show:
-        return reports.repaired(_core.repair(os.fspath(path), os.fspath(output), parsed(options), show))
+        return reports.repaired(_core.repair(path_text(path), path_text(output), parsed(options), show))
 
 
 @checked
@@ -415,7 +415,7 @@ def index(path: str | os.PathLike[str]) -> reports.Published:
     path : path
         The dataset's directory, or its URL.
     """
-    return reports.published(_core.index(os.fspath(path)))
+    return reports.published(_core.index(path_text(path)))
 
 
 @checked
@@ -452,7 +452,7 @@ def compact(
         refuse(["grace_minutes"] if grace_minutes else [], "is for purge=True, which deletes files")
     given = {"lost": lost, "fold": fold, "purge": purge, "grace_minutes": grace_minutes, "threads": threads}
     with _progress(progress, "compact", "samples") as show:
-        return reports.Compacted(**_core.compact(os.fspath(path), given, show))
+        return reports.Compacted(**_core.compact(path_text(path), given, show))
 
 
 @checked
@@ -488,7 +488,7 @@ def diff(
     """
     options |= {"columns": column_names(columns), "threads": threads, "max_examples": max_examples}
     with _progress(progress, "diff", "samples") as show:
-        return reports.difference(_core.diff(os.fspath(a), os.fspath(b), parsed(options), show))
+        return reports.difference(_core.diff(path_text(a), path_text(b), parsed(options), show))
 
 
 @checked
@@ -500,7 +500,7 @@ def history(path: str | os.PathLike[str]) -> list[reports.Generation]:
     path : path
         The dataset's directory, or its URL.
     """
-    return [reports.Generation(**each) for each in _core.history(os.fspath(path))]
+    return [reports.Generation(**each) for each in _core.history(path_text(path))]
 
 
 @checked
@@ -540,7 +540,7 @@ def merge(
         refuse(options, "is for copy=True; without it shards stay as they are")
     given = parsed(options | {"keep_repeated_keys": keep_repeated_keys, "copy": copy})
     with _progress(progress, "merge", "samples") as show:
-        return reports.published(_core.merge(_paths(parts), os.fspath(output), given, show))
+        return reports.published(_core.merge(_paths(parts), path_text(output), given, show))
 
 
 @checked
@@ -574,4 +574,4 @@ def reshard(
             raise ValueError(f"shuffle={shuffle}: give a seed, a whole number, or None for the order that there is")
         options |= {"shuffle": shuffle}
     with _progress(progress, "reshard", "samples") as show:
-        return reports.packed(_core.reshard(os.fspath(dataset), os.fspath(output), parsed(options), show))
+        return reports.packed(_core.reshard(path_text(dataset), path_text(output), parsed(options), show))

@@ -8,11 +8,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from shardkit import _core, _process
-from shardkit._options import check_known, checked, column_names, located, parsed
+from shardkit._options import check_known, checked, column_names, parsed, path_text
+from shardkit._options import located as _located
 from shardkit.batch import Batch
 from shardkit.columns import (
     DenseMasks,
@@ -33,19 +34,24 @@ STATE_VERSION = 1
 _log = logging.getLogger("shardkit")
 
 
-def dataset_list(datasets: Datasets) -> list[dict[str, Any]]:
-    """Return the datasets as the library takes them."""
+def located(datasets: Datasets) -> list[LoaderDataset]:
+    """Return the datasets with paths that hold in other processes."""
     if isinstance(datasets, (str, os.PathLike, LoaderDataset)):
         datasets = [datasets]
-    made: list[dict[str, Any]] = []
+    made: list[LoaderDataset] = []
     for each in datasets if isinstance(datasets, Iterable) else [datasets]:
         if not isinstance(each, (str, os.PathLike, LoaderDataset)):
             raise TypeError(f"datasets: give a path, a URL or a LoaderDataset, or a list of these, not {each!r}")
-        given = asdict(each) if isinstance(each, LoaderDataset) else {"path": each}
-        made.append({**given, "path": located(given["path"])})
+        given = each if isinstance(each, LoaderDataset) else LoaderDataset(each)
+        made.append(replace(given, path=_located(given.path)))
     if not made:
         raise ValueError("datasets: the list is empty")
     return made
+
+
+def dataset_list(datasets: Datasets) -> list[dict[str, Any]]:
+    """Return the datasets as the library takes them."""
+    return [{**asdict(each), "path": path_text(each.path)} for each in located(datasets)]
 
 
 def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: list[dict[str, Any]]) -> dict[str, Spec]:

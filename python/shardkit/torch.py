@@ -18,7 +18,7 @@ from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
 from shardkit._options import check_known, checked, parsed
-from shardkit.columns import LoaderDataset, Spec, Stored, Tokens
+from shardkit.columns import Spec, Stored, Tokens
 from shardkit.dataset import open as open_dataset
 
 _SIGNED = {np.dtype(f"u{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
@@ -438,7 +438,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         check_known(options)
         self._columns = columns
         self._options = options
-        self._datasets = [LoaderDataset(**each) for each in _loader.dataset_list(datasets)]
+        self._datasets = _loader.located(datasets)
         self._chunk = chunk
         self._transform = transform
         # Asked here: workers do not know the process group.

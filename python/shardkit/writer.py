@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from shardkit import _core, _values
-from shardkit._options import WriterOptions, checked, located, parsed
+from shardkit._options import WriterOptions, checked, located, parsed, path_text
 from shardkit.images import Encode, as_column, encoded
 from shardkit.reports import Published, published
 from shardkit.schema import Column, Schema
@@ -70,7 +70,7 @@ class Writer:
         self._kinds = dict(columns)
         _check(made, options)
         self._key = key
-        self._writer: _core.Writer | None = _core.Writer(located(path), made, parsed(options))
+        self._writer: _core.Writer | None = _core.Writer(path_text(located(path)), made, parsed(options))
         self._columns = self._writer.columns
         self._names = {column.name for column in self._columns}
         self.result: Published | None = None

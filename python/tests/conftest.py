@@ -129,9 +129,14 @@ class Ranges(BaseHTTPRequestHandler):
     root: Path
     hang: threading.Event
     sent: list[int]  # bytes of each answer
+    query: str  # what else is asked for is forbidden
 
     def do_GET(self) -> None:
-        path = self.root / self.path.lstrip("/")
+        name, _, query = self.path.partition("?")
+        if query != self.query:
+            self.send_error(403)
+            return
+        path = self.root / name.lstrip("/")
         if not path.is_file():
             self.send_error(404)
             return
@@ -160,9 +165,16 @@ def hang() -> threading.Event:
 
 
 @contextmanager
-def served(folder: str, hang: threading.Event | None = None, sent: list[int] | None = None) -> Iterator[str]:
+def served(
+    folder: str, hang: threading.Event | None = None, sent: list[int] | None = None, query: str = ""
+) -> Iterator[str]:
     """Serve a folder; the URL of it."""
-    members = {"root": Path(folder), "hang": hang or threading.Event(), "sent": [] if sent is None else sent}
+    members = {
+        "root": Path(folder),
+        "hang": hang or threading.Event(),
+        "sent": [] if sent is None else sent,
+        "query": query,
+    }
     handler = type("Handler", (Ranges,), members)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True

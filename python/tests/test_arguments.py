@@ -84,8 +84,8 @@ ODD: list[Callable[[], Any]] = [
 ]
 # What Python says of a mistake within, and the binding of the types that it wants.
 INSIDE = re.compile(
-    r"incompatible function|Invoked with|object has no|NoneType. object|not subscriptable|not iterable|not callable|std::|"
-    r"bad_cast|unsupported operand|must be (str|real)|cannot be interpreted|expected str|not supported between|"
+    r"incompatible function|Invoked with|object has no|NoneType. object|not subscriptable|not iterable|not callable|"
+    r"std::|bad_cast|unsupported operand|must be (str|real)|cannot be interpreted|expected str|not supported between|"
     r"cannot unpack|unhashable"
 )
 

@@ -105,6 +105,29 @@ def test_a_forked_child_connects_anew(url: str) -> None:
             assert pool.map(_label, [(samples, i) for i in range(20)]) == list(range(20))
 
 
+def test_a_query_reaches_the_server_and_nothing_else(dataset: str, tmp_path: Path) -> None:
+    with served(dataset, query="sig=SECRET") as origin:
+        samples = sk.open(origin + "?sig=SECRET")
+        assert samples.path == origin
+        assert "SECRET" not in repr(samples)
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            assert pool.map(_label, [(samples, 1)]) == [1]
+        loader = sk.Loader(origin + "/?sig=SECRET", 16, seed=1, columns=["label"])
+        assert sum(len(batch) for batch in loader) == len(samples)
+        assert "SECRET" not in repr(loader) + repr(loader.state_dict())
+        sk.filter(origin + "?sig=SECRET", tmp_path / "made", where="label >= 0")
+        assert not any(b"SECRET" in file.read_bytes() for file in (tmp_path / "made").iterdir())
+        with pytest.raises(FileNotFoundError) as missing:
+            sk.open(origin + "/none?sig=SECRET")
+        with pytest.raises(IndexError) as index:
+            samples[10**6]
+        with pytest.raises(PermissionError) as refused:
+            sk.Loader(origin + "?sig=SECRET2", 16)
+        for error in (missing, index, refused):
+            assert "SECRET" not in str(error.value)
+        sk.open(origin + "?sig=SECRET")  # a newer one takes the place of an older one
+
+
 def _label(arguments: tuple[sk.Dataset, int]) -> int:
     samples, i = arguments
     return int(samples[i]["label"])

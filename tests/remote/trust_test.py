@@ -12,7 +12,7 @@ import sys
 import unittest
 
 import servers
-from support import RemoteTest
+from support import RemoteTest, shardctl
 
 KEYS = {"AWS_ACCESS_KEY_ID": servers.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": servers.SECRET_KEY}
 
@@ -89,6 +89,74 @@ class Listening(servers.FileHandler):
         self.server.seen.append(dict(self.headers.items()))
         self.path = self.path.replace("/datasets/owner/name/resolve/main", "/data")
         super().do_GET()
+
+
+class Signed(servers.FileHandler):
+    """A web server that wants a signature: of a folder, or of one file, and forbids all else."""
+
+    def do_GET(self):
+        path, _, query = self.path.partition("?")
+        folder = path.startswith("/data/") and query == "sig=FOLDERSIGNATURE"
+        one = path == "/pairs.tar" and query == "sig=FILESIGNATURE"
+        if not folder and not one:
+            self.send(403, b"")
+            return
+        super().do_GET()
+
+
+class SignaturesTest(RemoteTest):
+    """The query of a URL, which may be a signature, reaches the server and nothing else."""
+
+    def setUp(self):
+        shutil.make_archive(os.path.join(self.bucket, "pairs"), "tar", self.files)
+        self.out = os.path.join(self.folder, "out")
+        manager = servers.http_server(Signed, folder=self.bucket)
+        self.origin = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        self.addCleanup(shutil.rmtree, self.out, ignore_errors=True)
+        self.addCleanup(os.remove, os.path.join(self.bucket, "pairs.tar"))
+        self.signed, self.tar = self.origin + "/data?sig=FOLDERSIGNATURE", self.origin + "/pairs.tar?sig=FILESIGNATURE"
+
+    def run_any(self, *arguments, codes=(0,)):
+        """All that a command says."""
+        done = shardctl(*arguments)
+        self.assertIn(done.returncode, codes, done.stderr)
+        self.assertNotRegex(done.stdout + done.stderr, "SIGNATURE", arguments)
+        return done.stdout
+
+    def test_reads_a_folder_and_a_tar(self):
+        self.assertEqual(self.run_any("ls", "--values-xxh3", self.signed), self.local)
+        self.assertIn("240 samples", self.run_any("inspect", self.tar))
+        for url in (self.signed, self.tar):
+            for command in (("inspect",), ("inspect", "--json"), ("ls",), ("ls", "--json"), ("validate",), ("validate", "--json"), ("columns",),
+                            ("history", "--json"), ("bench", "--batch-size", 2), ("plan", "--batch-size", 2, "--json"), ("cat", "--sample", 0)):
+                self.run_any(*command, url, codes=(0, 1, 2, 3))
+
+    def test_errors_have_none(self):
+        with open(os.path.join(self.dataset, "00000001.shard"), "r+b") as shard:
+            shard.seek(5000)
+            before = shard.read(64)
+            shard.seek(5000)
+            shard.write(bytes(64))
+        try:
+            for command in (("ls", "--values-xxh3"), ("unpack", "-o", self.out), ("bench", "--batch-size", 2)):
+                self.run_any(*command, self.signed, codes=(1, 4))
+            self.run_any("validate", self.origin + "/data/00000001.shard?sig=FOLDERSIGNATURE", "--json", codes=(1,))
+        finally:
+            with open(os.path.join(self.dataset, "00000001.shard"), "r+b") as shard:
+                shard.seek(5000)
+                shard.write(before)
+        for command in ("inspect", "view", "report", "pack", "convert"):
+            options = ("-o", self.out) if command in ("report", "pack", "convert") else ()
+            self.run_any(command, self.origin + "/data?sig=WRONGSIGNATURE", *options, codes=(1, 2, 3))
+
+    def test_files_have_none(self):
+        self.run_any("report", "--no-validate", self.signed, "-o", self.out + ".html")
+        self.run_any("plan-pack", self.tar, "-o", self.out, "--tasks", 2)
+        self.run_any("convert", "--to", "mds", self.signed, "-o", self.out + "-copy")
+        self.run_any("plan", self.signed, "--batch-size", 2, "-o", self.out + ".plan", codes=(0, 2))
+        for name in (self.out + ".html", self.out + ".plan", self.out, self.out + "-copy"):
+            self.assertNotEqual(subprocess.run(["grep", "-rqaE", "(FOLDER|FILE)SIGNATURE", name], stderr=subprocess.DEVNULL, check=False).returncode, 0, name)
 
 
 class RedirectsTest(RemoteTest):

@@ -111,6 +111,7 @@ int RunAdd(int argc, char** argv) {
   Progress progress("samples");
   if (progress.enabled()) add.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total, 0); };
   options.cancellation = add.cancellation;
+  from = shardkit::KeepQuery(*from);
   const auto rows = shardkit::OpenColumnRows(*shardkit::DefaultFileSystem(), *from, options);
   if (absl::IsCancelled(rows.status())) {
     return ReportInterruption(/*dry_run=*/false, shardkit::DatasetWriterOptions{.append = true});

@@ -10,6 +10,7 @@
 #include "numbers.h"
 #include "output.h"
 #include "report.h"
+#include "shardkit/remote.h"
 
 namespace shardctl {
 
@@ -282,6 +283,8 @@ std::optional<int> CommandLine::TakeArguments(const std::vector<std::string>& wo
   }
   *arguments_ = left_over;
   arguments_->insert(arguments_->end(), words.begin() + static_cast<ptrdiff_t>(options_end), words.end());
+  // Before any of them is shown.
+  for (std::string& argument : *arguments_) argument = shardkit::KeepQuery(argument);
   if (arguments_->size() < argument_minimum_) return UsageError(argument_name_ + " is missing");
   if (arguments_->size() > argument_maximum_) {
     return UsageError("unexpected argument " + Quote((*arguments_)[argument_maximum_]));

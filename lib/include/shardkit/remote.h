@@ -35,6 +35,13 @@ namespace shardkit {
 // store that lets a second one in, unless SHARDKIT_NO_CONDITIONAL is set in the environment; then nothing is locked.
 FileSystem* DefaultFileSystem();
 
+// A query of a URL may be a signature, and paths stand in errors, reports and files. Takes the query out of a URL of
+// http:// or https:// and returns the rest, for which DefaultFileSystem sends the query from now on, in this process
+// and those that are forked from it: also for the files below it and beside it ("x.tar.shardidx"), which are missing
+// where the server then says that they are forbidden. A later query of the same URL replaces it. Returns other paths as
+// they are. Thread-safe.
+std::string KeepQuery(const std::string& path);
+
 // A cache on local disk of what is read of URLs: for all processes of a machine, each byte is fetched once. Processes
 // that begin, end or are killed at any time need nothing from one another.
 struct CacheOptions {

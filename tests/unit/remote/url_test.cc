@@ -1,6 +1,8 @@
 // URLs of objects and the addresses that their requests go to.
 #include "remote/url.h"
 
+#include "shardkit/remote.h"
+
 namespace shardkit::remote {
 namespace {
 
@@ -27,6 +29,27 @@ TEST(UrlTest, ParsesAndDescribes) {
   EXPECT_EQ(face->revision, "refs");
   EXPECT_EQ(face->key, "pr");
   EXPECT_EQ(Describe(*ParseObjectUrl("hf://datasets/owner/name/a/b")), "hf://datasets/owner/name/a/b");
+}
+
+TEST(UrlTest, QueriesAreKeptApart) {
+  const auto key = [](const std::string& url) { return ParseObjectUrl(url)->key; };
+  EXPECT_EQ(KeepQuery("https://kept/d/x.tar?a=1&sig=S#f"), "https://kept/d/x.tar");
+  EXPECT_EQ(KeepQuery("https://kept/folder/?sig=F"), "https://kept/folder/");
+  for (const char* path : {"https://kept/none", "s3://bucket/key?a=1", "/folder/x?a", "", "x?y"})
+    EXPECT_EQ(KeepQuery(path), path);
+  EXPECT_EQ(key("https://kept/d/x.tar"), "d/x.tar?a=1&sig=S");
+  EXPECT_FALSE(ParseObjectUrl("https://kept/d/x.tar")->derived);
+  EXPECT_EQ(key("https://kept/d/x.tar.shardidx"), "d/x.tar.shardidx?a=1&sig=S");
+  EXPECT_TRUE(ParseObjectUrl("https://kept/d/x.tar.shardidx")->derived);
+  EXPECT_EQ(key("https://kept/folder/a/b.shard"), "folder/a/b.shard?sig=F");
+  EXPECT_EQ(key("https://kept/folder"), "folder?sig=F");
+  EXPECT_EQ(key("https://kept/d/x.tar?own=1"), "d/x.tar?own=1");
+  for (const char* url : {"https://kept/d/x.tarball", "https://kept/d/x", "https://kept/d", "http://kept/d/x.tar",
+                          "https://other/d/x.tar"})
+    EXPECT_EQ(key(url).find('?'), std::string::npos) << url;
+  KeepQuery("https://kept/d/x.tar?sig=T");
+  EXPECT_EQ(key("https://kept/d/x.tar"), "d/x.tar?sig=T");
+  EXPECT_EQ(Describe(*ParseObjectUrl("https://kept/d/x.tar")), "https://kept/d/x.tar?…");
 }
 
 TEST(UrlTest, RefusesWhatItCannotReach) {
