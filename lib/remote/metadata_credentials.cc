@@ -77,7 +77,7 @@ Found AssumeRole(const CredentialContext& context, const Profile& profile, const
   }
   const std::string region = RegionOf(context.environment, profile);
   SHARDKIT_ASSIGN_OR_RETURN(std::string origin, EndpointOf(context.environment, profile, "sts"));
-  if (origin.empty()) origin = StrCat("https://sts.", region, ".amazonaws.com");
+  if (origin.empty()) origin = StrCat("https://sts.", region, AmazonDomain(region));
   const Target target = {origin, "/", {}};
   const std::string body = EncodeQuery(form);
   HttpRequest request;

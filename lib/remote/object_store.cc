@@ -88,7 +88,13 @@ absl::StatusOr<std::unique_ptr<ObjectStore>> ObjectStore::Create(const Options& 
   return store;
 }
 
-ObjectStore::~ObjectStore() = default;
+ObjectStore::~ObjectStore() {
+  // Ends before the client, to which it gives its results, and which could call for it.
+  std::unique_ptr<ThreadPool> renewing;
+  const std::lock_guard lock(mutex_);
+  ending_ = true;
+  renewing = std::move(renewing_);
+}
 
 absl::StatusOr<ObjectUrl> ObjectStore::Resolve(std::string_view url) {
   SHARDKIT_ASSIGN_OR_RETURN(ObjectUrl resolved, ParseObjectUrl(url));
@@ -264,7 +270,9 @@ absl::StatusOr<RetryableRequest> ObjectStore::NewRequest(const ObjectUrl& url, c
   if (!credentials.ok()) return Annotate(credentials.status(), Describe(url));
   sender->Use(*std::move(credentials));
   request.renew = [this, sender](std::function<void(absl::StatusOr<bool>)> done) {
-    std::call_once(renewing_begun_, [this] { renewing_ = std::make_unique<ThreadPool>(1); });
+    const std::lock_guard lock(mutex_);
+    if (ending_) return done(false);
+    if (renewing_ == nullptr) renewing_ = std::make_unique<ThreadPool>(1);
     Pending<absl::Status>::Run(*renewing_, "fetching credentials", [sender, done = std::move(done)] {
       absl::StatusOr<bool> renewed = false;
       const absl::Status fetched =
@@ -282,10 +290,8 @@ std::string ObjectStore::OwnerOf(const ObjectUrl& url) {
   if (!credentials.ok()) return {};
   // Amazon's own buckets have their names once in all regions of a part of the world.
   const Endpoint& endpoint = url.provider->endpoint;
-  return StrCat(!endpoint.origin.empty()                ? endpoint.origin
-                : endpoint.region.substr(0, 3) == "cn-" ? "cn"
-                                                        : "amazon",
-                " ", AccountOf(*credentials));
+  return StrCat(endpoint.origin.empty() ? AmazonDomain(endpoint.region) : endpoint.origin, " ",
+                AccountOf(*credentials));
 }
 
 absl::StatusOr<ObjectVersion> ObjectStore::Stat(const ObjectUrl& url) {

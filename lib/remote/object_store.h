@@ -119,15 +119,13 @@ class ObjectStore {
   absl::StatusOr<RetryableRequest> NewRequest(const ObjectUrl& url, const HttpRequest& pattern, const Query& query);
 
   const Options options_;
-  std::mutex mutex_;  // guards providers_
+  std::mutex mutex_;  // guards all below but the client
   std::map<Scheme, std::shared_ptr<Provider>> providers_;
+  std::unique_ptr<ThreadPool> renewing_;  // fetches credentials in place of refused ones, from the first on
+  bool ending_ = false;
 
-  // Its thread uses the members above.
+  // Last: its thread uses the members above.
   std::unique_ptr<RetryingClient> client_;
-
-  // Fetches credentials in place of refused ones. Last: it uses the client.
-  std::once_flag renewing_begun_;
-  std::unique_ptr<ThreadPool> renewing_;
 };
 
 }  // namespace shardkit::remote

@@ -200,11 +200,14 @@ std::string EncodeQuery(const std::vector<std::pair<std::string, std::string>>& 
   return text;
 }
 
+std::string_view AmazonDomain(std::string_view region) {
+  return StartsWith(region, "cn-") ? ".amazonaws.com.cn" : ".amazonaws.com";
+}
+
 Target S3Target(const Endpoint& endpoint, std::string_view bucket, std::string_view key) {
   std::string origin = endpoint.origin;
   if (origin.empty()) {
-    origin = StrCat("https://s3.", endpoint.region,
-                    StartsWith(endpoint.region, "cn-") ? ".amazonaws.com.cn" : ".amazonaws.com");
+    origin = StrCat("https://s3.", endpoint.region, AmazonDomain(endpoint.region));
   }
   const std::string path = "/" + PercentEncode(key, true);
   // A certificate of "*.host" does not hold for a bucket with a dot, and capitals do not survive in a host name.

@@ -71,6 +71,9 @@ struct Endpoint {
   bool path_style = false;  // bucket in the path and not in the host name; buckets with dots are always in the path
 };
 
+// What ends the names of Amazon's hosts in a region.
+std::string_view AmazonDomain(std::string_view region);
+
 // The address of an object, or of its bucket when `key` is empty.
 Target S3Target(const Endpoint& endpoint, std::string_view bucket, std::string_view key);
 

@@ -225,6 +225,25 @@ TEST(ObjectStoreTest, CredentialsThatEndedAreLookedForOnceForAllRequests) {
   EXPECT_EQ(buffers, std::vector<std::string>(kReads, "t"));
 }
 
+TEST(ObjectStoreTest, EndsWhileCredentialsAreLookedFor) {
+  std::promise<void> asked;
+  std::atomic<int> fetched = 0;
+  TestServer server([&](const ServedRequest& request) {
+    if (request.target != "/credentials") return Refused(403, "AccessDenied");
+    if (++fetched == 2) asked.set_value();
+    return ServedAnswer{
+        200, {}, R"({"AccessKeyId":"ID","SecretAccessKey":"S"})", milliseconds(fetched == 2 ? 200 : 0), {}, false};
+  });
+  auto store = NewStore(server, {{"AWS_CONTAINER_CREDENTIALS_FULL_URI", server.origin() + "/credentials"}});
+  std::string buffer = "?";
+  std::promise<absl::Status> end;
+  store->StartRead(Url("s3://b/k"), {}, 0, buffer,
+                   [&end](const absl::StatusOr<ObjectVersion>& version) { end.set_value(version.status()); });
+  asked.get_future().wait();
+  store.reset();
+  EXPECT_FALSE(end.get_future().get().ok());
+}
+
 TEST(ObjectStoreTest, CredentialsThatStayRefusedAreAnErrorAfterOneLook) {
   std::atomic<int> fetched = 0;
   TestServer server([&](const ServedRequest& request) {

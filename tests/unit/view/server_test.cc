@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -228,6 +230,13 @@ TEST_F(ServerTest, ConnectionsThatWaitHoldNothing) {
   }
   EXPECT_EQ(GetIn("/").status, 200);
   EXPECT_EQ(slow.front()->Receive(), "") << "the first has been closed for the last";
+}
+
+TEST_F(ServerTest, AHeaderThatComesByteByByteHasADeadline) {
+  const Client client(port_);
+  client.Send("GET / HTTP/1.1\r\nA: ");
+  while (client.Send("x")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(client.Receive(), "");
 }
 
 TEST_F(ServerTest, AConnectionIsUsedAgainUntilARefusal) {
