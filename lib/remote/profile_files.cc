@@ -102,10 +102,8 @@ absl::StatusOr<Profile> LoadProfile(const Environment& environment, ReadableFile
 
 absl::StatusOr<std::string> EndpointOf(const Environment& environment, const Profile& profile,
                                        std::string_view service) {
-  if (internal::IsSet(environment, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") ||
-      ValueOf(profile, "ignore_configured_endpoint_urls") == "true") {
-    return std::string();
-  }
+  const std::string ignored = ValueOf(profile, "ignore_configured_endpoint_urls");
+  if (FirstOf(environment, {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"}, ignored) == "true") return std::string();
   const char* const variable = service == "s3" ? "AWS_ENDPOINT_URL_S3" : "AWS_ENDPOINT_URL_STS";
   std::string origin = FirstOf(environment, {variable, "AWS_ENDPOINT_URL"}, "");
   if (origin.empty()) origin = ValueOf(profile, StrCat("services.", service, ".endpoint_url"));

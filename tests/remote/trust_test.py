@@ -199,6 +199,11 @@ class RedirectsTest(RemoteTest):
         self.assertEqual({headers.get("x-login") for headers in self.here}, {"SECRETKEY"})
         self.assertNotIn("x-login", self.names(self.there))
 
+    def test_the_endpoint_that_is_named_is_asked(self):
+        message = self.run_command("inspect", "s3://bucket/data/dataset.json", "--endpoint", self.origin, code=2,
+                                   AWS_IGNORE_CONFIGURED_ENDPOINT_URLS="true", **KEYS)
+        self.assertIn("status 302", message)
+
     def test_web_servers_get_no_credentials(self):
         self.assertEqual(self.run_command("ls", "--values-xxh3", self.origin + "/data", HF_TOKEN="hf_SECRETKEY", **KEYS), self.local)
         self.assertFalse({"authorization", "x-amz-security-token", "cookie"} & (self.names(self.here) | self.names(self.there)))

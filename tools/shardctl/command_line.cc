@@ -192,6 +192,7 @@ void CommandLine::StoreOptions(StoreUse use) {
       return absl::InvalidArgumentError(Quote(given) + " is not http://HOST[:PORT] or https://HOST[:PORT]");
     }
     setenv("AWS_ENDPOINT_URL_S3", given.c_str(), 1);
+    setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "false", 1);
     return absl::OkStatus();
   });
   if (use == StoreUse::kManage) return;

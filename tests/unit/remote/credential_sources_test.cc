@@ -136,8 +136,11 @@ TEST_F(CredentialSourcesTest, AddressesOfServices) {
   environment_["AWS_ENDPOINT_URL_S3"] = "http://variable.s3";
   EXPECT_EQ(*address("minio", "s3"), "http://variable.s3");
   EXPECT_EQ(*address("minio", "sts"), "http://variable");
+  EXPECT_EQ(*address("off", "s3"), "");
   environment_["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true";
   EXPECT_EQ(*address("minio", "s3"), "");
+  environment_["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "false";
+  EXPECT_EQ(*address("off", "s3"), "http://variable.s3");
 }
 
 TEST_F(CredentialSourcesTest, SettingsThatLeadElsewhereAreRefusedByName) {
