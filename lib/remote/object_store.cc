@@ -386,7 +386,12 @@ absl::Status ObjectStore::List(const ObjectUrl& url, bool recursive,
   ObjectUrl bucket = url;
   bucket.key.clear();
   std::string continuation;
+  uint64_t pages = 0;
   do {
+    if (++pages > options_.most_pages) {
+      return ResourceExhausted(Describe(url), ": the store lists more than ", options_.most_pages,
+                               " pages of names: name a folder below it");
+    }
     Query query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix}};
     if (!recursive) query.emplace_back("delimiter", "/");
     if (!continuation.empty()) query.emplace_back("continuation-token", continuation);

@@ -53,6 +53,8 @@ class ObjectStore {
     // Of one attempt to read, to write or to copy. Long, because 64 requests of 8 MiB may share a slow line;
     // HttpClient::Options::stall_timeout ends those that get nothing.
     std::chrono::milliseconds request_deadline{300'000};
+    // Of one listing. A store has at most 1,000 names in each; one that never ends would keep its reader for ever.
+    uint64_t most_pages = 100'000;
   };
 
   using Id = RetryingClient::Id;

@@ -1,6 +1,7 @@
 // Objects of a server that misbehaves: whatever it does, the bytes are right or there is an error.
 #include "remote/object_store.h"
 
+#include <atomic>
 #include <future>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ std::unique_ptr<ObjectStore> NewStore(std::shared_ptr<Variables> variables) {
   options.environment = [variables](const char* name) { return variables->Get(name); };
   options.retry = {.attempts = 4, .first_delay = milliseconds(1), .longest_delay = milliseconds(2)};
   options.request_deadline = milliseconds(20'000);
+  options.most_pages = 50;
   auto store = ObjectStore::Create(options);
   EXPECT_TRUE(store.ok()) << store.status();
   return *std::move(store);
@@ -340,6 +342,30 @@ TEST(ObjectStoreTest, AQueryForAWholeFolderIsAdvised) {
   const absl::Status status = NewStore(server)->Stat(Url(server.origin() + "/folder?sig=SECRET")).status();
   EXPECT_NE(status.ToString().find("SHARDKIT_HTTP_QUERY"), std::string::npos) << status;
   EXPECT_EQ(status.ToString().find("SECRET"), std::string::npos) << status;
+}
+
+// Each page has a name that was not there before, and says that there is another one.
+TEST(ObjectStoreTest, AListingThatNeverEndsIsEnded) {
+  std::atomic<int> pages = 0;
+  TestServer server([&pages](const ServedRequest&) {
+    const std::string number = std::to_string(1000 + ++pages);
+    return ServedAnswer{200,
+                        {},
+                        "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>" + number +
+                            "</NextContinuationToken><Contents><Key>d/" + number +
+                            "</Key><Size>1</Size></Contents></ListBucketResult>",
+                        {},
+                        {},
+                        false};
+  });
+  int names = 0;
+  const absl::Status status = NewStore(server)->List(Url("s3://b/d"), true, [&](const ListedObject&) {
+    ++names;
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_NE(status.message().find("more than 50 pages"), std::string_view::npos) << status;
+  EXPECT_EQ(names, 50);
 }
 
 TEST(ObjectStoreTest, ListsPages) {
