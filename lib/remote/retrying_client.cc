@@ -24,6 +24,9 @@ bool WorthAnotherAttempt(const absl::Status& status) {
 // How often a request that may be sent a second time is looked at, as long as that is not known or not allowed.
 constexpr milliseconds kLookAgain{100};
 
+// Of a request that reads and begins after the cancellation of its thread.
+constexpr milliseconds kTimeToPutInOrder{500};
+
 // What the server asks for, in whole seconds; 0 when nothing.
 milliseconds RetryAfter(const HttpResponse& response) {
   uint32_t seconds = 0;
@@ -39,6 +42,7 @@ struct RetryingClient::Operation {
   RetryableRequest request;
   Done done;
   std::shared_ptr<const Cancellation> cancellation;  // may be null
+  bool late = false;                                 // begun after Cancel(), as to put things in order
   bool reads = false;                                // of others it would not be known what the store has done
   SteadyClock::time_point begin = SteadyClock::now();
 
@@ -67,9 +71,8 @@ RetryingClient::Id RetryingClient::Start(RetryableRequest request, Done done) {
   operation->id = ++last_id_;
   operation->request = std::move(request);
   operation->done = std::move(done);
-  // What begins after Cancel() puts things in order.
-  const auto& cancellation = CancellationScope::Current();
-  if (cancellation && !cancellation->cancelled()) operation->cancellation = cancellation;
+  operation->cancellation = CancellationScope::Current();
+  operation->late = operation->cancellation && operation->cancellation->cancelled();
   client_->After(milliseconds(0), [this, operation] {
     operations_.emplace(operation->id, operation);
     GuardedBegin(operation);
@@ -80,7 +83,8 @@ RetryingClient::Id RetryingClient::Start(RetryableRequest request, Done done) {
 
 void RetryingClient::EndWhenCancelled(const OperationPointer& operation) {
   if (!operation->done) return;
-  if (operation->reads && operation->cancellation->cancelled()) return Cancel(operation);
+  const bool due = !operation->late || SteadyClock::now() - operation->begin > kTimeToPutInOrder;
+  if (operation->reads && due && operation->cancellation->cancelled()) return Cancel(operation);
   client_->After(kLookForCancellation, [this, operation] { EndWhenCancelled(operation); });
 }
 

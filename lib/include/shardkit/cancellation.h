@@ -26,8 +26,8 @@ class Cancellation {
 
 // While it lives, what this thread does, and what it gives to threads of the library, belongs to a cancellation:
 // requests that read from a store and are under way then end with Cancelled soon after Cancel(), also those of
-// functions that take no Cancellation. Those that write, and those that begin later to put things in order, do not. For
-// one thread.
+// functions that take no Cancellation. Those that begin later, as to put things in order, have half a second. Those
+// that write go on. For one thread.
 class CancellationScope {
  public:
   explicit CancellationScope(std::shared_ptr<const Cancellation> cancellation);

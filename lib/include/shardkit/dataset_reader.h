@@ -111,6 +111,7 @@ class DatasetReader {
  public:
   virtual ~DatasetReader() = default;
 
+  // Shards are opened when they are needed, so where the process changes its directory a relative `path` is lost.
   // `path` is a dataset's directory or a shard, or one of the other containers listed in format-spec/interop.md. Reads
   // the manifest; where the shards stand in lists beside it, the root of each list; and together those of the offset
   // indexes that exist and belong to the manifest. Shards and key tables are opened when first used, and of the lists
