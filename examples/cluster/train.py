@@ -62,7 +62,8 @@ def main() -> None:
     loader = Loader(arguments.dataset, batch_size=arguments.batch_size, seed=1, columns=columns, remainder="drop")
     step = 0
     if os.path.exists(arguments.checkpoint):
-        state = torch.load(arguments.checkpoint, map_location=device, weights_only=True)
+        # A checkpoint of somebody else must not run code. What torch 1 reads so has no numbers.
+        state = torch.load(arguments.checkpoint, map_location=device, weights_only=torch.__version__[0] != "1")
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         loader.load_state_dict(state["loader"])

@@ -32,6 +32,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   // At least 1.
+  // False where the system started none: Submit then runs each task.
+  bool has_threads() const { return !threads_.empty(); }
+
   int thread_count() const { return threads_.empty() ? 1 : static_cast<int>(threads_.size()); }
 
  private:

@@ -186,6 +186,7 @@ ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 
 absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
                                   const MutableImageView& out) {
+  state_->warning.clear();
   SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
   SHARDKIT_ASSIGN_OR_RETURN(const ImageFileInfo info, Probe(bytes));
@@ -196,7 +197,6 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
                            " pixels; the file has ", info.size.width, " x ", info.size.height);
   }
   State& state = *state_;
-  state.warning.clear();
   MutableImageView content = out;
   content.width = geometry.content_width;
   content.height = geometry.content_height;

@@ -69,28 +69,21 @@ JpegDecoder::JpegDecoder() : handle_(tjInitDecompress()) {
 JpegDecoder::~JpegDecoder() { tjDestroy(handle_); }
 
 absl::Status JpegDecoder::Decode(std::string_view bytes, DecodedImage* image) {
+  warning_.clear();
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  const int samples = info.components;  // 1, 3 or 4, like the pixel formats
-  SHARDKIT_RETURN_IF_ERROR(
-      codec::CheckDecodable(info, uint64_t{info.width} * info.height * static_cast<uint64_t>(samples), max_memory_));
+  image->channels = info.components == 1 ? 1 : 3;
+  const size_t row_bytes = info.width * static_cast<size_t>(image->channels);
+  SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, uint64_t{row_bytes} * info.height, max_memory_));
   image->width = info.width;
   image->height = info.height;
-  image->channels = samples == 1 ? 1 : 3;
-  const size_t pixels = size_t{info.width} * info.height;
-  image->pixels.resize(pixels * static_cast<size_t>(samples));
-  const int format = samples == 1 ? TJPF_GRAY : samples == 3 ? TJPF_RGB : TJPF_CMYK;
-  SHARDKIT_RETURN_IF_ERROR(DecodeWhole(bytes, info, format, image->pixels.data(), 0));
-  if (samples == 4) {
-    codec::ConvertCmyk(image->pixels.data(), pixels, 3, image->pixels.data());
-    image->pixels.resize(pixels * 3);
-  }
-  return absl::OkStatus();
+  image->pixels.resize(row_bytes * info.height);
+  return DecodeWhole(bytes, info, {image->pixels.data(), info.width, info.height, image->channels, row_bytes});
 }
 
 absl::Status JpegDecoder::DecodeInto(std::string_view bytes, const MutableImageView& out) {
+  warning_.clear();
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  const uint64_t scratch_bytes = info.components == 4 ? uint64_t{info.width} * info.height * 4 : 0;
-  SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, scratch_bytes, max_memory_));
+  SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, 0, max_memory_));
   const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
   constexpr size_t kMaxPitch = 0x7fffffff;
   if (out.pixels == nullptr || out.width != info.width || out.height != info.height ||
@@ -99,37 +92,39 @@ absl::Status JpegDecoder::DecodeInto(std::string_view bytes, const MutableImageV
                            " x ", out.height, " with ", out.channels, " channels and rows of ", out.row_stride,
                            " bytes");
   }
+  return DecodeWhole(bytes, info, out);
+}
+
+absl::Status JpegDecoder::DecodeWhole(std::string_view bytes, const JpegInfo& info, const MutableImageView& out) {
   if (info.components != 4) {
-    return DecodeWhole(bytes, info, out.channels == 1 ? TJPF_GRAY : TJPF_RGB, out.pixels, out.row_stride);
+    // Size and components come from ProbeJpeg, not from tjDecompressHeader3, which refuses unusual subsampling that
+    // tjDecompress2 decodes. The library never writes beyond the size given here. Scans are limited because a small
+    // progressive file can cause hours of work.
+    const int result = tjDecompress2(
+        handle_, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<unsigned long>(bytes.size()),
+        out.pixels, static_cast<int>(out.width), static_cast<int>(out.row_stride), static_cast<int>(out.height),
+        out.channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
+    if (result == 0) return absl::OkStatus();
+    if (strict_ || tjGetErrorCode(handle_) != TJERR_WARNING) return codec::JpegError(tjGetErrorStr2(handle_));
+    // TurboJPEG tells of a warning also where an error followed it. The other reader tells them apart.
   }
-  scratch_.resize(size_t{info.width} * info.height * 4);
-  SHARDKIT_RETURN_IF_ERROR(DecodeWhole(bytes, info, TJPF_CMYK, scratch_.data(), 0));
-  for (uint32_t y = 0; y < out.height; ++y) {
-    codec::ConvertCmyk(scratch_.data() + size_t{y} * info.width * 4, info.width, out.channels,
-                       out.pixels + y * out.row_stride);
-  }
+  constexpr int kFullSize = 8;
+  codec::JpegRegionReader& reader = Region().reader;
+  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, kFullSize, out.channels, strict_));
+  SHARDKIT_RETURN_IF_ERROR(reader.Crop(0, out.width));
+  SHARDKIT_RETURN_IF_ERROR(reader.Read(0, 0, out.width, out.height, out.pixels, out.row_stride));
+  warning_ = reader.warning();
   return absl::OkStatus();
 }
 
-// `row_stride` in bytes; 0 for rows without gaps.
-absl::Status JpegDecoder::DecodeWhole(std::string_view bytes, const JpegInfo& info, int format, uint8_t* out,
-                                      size_t row_stride) {
-  // Size and components come from ProbeJpeg, not from tjDecompressHeader3, which refuses unusual subsampling that
-  // tjDecompress2 decodes. The library never writes beyond the size given here. Scans are limited because a small
-  // progressive file can cause hours of work.
-  const int result = tjDecompress2(handle_, reinterpret_cast<const unsigned char*>(bytes.data()),
-                                   static_cast<unsigned long>(bytes.size()), out, static_cast<int>(info.width),
-                                   static_cast<int>(row_stride), static_cast<int>(info.height), format,
-                                   TJFLAG_LIMITSCANS | (strict_ ? TJFLAG_STOPONWARNING : 0));
-  warning_.clear();
-  if (result == 0) return absl::OkStatus();
-  if (strict_ || tjGetErrorCode(handle_) != TJERR_WARNING) return codec::JpegError(tjGetErrorStr2(handle_));
-  warning_ = StrCat("JPEG: ", tjGetErrorStr2(handle_));
-  return absl::OkStatus();
+JpegDecoder::RegionState& JpegDecoder::Region() {
+  if (region_ == nullptr) region_ = std::make_unique<RegionState>();
+  return *region_;
 }
 
 absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionOptions& options,
                                        DecodedRegion* region) {
+  warning_.clear();
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
   SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, 0, max_memory_));
   if (options.scale < 1 || options.scale > 8 ||
@@ -151,8 +146,7 @@ absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionO
   const auto end_row = static_cast<uint32_t>((bottom * scale + 7) / 8);
   const uint64_t pixels = uint64_t{end_column - region->left} * (end_row - region->top);
   SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, pixels * static_cast<uint64_t>(channels), max_memory_));
-  if (region_ == nullptr) region_ = std::make_unique<RegionState>();
-  codec::JpegRegionReader& reader = region_->reader;
+  codec::JpegRegionReader& reader = Region().reader;
   SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, options.scale, channels, strict_));
 
   region->whole_width = reader.whole_width();
@@ -171,10 +165,10 @@ absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionO
 }
 
 absl::Status JpegDecoder::Check(std::string_view bytes) {
+  warning_.clear();
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
   SHARDKIT_RETURN_IF_ERROR(codec::CheckDecodable(info, 0, max_memory_));
-  if (region_ == nullptr) region_ = std::make_unique<RegionState>();
-  codec::JpegRegionReader& reader = region_->reader;
+  codec::JpegRegionReader& reader = Region().reader;
   const int channels = info.components == 1 ? 1 : 3;
   constexpr int kFullSize = 8;
   SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, kFullSize, channels, strict_));

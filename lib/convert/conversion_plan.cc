@@ -108,8 +108,9 @@ class Planner {
       : dataset_(dataset), origin_(std::move(origin)), options_(options) {}
 
   absl::StatusOr<ConversionPlan> Make() {
-    if (dataset_.summary().schema.size() == 0)
+    if (dataset_.summary().schema.size() == 0 && !origin_) {
       return Refuse("has no shards, and so no columns: nothing can be made of it");
+    }
     metadata_ = origin_ ? origin_->metadata : dataset_.summary().metadata;
     if (!origin_ && dataset_.container() != "shard") metadata_[std::string(kSourceName)] = dataset_.container();
     foreign_ = dataset_.container() != "shard";

@@ -261,8 +261,12 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     options_.shard.metadata.insert(manifest_.metadata.begin(), manifest_.metadata.end());
     // The codec of a column that is there already is the dataset's.
     const Schema shared = dataset::SharedColumns(manifest_);
+    const std::optional<size_t> key = manifest_.schema.key_column();
     for (const Column& column : manifest_.seen_schema().columns()) {
-      const auto [codec, added] = options_.codecs.emplace(column.name, column.codec);
+      // The key has its stored name in shards, which another column that has it now cannot have there.
+      const std::string& name = column.is_key && key ? manifest_.schema[*key].name : column.name;
+      if (!column.is_key && key && name == manifest_.schema[*key].name) continue;
+      const auto [codec, added] = options_.codecs.emplace(name, column.codec);
       if (!added && codec->second != column.codec) {
         return InvalidArgument(directory_, ": column \"", column.name, "\" has codec ", CodecName(column.codec),
                                " there, and ", CodecName(codec->second), " was asked for: a dataset keeps its codecs");

@@ -37,8 +37,10 @@ LoaderReport Total(const LoaderReport& first, const LoaderReport& second) {
   total.round_trips += first.round_trips;
   total.blocks_read_again += first.blocks_read_again;
   total.skipped += first.skipped;
+  total.warned_images += first.warned_images;
   total.first_skipped = first.first_skipped;
   total.first_skipped.insert(total.first_skipped.end(), second.first_skipped.begin(), second.first_skipped.end());
+  if (total.first_skipped.size() > kMostSkippedListed) total.first_skipped.resize(kMostSkippedListed);
   total.peak_block_memory = std::max(first.peak_block_memory, second.peak_block_memory);
   total.peak_batch_memory = std::max(first.peak_batch_memory, second.peak_batch_memory);
   total.token_positions += first.token_positions;

@@ -12,8 +12,6 @@
 namespace shardkit::loader {
 namespace {
 
-constexpr size_t kMostSkippedListed = 100;
-
 bool IsShuffledInParts(const Plan& plan) {
   uint64_t bytes = 0;
   for (const PlanDataset& dataset : plan.datasets()) bytes += dataset.bytes();

@@ -273,6 +273,7 @@ absl::StatusOr<RetryableRequest> ObjectStore::NewRequest(const ObjectUrl& url, c
     const std::lock_guard lock(mutex_);
     if (ending_) return done(false);
     if (renewing_ == nullptr) renewing_ = std::make_unique<ThreadPool>(1);
+    if (!renewing_->has_threads()) return done(false);  // this thread is the client's, for which fetching would wait
     Pending<absl::Status>::Run(*renewing_, "fetching credentials", [sender, done = std::move(done)] {
       absl::StatusOr<bool> renewed = false;
       const absl::Status fetched =

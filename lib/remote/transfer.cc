@@ -12,6 +12,13 @@
 namespace shardkit::remote {
 namespace {
 
+// Headers that the client goes by.
+bool IsUsed(std::string_view header) {
+  constexpr std::string_view kUsed[] = {"content-range",    "etag", "location", "retry-after", "x-amz-bucket-region",
+                                        "x-goog-generation"};
+  return std::ranges::find(kUsed, header) != std::end(kUsed);
+}
+
 constexpr size_t kHeaderLimit = size_t{64} << 10;
 constexpr int kMostRedirects = 5;
 
@@ -256,8 +263,10 @@ absl::StatusOr<HttpResponse> Transfer::Result(CURLcode code) {
   const bool late = request_.method != "GET" && response_.body.find("<Error") != std::string::npos;
   NoteSecrets();
   if (status >= 300 || late) response_.body = Blanked(std::move(response_.body));
-  // Messages about good answers quote headers, too.
-  for (HttpHeader& header : response_.headers) header.value = Blanked(std::move(header.value));
+  // Messages about good answers quote headers, too. A version or a place may by chance have the text of a query.
+  for (HttpHeader& header : response_.headers) {
+    if (!IsUsed(header.name)) header.value = Blanked(std::move(header.value));
+  }
   return std::move(response_);
 }
 

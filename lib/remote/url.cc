@@ -60,7 +60,8 @@ std::atomic<const Queries*> kept_queries = nullptr;
 void AddKeptQuery(std::string_view url, ObjectUrl* parsed) {
   const Queries* const queries = kept_queries.load();
   if (queries == nullptr || parsed->key.find_first_of("?#") != std::string::npos) return;
-  for (size_t end = url.size(); end > 0; end = url.find_last_of("/.", end - 1)) {
+  const size_t least = Origin(url).size();  // a longer name may be another's host
+  for (size_t end = url.size(); end >= least; end = url.find_last_of("/.", end - 1)) {
     const auto found = queries->find(url.substr(0, end));
     if (found != queries->end()) {
       parsed->derived = end != url.size();

@@ -22,8 +22,12 @@ inline nanobind::dict ManifestDict(const Manifest& manifest) {
 
 inline nanobind::list SkippedList(const std::vector<SkippedSample>& skipped) {
   nanobind::list result;
+  // Names of files and of members in tars need not be UTF-8.
+  const auto text = [](const std::string& bytes) {
+    return nanobind::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
+  };
   for (const SkippedSample& sample : skipped) {
-    result.append(nanobind::make_tuple(sample.position, sample.key, sample.reason));
+    result.append(nanobind::make_tuple(sample.position, text(sample.key), text(sample.reason)));
   }
   return result;
 }

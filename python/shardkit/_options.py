@@ -75,6 +75,10 @@ _KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
 
 def _kind(hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
     """Return what a value of the hint is called and whether a value is one; None where anything may be."""
+    if typing.get_origin(hint) is typing.Annotated:  # says in its own words what to give
+        plain, words = typing.get_args(hint)
+        kind = _kind(plain)
+        return None if kind is None else (words, kind[1])
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if (hint if origin is None else origin) in _KINDS:
         return _KINDS[hint if origin is None else origin]
@@ -83,9 +87,8 @@ def _kind(hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
         known = [kind for kind in kinds if kind is not None]
         if len(known) < len(kinds):
             return None
-        return " or ".join(dict.fromkeys(name for name, _ in known)), lambda value: any(
-            fits(value) for _, fits in known
-        )
+        name = " or ".join(dict.fromkeys(name for name, _ in known)).replace("a text or a path", "a path or URL")
+        return name, lambda value: any(fits(value) for _, fits in known)
     if origin is tuple and Ellipsis not in inside:
         names, fit = zip(*(_kind(each) or ("anything", lambda value: True) for each in inside), strict=True)
 
@@ -99,7 +102,7 @@ def _kind(hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
         return f"({', '.join(names)})", is_tuple
     if origin is collections.abc.Mapping:
         of_keys, of_values = (_kind(each) for each in inside)
-        name = f"a dict of {of_values[0] if of_values else 'values'} by {of_keys[0] if of_keys else 'name'}"
+        name = "a dict" + (f", each value {of_values[0]}" if of_values else "")
 
         def is_mapping(value: Any) -> bool:
             return isinstance(value, Mapping) and all(
@@ -118,7 +121,7 @@ def _kind(hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
                 return origin is collections.abc.Iterable  # whose items are seen only once
             return of is None or all(map(of[1], value))
 
-        return f"a list of {of[0] if of else 'values'}", is_sequence
+        return f"a list, each {of[0]}" if of else "a list", is_sequence
     if isinstance(hint, type) and hint is not Any:
         return hint.__name__, lambda value: isinstance(value, hint)
     return None
@@ -162,7 +165,8 @@ def checked(function: _Function) -> _Function:
                 continue
             kind = kind_of(name)
             if kind is not None and not kind[1](value):
-                raise TypeError(f"{name}={shown(value)}: give {kind[0]}")
+                also = ", also of one" if isinstance(value, str) and "a list" in kind[0] else ""
+                raise TypeError(f"{name}={shown(value)}: give {kind[0]}{also}")
         return function(*args, **options)
 
     return typing.cast(_Function, call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from shardkit import _values
 from shardkit._core import Column
@@ -76,7 +76,7 @@ class Geometry:
     max_scale: float = 1.0
     min_ratio: float = 3 / 4
     max_ratio: float = 4 / 3
-    flip_probability: float = 0.0
+    flip_probability: Annotated[float, "a probability from 0 to 1, as 0.5"] = 0.0
     apply_orientation: bool = False
 
     def __post_init__(self) -> None:
@@ -149,11 +149,11 @@ class Image:
     """
 
     crop: str | None = None
-    size: int | tuple[int, int] | None = None
+    size: Annotated[int | tuple[int, int] | None, "pixels, as 224, or (224, 160) for height and width"] = None
     resize: int = 0
-    flip: float = 0.0
-    scale: tuple[float, float] = (0.08, 1.0)
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    flip: Annotated[float, "a probability from 0 to 1, as 0.5"] = 0.0
+    scale: Annotated[tuple[float, float], "the least and the most, as (0.08, 1.0)"] = (0.08, 1.0)
+    ratio: Annotated[tuple[float, float], "the least and the most, as (0.75, 1.33)"] = (3 / 4, 4 / 3)
     apply_orientation: bool = False
     channels: int = 3
     scaled_decode: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -92,7 +92,7 @@ class Encode:
     """
 
     kind: str = "jpeg"
-    quality: int = 95
+    quality: Annotated[int, "1 to 100"] = 95
 
     def __post_init__(self) -> None:
         if self.kind not in ("jpeg", "jpeg?"):

@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from shardkit import _core, reports
-from shardkit._options import checked, column_names, parsed, path_text, refuse
+from shardkit._options import checked, column_names, parsed, path_text, refuse, shown
 from shardkit.rows import is_rows, pack_rows
 
 Progress = bool | Callable[[int, int], None] | None
@@ -44,6 +44,8 @@ def _progress(progress: Progress, verb: str, unit: str) -> Iterator[Callable[[in
 def _paths(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
     if isinstance(inputs, (str, os.PathLike)):
         inputs = [inputs]
+    if not isinstance(inputs, Sequence) or not all(isinstance(path, (str, os.PathLike)) for path in inputs):
+        raise TypeError(f"inputs={shown(inputs)}: give a path, a list of paths, or rows")
     return [path_text(path) for path in inputs]
 
 
@@ -57,7 +59,7 @@ def _note(report: _Reported) -> _Reported:
 
 @checked
 def pack(
-    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[Mapping[str, Any]],
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[Mapping[str, Any]] | Any,
     output: str | os.PathLike[str],
     *,
     kind: str = "auto",
@@ -548,7 +550,7 @@ def reshard(
     dataset: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
-    shuffle: int | None = None,
+    shuffle: Annotated[int | None, "a seed"] = None,
     progress: Progress = None,
     **options: Any,
 ) -> reports.Packed:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from shardkit import _core, _process
 from shardkit._options import check_known, checked, column_names, parsed, path_text
@@ -29,7 +29,10 @@ from shardkit.columns import (
 from shardkit.dataset import open as open_dataset
 from shardkit.loader_report import LoaderReport
 
-Datasets = str | os.PathLike[str] | LoaderDataset | Sequence[str | os.PathLike[str] | LoaderDataset]
+Datasets = Annotated[
+    str | os.PathLike[str] | LoaderDataset | Sequence[str | os.PathLike[str] | LoaderDataset],
+    "a path, a URL or a LoaderDataset, or a list of these",
+]
 STATE_VERSION = 1
 _log = logging.getLogger("shardkit")
 
@@ -272,14 +275,14 @@ class Loader:
         *,
         columns: Mapping[str, Spec] | Sequence[str] | None = None,
         seed: int = 0,
-        rank: int | str = "auto",
-        world_size: int | str = "auto",
+        rank: Annotated[int | str, 'a number, or "auto"'] = "auto",
+        world_size: Annotated[int | str, 'a number, or "auto"'] = "auto",
         uneven: bool = False,
         geometry: Geometry | None = None,
         batch_function: Callable[[Batch], Any] | None = None,
         keys: bool = True,
         bad_samples: str = "fail",
-        memory_bytes: int | str = 768 << 20,
+        memory_bytes: Annotated[int | str, "bytes, or 256MiB, 4GB"] = 768 << 20,
         decode_threads: int = 0,
         read_threads: int = 0,
         follow: bool | Callable[[list[int]], Sequence[int]] = False,

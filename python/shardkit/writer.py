@@ -60,7 +60,7 @@ class Writer:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        columns: Mapping[str, str | Column | Encode],
+        columns: Mapping[str, str | type | Column | Encode],
         *,
         key: str = "key",
         **options: Any,

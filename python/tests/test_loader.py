@@ -284,7 +284,7 @@ def test_ranks(
     for name, text in variables.items():
         monkeypatch.setenv(name, text)
     if isinstance(expected, str):
-        with pytest.raises(ValueError, match=re.escape(expected)):
+        with pytest.raises((ValueError, TypeError), match=re.escape(expected)):
             sk.Loader(dataset, 32, **arguments)
         return
     loader = sk.Loader(dataset, 32, **arguments)

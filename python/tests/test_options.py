@@ -154,7 +154,7 @@ def test_what_libjpeg_warns_of_is_decoded_and_counted(tmp_path: Path) -> None:
         for key, file in files.items():
             w.write(key, image=file)
     pixels = {"whole": sk.decode_image(whole)}
-    for key, words in (("bytes", "85 extraneous bytes before marker 0xd9"), ("cut", "remature end")):
+    for key, words in (("bytes", "extraneous bytes before marker 0xd9"), ("cut", "remature end")):
         with pytest.warns(UserWarning, match=words):
             pixels[key] = sk.decode_image(files[key])
         with pytest.raises(sk.DataLossError, match=words):
@@ -271,8 +271,8 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
     (lambda d: sk.Loader(4, d), "give a path, a URL or a LoaderDataset"),
     (lambda d: sk.Loader(None, 4), "give a path, a URL or a LoaderDataset"),
     (lambda d: sk.Loader(d, 4, columns={"image": sk.Image}), "give Image(...), not the class"),
-    (lambda d: sk.open(None), "not NoneType"),  # type: ignore[arg-type]
-    (lambda d: sk.Writer(None, {"a": "i64"}), "not NoneType"),  # type: ignore[arg-type]
+    (lambda d: sk.open(None), "give a path or URL"),  # type: ignore[arg-type]
+    (lambda d: sk.Writer(None, {"a": "i64"}), "give a path or URL"),  # type: ignore[arg-type]
     (lambda d: sk.Loader(d, 4, shuffle=True), 'there is no option shuffle: give order="shuffled"'),
     (lambda d: sk.Loader(d, 4, drop_last=True), 'there is no option drop_last: give remainder="drop"'),
     (lambda d: sk.Loader(d, 4, num_workers=2), "threads do the work of worker processes"),
@@ -314,14 +314,14 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
             lambda d, names: sk.diff(d, d, columns=names),
         )
     ),
-    (lambda d: sk.open(d, "label"), "give a list, also of one column"),
+    (lambda d: sk.open(d, "label"), "also of one"),
     (lambda d: sk.open(d, []), "the list is empty"),
-    (lambda d: sk.Loader(d, 4, columns="label"), "give a list, also of one column"),
+    (lambda d: sk.Loader(d, 4, columns="label"), "also of one"),
     (lambda d: sk.Loader(d, 4, columns=[]), "the list is empty"),
     (lambda d: sk.Loader(d, 4, order=""), "order: give one of"),
     (lambda d: sk.Loader(d, True), "batch_size=True"),
     (lambda d: sk.Loader(d, 4, seed=True), "seed=True"),
-    (lambda d: sk.Loader(d, 4, memory_bytes=1.5), "memory_bytes: 1.5 is not a size"),
+    (lambda d: sk.Loader(d, 4, memory_bytes=1.5), "memory_bytes=1.5: give bytes, or 256MiB"),
     (lambda d: sk.Loader(sk.LoaderDataset(d, repeat=True), 4), "repeat=True"),
     (lambda d: sk.Loader(sk.LoaderDataset(d, proportion=1, repeat=2), 4), "more than one of proportion"),
     (lambda d: sk.reshard(d, d + ".new", shuffle=False), "shuffle=False: give a seed"),
@@ -339,8 +339,8 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
     (lambda d: sk.filter(d, d + ".new", sample=True), "sample=True"),
     (lambda d: sk.filter(d, d + ".new", where="label > 3", seed=5), "seed=5: only with sample"),
     (lambda d: sk.count(d, seed=5), "seed=5: only with sample"),
-    (lambda d: sk.count(d, ranges=[(False, 3)]), "begin=False: give a whole number"),
-    (lambda d: sk.split(d, d + ".new", {"a": True}), "a=True: give a share"),
+    (lambda d: sk.count(d, ranges=[(False, 3)]), "ranges=[(False, 3)]: give a list"),
+    (lambda d: sk.split(d, d + ".new", {"a": True}), "into={'a': True}: give a dict"),
     (lambda d: sk.open(d, max_open_shards=True), "max_open_shards=True: give a whole number"),
     (lambda d: sk.open(d, generation=True), "generation=True: give a whole number"),
     (lambda d: list(sk.open(d).scan(threads=True)), "threads=True: give a whole number"),

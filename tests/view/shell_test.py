@@ -33,7 +33,7 @@ class ShellTest(ViewTest):
         self.arrived("grid")
         self.assertEqual(self.js("return location.href"), self.server.base + "#/0/grid/3")
         cookies = self.driver.get_cookies()
-        self.assertEqual({(cookie["httpOnly"], cookie["sameSite"]) for cookie in cookies}, {(True, "Strict")})
+        self.assertEqual({(cookie["httpOnly"], cookie["sameSite"]) for cookie in cookies}, {(True, "Lax")})
         self.assertEqual({self.server.origin + cookie["path"] for cookie in cookies}, {self.server.base})
         # Who has none is told what to do.
         self.driver.delete_all_cookies()
@@ -42,6 +42,14 @@ class ShellTest(ViewTest):
         self.driver.get("about:blank")
         self.driver.get(self.server.base + "#/0")
         self.assertIn("shardctl view", self.driver.find_element("css selector", "body").text)
+
+    def test_a_browser_that_is_started_with_a_file_arrives(self):
+        """As view starts it: the token is in a file that leads on."""
+        self.driver.delete_all_cookies()
+        path = os.path.join(self.folder, "open.html")
+        write(path, f'<meta http-equiv="refresh" content="0;url={self.server.url}">')
+        self.driver.get(f"file://{path}")
+        self.until("return location.protocol === 'http:' && document.querySelector('h1') !== null")
 
     def test_datasets(self):
         self.open("#/0")

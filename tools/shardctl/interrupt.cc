@@ -24,8 +24,8 @@ shardkit::Cancellation* CancelOnSignal() {
     sigemptyset(&action.sa_mask);
     sigaction(signal, &action, nullptr);
   }
-  // Of the main thread, to its end.
-  static const shardkit::CancellationScope scope(
+  // Of the main thread, to its end. Never destroyed: what a thread has for itself ends before what is static.
+  [[maybe_unused]] static const auto* const scope = new shardkit::CancellationScope(
       std::shared_ptr<const shardkit::Cancellation>(&cancellation, [](const shardkit::Cancellation*) {}));
   return &cancellation;
 }

@@ -87,7 +87,7 @@ bool Guard::KnowsCookie(std::string_view cookies) const {
 }
 
 std::string Guard::Cookie() const {
-  return CookieName() + "=" + cookie_ + "; Path=" + folder_ + "; HttpOnly; SameSite=Strict";
+  return CookieName() + "=" + cookie_ + "; Path=" + folder_ + "; HttpOnly; SameSite=Lax";
 }
 
 std::string Guard::Url() const {

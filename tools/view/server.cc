@@ -191,6 +191,7 @@ class HttpServer final : public ViewServer {
   void Wait() {
     std::list<Connection> waiting;  // that of the first deadline first
     std::vector<pollfd> polled;
+    bool full = false;  // no descriptor for another connection
     for (;;) {
       {
         const std::lock_guard lock(mutex_);
@@ -198,13 +199,16 @@ class HttpServer final : public ViewServer {
         for (Connection& connection : answered_) Add(std::move(connection), &waiting);
         answered_.clear();
       }
-      polled.assign({{listener_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}});
+      polled.assign({{full ? -1 : listener_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}});
       for (const Connection& connection : waiting) polled.push_back({connection.socket.get(), POLLIN, 0});
       int left = -1;
       if (!waiting.empty()) {
         const auto time = std::chrono::ceil<std::chrono::milliseconds>(waiting.front().until - Clock::now());
         left = static_cast<int>(std::max<int64_t>(time.count(), 0));
       }
+      constexpr int kLookAgain = 100;  // milliseconds
+      if (full) left = left < 0 ? kLookAgain : std::min(left, kLookAgain);
+      full = false;
       if (poll(polled.data(), polled.size(), left) < 0) continue;
       size_t place = 2;
       for (auto connection = waiting.begin(); connection != waiting.end(); ++place) {
@@ -220,7 +224,7 @@ class HttpServer final : public ViewServer {
       }
       uint64_t count = 0;
       if (polled[1].revents != 0) (void)!read(wake_.get(), &count, sizeof(count));
-      if (polled[0].revents != 0) Accept(&waiting);
+      if (polled[0].revents != 0) full = !Accept(&waiting);
     }
   }
 
@@ -230,17 +234,20 @@ class HttpServer final : public ViewServer {
     if (waiting->size() > kMostWaiting) waiting->pop_front();
   }
 
-  void Accept(std::list<Connection>* waiting) {
+  // False when there is no descriptor for the connection, which stays in the queue of the system. A waiting one goes.
+  bool Accept(std::list<Connection>* waiting) {
     Socket socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (socket.get() < 0) {
-      // Without a descriptor the connection stays in the queue of the system, and another one must go first.
-      if ((errno == EMFILE || errno == ENFILE) && !waiting->empty()) waiting->pop_front();
-      return;
+      if (errno != EMFILE && errno != ENFILE) return true;
+      if (waiting->empty()) return false;
+      waiting->pop_front();
+      return true;
     }
     const int on = 1;
     setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendDeadline, sizeof(kSendDeadline));
     Add({std::move(socket), {}, {}}, waiting);
+    return true;
   }
 
   // False when the connection has ended, or its header is too long.

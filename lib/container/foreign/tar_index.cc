@@ -45,7 +45,10 @@ container::TarContents CutHere(const RandomAccessFile& file, const absl::Status&
   if (!header.name.empty()) (void)builder.Add(header);
   TarIndex& index = contents.index;
   std::string key(io::BaseName(file.path()));
-  if (index.sample_count() > 0) {
+  if (builder.last_is_lost()) {  // the sample before it is whole
+    key = std::move(contents.lost.back().key);
+    contents.lost.pop_back();
+  } else if (index.sample_count() > 0) {
     key = index.key(index.sample_count() - 1);
     builder.DropLastSample();
   }
@@ -86,7 +89,7 @@ absl::StatusOr<container::TarContents> container::ScanTar(const RandomAccessFile
     // A plain tar needs no limit: every entry has a header of 512 bytes in the file. Only a quarter of the limit is
     // used here, because the values need memory, too.
     const uint64_t most = file.size() + max_decompression / 4;
-    const uint64_t known = contents.index.memory() + (*headers)->memory();
+    const uint64_t known = contents.index.memory() + builder.lost_memory() + (*headers)->memory();
     if (contents.compression != container::TarCompression::kNone && known > most) {
       return ResourceExhausted(file.path(), ": what has to be known of its members takes more than ", most,
                                " bytes of memory, the limit for a compressed tar of ", file.size(),

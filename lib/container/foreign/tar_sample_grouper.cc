@@ -8,6 +8,11 @@
 #include "shardkit/schema.h"
 
 namespace shardkit::container {
+namespace {
+
+constexpr uint64_t kStatusBytes = 128;  // about what a status takes besides its message
+
+}  // namespace
 
 absl::Status TarSampleGrouper::Add(const TarHeader& header) {
   if (!header.regular) return absl::OkStatus();
@@ -22,6 +27,7 @@ absl::Status TarSampleGrouper::Add(const TarHeader& header) {
   const uint64_t samples = index_->sample_count();
   if (samples > 0 && index_->key(samples - 1) == name->key) DropLastSample();
   lost_key_ = std::string(name->key);
+  lost_memory_ += sizeof(LostTarSample) + name->key.size() + status.message().size() + kStatusBytes;
   lost_->push_back({*lost_key_, std::move(status)});
   return absl::OkStatus();
 }

@@ -33,6 +33,12 @@ class TarSampleGrouper {
   // added to *lost instead, and its other members are skipped. Unimplemented for too large a tar.
   absl::Status Add(const TarHeader& header);
 
+  // Whether the sample that the last member belongs to is the last of *lost.
+  bool last_is_lost() const { return lost_key_.has_value(); }
+
+  // Bytes of memory that *lost takes.
+  uint64_t lost_memory() const { return lost_memory_; }
+
   // Removes the last sample, of which there is one, from the index.
   void DropLastSample();
 
@@ -46,6 +52,7 @@ class TarSampleGrouper {
   const std::string& path_;
   format::TarIndex* const index_;
   std::vector<LostTarSample>* const lost_;
+  uint64_t lost_memory_ = 0;
   std::optional<std::string> lost_key_;  // of the sample that the last member belongs to, when it was lost
   std::unordered_map<std::string, uint32_t> columns_;
   std::vector<uint64_t> used_;  // per column: the last sample that has it, counted from 1

@@ -35,6 +35,11 @@ absl::StatusOr<Schema> WithStoredKey(const Manifest& before, const Schema& appen
   const std::optional<size_t> stored = before.schema.key_column(), given = appended.key_column();
   if (!stored || !given) return appended;
   std::vector<Column> columns = appended.columns();
+  const Schema& seen = before.seen_schema();
+  const std::optional<size_t> clash = seen.key_column() ? appended.Find(seen[*seen.key_column()].name) : std::nullopt;
+  if (clash && clash != given) {
+    return InvalidArgument("column \"", columns[*clash].name, "\" has the name of the dataset's key");
+  }
   columns[*given].name = before.schema[*stored].name;
   return Schema::Create(std::move(columns));
 }

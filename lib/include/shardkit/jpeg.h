@@ -110,7 +110,8 @@ class JpegDecoder {
 
  private:
   struct RegionState;
-  absl::Status DecodeWhole(std::string_view bytes, const JpegInfo& info, int format, uint8_t* out, size_t row_stride);
+  absl::Status DecodeWhole(std::string_view bytes, const JpegInfo& info, const MutableImageView& out);
+  RegionState& Region();
   void* handle_ = nullptr;
   std::unique_ptr<RegionState> region_;  // created when first needed
   std::vector<uint8_t> scratch_;

@@ -19,6 +19,8 @@ struct StageTimes {
   double total() const { return busy + starved + blocked; }
 };
 
+inline constexpr size_t kMostSkippedListed = 100;
+
 struct LoaderReport {
   StageTimes read;          // from the files, checksums and decompression included
   StageTimes decode;        // to batches
@@ -49,7 +51,7 @@ struct LoaderReport {
 
   uint64_t blocks_read_again = 0;  // dropped for lack of memory and read again
   uint64_t skipped = 0;
-  std::vector<BadSample> first_skipped;  // up to 100
+  std::vector<BadSample> first_skipped;  // up to kMostSkippedListed
   uint64_t warned_images = 0;            // that libjpeg decodes with a warning (ImageDecoder::warning)
 
   uint64_t block_memory = 0;  // bytes, now

@@ -248,6 +248,23 @@ TEST(JpegRegion, DamageNeverCrashes) {
   }
 }
 
+// TurboJPEG tells of the warning alone.
+TEST(JpegRegion, AnErrorAfterAWarningIsAnError) {
+  std::string jpeg = MakeJpeg({.width = 64, .height = 64, .progressive = true});
+  const size_t table = jpeg.rfind("\xff\xc4");  // of the last scan
+  ASSERT_NE(table, std::string::npos);
+  std::fill_n(jpeg.begin() + static_cast<std::ptrdiff_t>(table) + 5, 16, '\xff');  // no Huffman table
+  jpeg.insert(table, "xx");                                                        // bytes too many before a marker
+  JpegDecoder decoder;
+  DecodedImage image;
+  DecodedRegion region;
+  EXPECT_EQ(decoder.Decode(jpeg, &image).code(), kDataLoss);
+  std::vector<uint8_t> pixels(64 * 64 * 3);
+  EXPECT_EQ(decoder.DecodeInto(jpeg, {pixels.data(), 64, 64, 3, 64 * 3}).code(), kDataLoss);
+  EXPECT_EQ(decoder.DecodeRegion(jpeg, {}, &region).code(), kDataLoss);
+  EXPECT_EQ(decoder.Check(jpeg).code(), kDataLoss);
+}
+
 TEST(JpegRegion, TooManyScans) {
   const std::string many = MakeJpeg(
       {.width = 16, .height = 16, .color = JCS_GRAYSCALE, .h = 1, .v = 1, .progressive = true, .many_scans = true});

@@ -122,6 +122,17 @@ TEST(ChangeColumnsTest, AppendingToRenamedColumns) {
     EXPECT_TRUE(absl::IsAlreadyExists(
         WriteDataset(*files, "/d", {samples.begin() + 45, samples.begin() + 46}, appending).status()));
   }
+  // The key has a codec of its own, whatever it is called.
+  {
+    const auto files = NewMemoryFileSystem();
+    DatasetWriterOptions options = SmallShards(15, 4);
+    options.codecs["key"] = Codec::kNone;
+    const std::vector<OwnedSample> before(samples.begin(), samples.begin() + 40);
+    ASSERT_TRUE(WriteDataset(*files, "/d", before, options).ok());
+    ASSERT_TRUE(RenameColumns(*files, "/d", {{"key", "id"}}).ok());
+    const auto appended = WriteDataset(*files, "/d", {samples.begin() + 40, samples.begin() + 50}, appending);
+    EXPECT_TRUE(appended.ok()) << appended.status();
+  }
   // The key's name is another column's now, and the other way round: a shard cannot have both.
   const auto files = NewDataset();
   ASSERT_TRUE(RenameColumns(*files, "/d", {{"key", "text"}, {"text", "key"}}).ok());

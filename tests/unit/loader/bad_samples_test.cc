@@ -69,6 +69,7 @@ class BadSamplesTest : public testing::Test {
     options.columns = {{.name = "image", .decode = images ? ColumnDecode::kImage : ColumnDecode::kStored},
                        {.name = "text"},
                        {.name = "label"}};
+    options.columns[0].image.strict = true;
     return options;
   }
 

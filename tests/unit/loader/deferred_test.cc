@@ -176,6 +176,7 @@ TEST_F(DeferredTest, BadSamplesAreTheSame) {
     for (const bool deferred : {false, true}) {
       LoaderOptions options = Options(geometry, false, false, deferred, 3);
       options.bad_samples = BadSamples::kSkip;
+      for (LoaderColumn& column : options.columns) column.image.strict = true;
       options.plan.batch_size = 8;
       const auto batch = *OpenLoader(*files_, options, "/bad")->Next();
       EXPECT_EQ(batch->size(), 4u);

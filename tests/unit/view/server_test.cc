@@ -176,7 +176,7 @@ TEST_F(ServerTest, TheTokenIsExchangedForACookieOfAFolder) {
   EXPECT_EQ(reply.status, 303);
   EXPECT_EQ(folder_.size(), 34u) << folder_;
   EXPECT_EQ(cookie_.find("shardkit-view-" + std::to_string(port_) + "="), 0u) << cookie_;
-  EXPECT_EQ(reply.Header("set-cookie"), cookie_ + "; Path=" + folder_ + "; HttpOnly; SameSite=Strict");
+  EXPECT_EQ(reply.Header("set-cookie"), cookie_ + "; Path=" + folder_ + "; HttpOnly; SameSite=Lax");
   EXPECT_EQ((cookie_ + folder_).find(token_), std::string::npos);
   EXPECT_EQ(GetIn("/").status, 200);
   EXPECT_EQ(Get(folder_, {{"Cookie", "shardkit-view-" + std::to_string(port_) + "=" + token_}}).status, 403);

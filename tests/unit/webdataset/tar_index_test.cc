@@ -102,6 +102,18 @@ TEST_F(TarIndexTest, LeavesOutSamplesThatCannotBeTaken) {
   EXPECT_EQ(lost({{"a.only", "1"}, {"a.x", "1"}, {"a.x", "2"}, {"b.y", "3"}, {"c.y", "4"}, {"c.Y", "5"}}),
             "b: y; y -a-c");
   EXPECT_EQ(lost({{"a.\xff", "1"}}), "-a");
+  // Where the tar ends within a lost sample, the sample before it is whole.
+  const std::string cut = MakeTar({{"a.x", "1"}, {"b.x", "2"}, {"b.x", "3"}, {"b.y", std::string(600, '4')}});
+  for (const size_t length : {cut.find("b.y") + 700, cut.find("b.y") + 100}) {
+    WriteFile(*files_, "/x.tar", cut.substr(0, length));
+    const auto loaded = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_TRUE((*loaded)->cut);
+    ASSERT_EQ((*loaded)->index.sample_count(), 1u);
+    EXPECT_EQ((*loaded)->index.key(0), "a");
+    ASSERT_EQ((*loaded)->lost.size(), 1u);
+    EXPECT_EQ((*loaded)->lost[0].key, "b");
+  }
   // The key of a lost sample that comes again is a sample of its own.
   EXPECT_EQ(lost({{"a.\xff", "1"}, {"b.x", "2"}, {"a.x", "3"}}), "b: x; a: x; x -a");
 }
