@@ -118,14 +118,14 @@ class Encode:
         return _core.encode_jpeg(rgb.tobytes(), width, height, self.quality)
 
 
-def as_column(name: str, kind: str | Column | Encode) -> Column:
+def as_column(name: str, kind: str | type | Column | Encode) -> Column:
     """Return the column that a description, or what encodes its values, stands for."""
     if isinstance(kind, Column):
         return kind
     return column(name, kind.kind if isinstance(kind, Encode) else kind)
 
 
-def encoded(kind: str | Column | Encode, value: Any) -> Any:
+def encoded(kind: str | type | Column | Encode, value: Any) -> Any:
     """Return the value as the column takes it."""
     return kind(value) if isinstance(kind, Encode) else value
 

@@ -29,7 +29,7 @@ def is_rows(inputs: Any) -> bool:
         return False
     if isinstance(inputs, Sequence) and not hasattr(inputs, "keys"):
         return len(inputs) == 0 or isinstance(inputs[0], Mapping)
-    return hasattr(inputs, "__iter__") or hasattr(inputs, "__getitem__")
+    return hasattr(inputs, "__iter__") or (hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"))
 
 
 def infer(name: str, values: Iterable[Any]) -> Column:

@@ -63,7 +63,9 @@ def describe(column: Column) -> str:
 
 
 @checked
-def column(name: str, kind: str, *, codec: str | None = None, metadata: Mapping[str, str] | None = None) -> Column:
+def column(
+    name: str, kind: str | type, *, codec: str | None = None, metadata: Mapping[str, str] | None = None
+) -> Column:
     """Make a column from a short description of its type.
 
     Parameters

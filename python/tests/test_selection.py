@@ -66,7 +66,7 @@ def test_mistakes(dataset: Path, tmp_path: Path) -> None:
         sk.split(dataset, tmp_path / "out", {"a": 0.9, "b": 0.2})
     with pytest.raises(TypeError, match="no option colour"):
         sk.filter(dataset, tmp_path / "out", where="n > 1", colour=1)
-    with pytest.raises(TypeError, match="keys=.*give a list"):
+    with pytest.raises(TypeError, match=r"keys=.*give a list"):
         sk.count(dataset, keys="k1")
     for nothing in ({}, {"where": ""}, {"where": None, "ranges": []}):
         with pytest.raises(ValueError, match=r"nothing says which samples|the condition is empty"):
