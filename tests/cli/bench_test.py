@@ -10,7 +10,7 @@ from support import CliTest, tiny_jpeg
 KEYS = {"datasets", "samples", "batches", "samples_per_epoch", "bytes", "bytes_read", "bytes_from_cache", "blocks_read", "blocks_read_again",
         "read_amplification", "requests",
         "seconds", "samples_per_second", "bytes_per_second", "open_seconds", "first_batch_seconds", "wait", "stages",
-        "threads_note", "cache", "memory", "packing", "skipped", "diagnosis", "cold", "cold_problem", "ceilings"}
+        "threads_note", "cache", "memory", "packing", "skipped", "warned_images", "diagnosis", "cold", "cold_problem", "ceilings"}
 
 
 class BenchTest(CliTest):
@@ -122,7 +122,8 @@ class BenchTest(CliTest):
     def test_bad_samples(self):
         for i in range(8):
             self.write(f"in/{i}.jpg", tiny_jpeg())
-        self.write("in/3.jpg", tiny_jpeg()[:-3])
+        self.write("in/3.jpg", tiny_jpeg()[:60])
+        self.write("in/5.jpg", tiny_jpeg()[:-3])  # libjpeg decodes it
         self.shardctl("pack", "in", "-o", "out")
         self.assertEqual(self.bench("out")["samples"], 8)
         run = self.shardctl("bench", "out", "--decode", "image", code=1)
@@ -132,6 +133,8 @@ class BenchTest(CliTest):
         document = run.json()
         self.assertEqual((document["samples"], document["skipped"], document["batches"]), (14, 2, 2))
         self.assertEqual(document["ceilings"]["jpeg"]["images"], 7)
+        self.assertEqual(document["warned_images"], 2)
+        self.assertIn("shardctl: warning: 2 images decoded with a warning of libjpeg\n", run.stderr)
         self.assertIn("shardctl: out: skipped sample 3 (epoch 1): ", run.stderr)
         self.assertTrue(run.stderr.endswith("shardctl: 2 samples skipped\n"), run.stderr)
 

@@ -49,7 +49,7 @@ class ShellTest(ViewTest):
         path = os.path.join(self.folder, "open.html")
         write(path, f'<meta http-equiv="refresh" content="0;url={self.server.url}">')
         self.driver.get(f"file://{path}")
-        self.until("return location.protocol === 'http:' && document.querySelector('h1') !== null")
+        self.until("location.protocol === 'http:' && document.querySelector('h1') !== null")
 
     def test_datasets(self):
         self.open("#/0")
