@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 
 #include "base/errors.h"
@@ -50,29 +49,31 @@ std::string CanonicalOrigin(std::string_view url) {
   return origin;
 }
 
-using Queries = std::map<std::string, std::string, std::less<>>;
+struct KeptQuery {
+  std::string url, query;
+  const KeptQuery* before;
+};
 
-// By URL. No lock, because a child of a fork could find it held; former ones are not deleted, because another thread
-// may be reading them.
-std::atomic<const Queries*> kept_queries = nullptr;
+// The newest first. No lock, because a child of a fork could find it held; none is deleted, because another thread may
+// be reading it.
+std::atomic<const KeptQuery*> kept_queries = nullptr;
 
 // That of the longest URL that `url` is, lies below, or continues after a dot. What lies beside one gets none.
 void AddKeptQuery(std::string_view url, ObjectUrl* parsed) {
-  const Queries* const queries = kept_queries.load();
-  if (queries == nullptr || parsed->key.find_first_of("?#") != std::string::npos) return;
+  if (parsed->key.find_first_of("?#") != std::string::npos) return;
   const size_t least = Origin(url).size();  // a longer name may be another's host
-  for (size_t end = url.size(); end >= least; end = url.find_last_of("/.", end - 1)) {
-    const auto found = queries->find(url.substr(0, end));
-    if (found != queries->end()) {
-      parsed->derived = end != url.size();
-      parsed->key += "?" + found->second;
-      return;
-    }
-    if (url.find_last_of("/.", end - 1) == url.npos) break;
-  }
   const std::string_view folder = url.substr(0, url.rfind('/') + 1);
-  const auto beside = queries->lower_bound(folder);
-  parsed->derived = beside != queries->end() && beside->first.starts_with(folder);
+  const KeptQuery* longest = nullptr;
+  for (const KeptQuery* kept = kept_queries.load(); kept != nullptr; kept = kept->before) {
+    const size_t size = kept->url.size();
+    if (StartsWith(kept->url, folder)) parsed->derived = true;
+    if (size < least || !StartsWith(url, kept->url)) continue;
+    if (size < url.size() && url[size] != '/' && url[size] != '.') continue;
+    if (longest == nullptr || size > longest->url.size()) longest = kept;
+  }
+  if (longest == nullptr) return;
+  parsed->derived = longest->url.size() != url.size();
+  parsed->key += "?" + longest->query;
 }
 
 }  // namespace
@@ -284,15 +285,18 @@ std::string KeepQuery(const std::string& path) {
   const size_t question = path.find('?');
   if ((path.substr(0, 7) != "http://" && path.substr(0, 8) != "https://") || question == std::string::npos) return path;
   const std::string url = path.substr(0, question);
-  const std::string named = url.substr(0, url.find_last_not_of('/') + 1);
-  const remote::Queries* before = remote::kept_queries.load();
-  const remote::Queries* after = nullptr;
-  do {
-    delete after;
-    auto longer = before == nullptr ? std::make_unique<remote::Queries>() : std::make_unique<remote::Queries>(*before);
-    (*longer)[named] = path.substr(question + 1, path.find('#') - question - 1);
-    after = longer.release();
-  } while (!remote::kept_queries.compare_exchange_weak(before, after));
+  auto kept = std::make_unique<remote::KeptQuery>();
+  kept->url = url.substr(0, url.find_last_not_of('/') + 1);
+  kept->query = path.substr(question + 1, path.find('#') - question - 1);
+  kept->before = remote::kept_queries.load();
+  for (const remote::KeptQuery* each = kept->before; each != nullptr; each = each->before) {
+    if (each->url != kept->url) continue;
+    if (each->query == kept->query) return url;
+    break;
+  }
+  while (!remote::kept_queries.compare_exchange_weak(kept->before, kept.get())) {
+  }
+  (void)kept.release();
   return url;
 }
 
