@@ -5,16 +5,17 @@
 #include "base/errors.h"
 
 namespace shardkit {
+namespace {
+
+thread_local std::shared_ptr<const Cancellation> current;
+
+}  // namespace
 
 absl::Status Cancellation::Check(std::string_view stage) const {
   if (cancelled()) [[unlikely]]
     return Cancelled("cancelled while ", stage);
   return absl::OkStatus();
 }
-
-namespace {
-thread_local std::shared_ptr<const Cancellation> current;
-}  // namespace
 
 CancellationScope::CancellationScope(std::shared_ptr<const Cancellation> cancellation)
     : before_(std::exchange(current, std::move(cancellation))) {}

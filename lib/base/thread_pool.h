@@ -1,4 +1,4 @@
-// A fixed set of threads and a queue of tasks.
+// A fixed set of threads and a queue of tasks, and how many threads are worth starting.
 #pragma once
 
 #include <condition_variable>
@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -31,10 +32,10 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // At least 1.
   // False where the system started none: Submit then runs each task.
   bool has_threads() const { return !threads_.empty(); }
 
+  // At least 1.
   int thread_count() const { return threads_.empty() ? 1 : static_cast<int>(threads_.size()); }
 
  private:
@@ -86,5 +87,10 @@ class Pending {
   };
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
+
+// The processors that a process may use at most, rounded up; nullopt without a limit. `cgroups` is the text of its
+// /proc/PID/cgroup, and `mount` is /sys/fs/cgroup. Knows versions 1 and 2. The limits of the cgroups around its own
+// hold, too.
+std::optional<int> CgroupProcessors(std::string_view cgroups, const std::string& mount);
 
 }  // namespace shardkit

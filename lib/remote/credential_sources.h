@@ -21,8 +21,8 @@ struct CredentialContext {
 
 // In this order: none when AWS_NO_SIGN_REQUEST is set; AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN;
 // the role of AWS_ROLE_ARN with the token of AWS_WEB_IDENTITY_TOKEN_FILE; the profile (a role, keys or
-// credential_process);
-// AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI; the instance's role (IMDSv2), unless AWS_EC2_METADATA_DISABLED.
+// credential_process); AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI; the instance's role (IMDSv2), unless
+// AWS_EC2_METADATA_DISABLED.
 std::unique_ptr<CredentialSource> NewAmazonCredentials(const CredentialContext& context);
 
 // GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY (HMAC keys); GOOGLE_OAUTH_ACCESS_TOKEN; the machine's service account.

@@ -116,8 +116,7 @@ class ObjectStore {
   // The present one of a scheme.
   absl::StatusOr<std::shared_ptr<Provider>> ProviderOf(Scheme scheme);
 
-  // A request for an object; each call of `make` signs it anew. Not with a query
-  // for http:// and https://.
+  // A request for an object; each call of `make` signs it. Not with a query for http:// and https://.
   absl::StatusOr<RetryableRequest> NewRequest(const ObjectUrl& url, const HttpRequest& pattern, const Query& query);
 
   const Options options_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "remote/credential_sources.h"
 #include "remote/url.h"
 
@@ -15,6 +17,11 @@ constexpr uint64_t kLongestFile = uint64_t{1} << 20;
 std::string_view Trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r");
   return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+// AWS's tools take "True", too.
+bool IsWord(std::string_view value, std::string_view word) {
+  return absl::EqualsIgnoreCase(ToAbsl(value), ToAbsl(word));
 }
 
 }  // namespace
@@ -103,7 +110,7 @@ absl::StatusOr<Profile> LoadProfile(const Environment& environment, ReadableFile
 absl::StatusOr<std::string> EndpointOf(const Environment& environment, const Profile& profile,
                                        std::string_view service) {
   const std::string ignored = ValueOf(profile, "ignore_configured_endpoint_urls");
-  if (FirstOf(environment, {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"}, ignored) == "true") return std::string();
+  if (IsWord(FirstOf(environment, {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"}, ignored), "true")) return std::string();
   const char* const variable = service == "s3" ? "AWS_ENDPOINT_URL_S3" : "AWS_ENDPOINT_URL_STS";
   std::string origin = FirstOf(environment, {variable, "AWS_ENDPOINT_URL"}, "");
   if (origin.empty()) origin = ValueOf(profile, StrCat("services.", service, ".endpoint_url"));
@@ -131,7 +138,7 @@ absl::Status CheckSettings(const Environment& environment, const Profile& profil
   }
   for (const char* name : kSettings) {
     const std::string value = ValueOf(profile, name);
-    if (!value.empty() && value != "false") {
+    if (!value.empty() && !IsWord(value, "false")) {
       return Unimplemented("profile \"", ProfileName(environment), "\": ", name, kAdvice);
     }
   }

@@ -355,6 +355,7 @@ def unpack(
     path: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
+    columns: Sequence[str] | None = None,
     threads: int = 1,
     skip_errors: bool = False,
     progress: Progress = None,
@@ -366,6 +367,8 @@ def unpack(
     ----------
     path, output : path
         The dataset, and a directory that is empty or missing.
+    columns : sequence of str
+        The columns whose files are written. None: all.
     threads : int
         Threads that write.
     skip_errors : bool
@@ -373,10 +376,10 @@ def unpack(
     progress : bool or callable
         As for `pack`.
     **options
-        ``columns``, ``first_sample``, ``end_sample``, ``max_decompression``, ``verify_listed_hashes``, ``generation``;
+        ``first_sample``, ``end_sample``, ``max_decompression``, ``verify_listed_hashes``, ``generation``;
         ``by_shard`` writes the files of each shard into a folder of their own.
     """
-    options |= {"threads": threads, "skip_errors": skip_errors, "columns": column_names(options.get("columns"))}
+    options |= {"threads": threads, "skip_errors": skip_errors, "columns": column_names(columns)}
     with _progress(progress, "unpack", "samples") as show:
         return reports.unpacked(_core.unpack(path_text(path), path_text(output), parsed(options), show))
 

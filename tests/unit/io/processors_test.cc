@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "base/processors.h"
+#include "base/thread_pool.h"
 #include "shardkit/processors.h"
 #include "unit/io/backend.h"
 

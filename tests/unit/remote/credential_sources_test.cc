@@ -139,6 +139,8 @@ TEST_F(CredentialSourcesTest, AddressesOfServices) {
   EXPECT_EQ(*address("off", "s3"), "");
   environment_["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true";
   EXPECT_EQ(*address("minio", "s3"), "");
+  environment_["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "True";
+  EXPECT_EQ(*address("minio", "s3"), "");
   environment_["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "false";
   EXPECT_EQ(*address("off", "s3"), "http://variable.s3");
 }
@@ -152,7 +154,7 @@ TEST_F(CredentialSourcesTest, SettingsThatLeadElsewhereAreRefusedByName) {
     environment_[variable] = "false";
   }
   EXPECT_TRUE(absl::IsUnimplemented(CheckSettings(Context().environment, {{"s3.use_accelerate_endpoint", "true"}})));
-  EXPECT_TRUE(CheckSettings(Context().environment, {{"use_fips_endpoint", "false"}, {"max_attempts", "3"}}).ok());
+  EXPECT_TRUE(CheckSettings(Context().environment, {{"use_fips_endpoint", "False"}, {"max_attempts", "3"}}).ok());
 }
 
 TEST_F(CredentialSourcesTest, RolesOfProfiles) {
