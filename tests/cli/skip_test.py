@@ -182,7 +182,8 @@ class SkipTest(CliTest):
     # ---- nor does a member that cannot be taken ----
 
     def odd_tar(self):
-        """Samples 0 to 9, and in between a key and an extension that are not UTF-8, a member twice, and a sparse one."""
+        """Samples 0 to 9, and in between a key and an extension that are not UTF-8, an extension with a line feed, a member
+        twice, and a sparse one."""
         with tarfile.open(self.path("odd.tar"), "w", format=tarfile.GNU_FORMAT, encoding="latin-1") as tar:
             def add(name, text):
                 info = tarfile.TarInfo(name)
@@ -198,6 +199,9 @@ class SkipTest(CliTest):
                     add("b.txt", "x")
                     add("b.\xe9", "x")
                     add("b.json", "{}")
+                if number == 4:
+                    add("c.txt", "x")
+                    add("c.li\nne", "x")
                 if number == 5:
                     for name in ("d.txt", "d.txt", "d.json", "d.only"):
                         add(name, "{}")
@@ -214,8 +218,9 @@ class SkipTest(CliTest):
 
     def test_members_that_cannot_be_taken(self):
         kept = self.odd_tar()
-        lost = ["caf\ufffd", "b", "d", "s"]
-        reasons = ["its key is not UTF-8", "its extension is not UTF-8", "two members with the extension", "is sparse"]
+        lost = ["caf\ufffd", "b", "c", "d", "s"]
+        reasons = ["its key is not UTF-8", "a column name is not valid UTF-8", "a column name has a NUL or a line feed",
+                   "two members with the extension", "is sparse"]
         for verb, options in (("pack", ["--from", "webdataset"]), ("convert", ["--to", "shard"]),
                               ("convert", ["--to", "webdataset"]), ("unpack", [])):
             with self.subTest(verb, options=options):

@@ -87,7 +87,9 @@ absl::StatusOr<uint32_t> TarSampleGrouper::FindColumn(std::string_view extension
   std::string name = format::WebDatasetColumn(extension);
   const auto found = columns_.find(name);
   if (found != columns_.end()) return found->second;
-  if (!ValidUtf8(name)) return DataLoss("its extension is not UTF-8, which a column's name must be: rename the member");
+  if (const absl::Status status = CheckName(name, "column name"); !status.ok()) {
+    return DataLoss("its extension cannot name a column (", ToStd(status.message()), "): rename the member");
+  }
   if (name.size() > kMaxColumnNameBytes) {
     return DataLoss("its extension has more than ", kMaxColumnNameBytes, " bytes, which a column's name may have");
   }

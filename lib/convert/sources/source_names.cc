@@ -91,8 +91,8 @@ absl::Status CheckKey(std::string_view key) {
 }
 
 absl::Status CheckColumnName(std::string_view column) {
-  if (!ValidUtf8(column)) {
-    return InvalidArgument("the extension is not valid UTF-8, which a column name must be: rename the file");
+  if (const absl::Status status = CheckName(column, "column name"); !status.ok()) {
+    return InvalidArgument("the extension cannot name a column (", ToStd(status.message()), "): rename the file");
   }
   if (column.size() > kMaxColumnNameBytes) {
     return InvalidArgument("the part of the name after the first dot has ", column.size(),

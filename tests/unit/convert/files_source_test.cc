@@ -204,13 +204,18 @@ TEST_F(FilesSourceTest, NamesTheFormatCannotHoldFailAlone) {
   Add("good.txt", "x");
   Add("bad\xff.txt", "x");
   Add("ext.\xff", "x");
+  Add("line.a\nb", "x");
   const test::Loaded loaded = Load();
   EXPECT_EQ(loaded.Keys(), std::vector<std::string>{"good"});
-  ASSERT_EQ(loaded.failures.size(), 2u);
+  ASSERT_EQ(loaded.failures.size(), 3u);
   EXPECT_EQ(loaded.failures[0].position, 0u);
   EXPECT_NE(Message(loaded.failures[0].status).find("/in/bad\xff.txt: the name is not valid UTF-8"), std::string::npos);
-  EXPECT_NE(Message(loaded.failures[1].status).find("/in/ext.\xff: the extension is not valid UTF-8"),
+  EXPECT_NE(Message(loaded.failures[1].status)
+                .find("/in/ext.\xff: the extension cannot name a column (a column name is not valid UTF-8)"),
             std::string::npos);
+  EXPECT_NE(
+      Message(loaded.failures[2].status).find("/in/line.a\nb: the extension cannot name a column (a column name has"),
+      std::string::npos);
 }
 
 TEST_F(FilesSourceTest, TooManyExtensionsAreRefusedWithAReason) {

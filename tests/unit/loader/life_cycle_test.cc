@@ -75,7 +75,7 @@ TEST_F(LifeCycleTest, AThousandCyclesLeaveMemoryAndThreadsAsTheyWere) {
   for (int i = 0; i < 100; ++i) cycle();  // things that are allocated only once
   malloc_trim(0);
   const uint64_t threads = ProcessStatus::Read("Threads");
-  const uint64_t memory = ProcessStatus::Read("VmRSS");
+  [[maybe_unused]] const uint64_t memory = ProcessStatus::Read("VmRSS");
   for (int i = 0; i < 1000; ++i) cycle();
   malloc_trim(0);
   EXPECT_EQ(ProcessStatus::Read("Threads"), threads);
