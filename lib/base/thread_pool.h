@@ -1,4 +1,5 @@
-// A fixed set of threads and a queue of tasks, and how many threads are worth starting.
+// A fixed set of threads and a queue of tasks, tasks whose results come in order, and how many threads are worth
+// starting.
 #pragma once
 
 #include <condition_variable>
@@ -11,9 +12,12 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/exceptions.h"
+#include "base/status_macros.h"
+#include "shardkit/cancellation.h"
 
 namespace shardkit {
 
@@ -23,7 +27,7 @@ class Pending;
 // Thread-safe. Tasks (Pending::Run) must end by themselves; a long task must check a Cancellation.
 class ThreadPool {
  public:
-  // `threads` >= 1. Starts fewer when the system refuses more. Without any thread, tasks run in Submit.
+  // `threads` >= 0. Starts fewer when the system refuses more. Without any thread, tasks run in Submit.
   explicit ThreadPool(int threads);
 
   // Runs all submitted tasks, then joins. To end sooner, first cancel the Cancellation that the tasks check.
@@ -62,14 +66,24 @@ class Pending {
   template <typename Function>
   static Pending Run(ThreadPool& pool, std::string_view what, Function function) {
     Pending pending;
-    pool.Submit([state = pending.state_, what, function = std::move(function)]() mutable {
-      T value = Guarded(what, function);
+    // A std::function must be copyable, which what a task holds often is not.
+    auto shared = std::make_shared<Function>(std::move(function));
+    pool.Submit([state = pending.state_, what, shared = std::move(shared)]() mutable {
+      T value = Guarded(what, *shared);
+      shared.reset();
       {
         std::lock_guard lock(state->mutex);
         state->value.emplace(std::move(value));
       }
       state->ready.notify_one();
     });
+    return pending;
+  }
+
+  // The result of a task that need not run.
+  static Pending Ready(T value) {
+    Pending pending;
+    pending.state_->value.emplace(std::move(value));
     return pending;
   }
 
@@ -86,6 +100,83 @@ class Pending {
     std::optional<T> value;
   };
   std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// Tasks on a pool whose results are taken in the order in which the tasks were added, however long each of them takes.
+// `Result` is a Status or a StatusOr; `Item` is what the caller keeps of a task until its result is taken. One thread
+// adds and takes. A user declares its pool before, and what its tasks use, too: the destructor waits for them.
+template <typename Result, typename Item = std::monostate>
+class OrderedTasks {
+ public:
+  struct Taken {
+    Item item;
+    Result result;
+  };
+
+  // `stage`, a literal, says what the tasks do: "checking blocks". `cancellation` may be null. `most`, >= 1, is how
+  // many tasks full() lets wait and run at the same time.
+  OrderedTasks(ThreadPool& pool, std::string_view stage, const Cancellation* cancellation, size_t most)
+      : pool_(pool), stage_(stage), cancellation_(cancellation), most_(most) {}
+  ~OrderedTasks() { Stop(); }
+  OrderedTasks(const OrderedTasks&) = delete;
+  OrderedTasks& operator=(const OrderedTasks&) = delete;
+
+  bool empty() const { return tasks_.empty(); }
+  bool full() const { return tasks_.size() >= most_; }
+  size_t size() const { return tasks_.size(); }
+  // The item of the task whose result is taken next. There must be one.
+  Item& front() { return tasks_.front().item; }
+
+  // `function` returns a Result. It does not run if the caller has cancelled, or Stop was called, before its turn: the
+  // result is Cancelled then.
+  template <typename Function>
+  void Add(Function function, Item item = {}) {
+    tasks_.push_back({std::move(item),
+                      Pending<Result>::Run(pool_, stage_, [this, function = std::move(function)]() mutable -> Result {
+                        SHARDKIT_RETURN_IF_ERROR(Check());
+                        return function();
+                      })});
+  }
+  // A result that needs no task, in its place among the others.
+  void AddReady(Result result, Item item) {
+    tasks_.push_back({std::move(item), Pending<Result>::Ready(std::move(result))});
+  }
+
+  // Waits for the first of the tasks, of which there must be one. Cancelled when the caller has cancelled.
+  Taken Take() {
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    Taken taken{std::move(task.item), task.pending.Take()};
+    if (absl::Status status = cancellation_ ? cancellation_->Check(stage_) : absl::OkStatus(); !status.ok()) {
+      taken.result = std::move(status);
+    }
+    return taken;
+  }
+
+  // For a task that takes long, on any thread: Cancelled when nobody wants its result any more.
+  absl::Status Check() const {
+    SHARDKIT_RETURN_IF_ERROR(stopped_.Check(stage_));
+    return cancellation_ ? cancellation_->Check(stage_) : absl::OkStatus();
+  }
+
+  // Drops all tasks, and waits for those that run. No task can be added after that.
+  void Stop() {
+    stopped_.Cancel();
+    for (; !tasks_.empty(); tasks_.pop_front()) (void)tasks_.front().pending.Take();
+  }
+
+ private:
+  struct Task {
+    Item item;
+    Pending<Result> pending;
+  };
+
+  ThreadPool& pool_;
+  const std::string_view stage_;
+  const Cancellation* const cancellation_;
+  const size_t most_;
+  Cancellation stopped_;
+  std::deque<Task> tasks_;
 };
 
 // The processors that a process may use at most, rounded up; nullopt without a limit. `cgroups` is the text of its

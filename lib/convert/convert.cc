@@ -11,6 +11,7 @@
 #include "convert/conversion_plan.h"
 #include "convert/packer.h"
 #include "dataset/dataset_job.h"
+#include "dataset/foreign/foreign_job.h"
 #include "dataset/manifest_json.h"
 #include "shardkit/dataset_reader.h"
 
@@ -44,10 +45,10 @@ absl::Status CheckOptions(const ConvertOptions& options) {
                                                                 : "; shardctl index --wids lists the MD5 of tars");
 }
 
-absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateForeignWriter(FileSystem& file_system,
-                                                                   const convert::DatasetSource& source,
-                                                                   const Schema& schema, const std::string& output,
-                                                                   const ConvertOptions& options) {
+absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> CreateForeignJob(FileSystem& file_system,
+                                                                      const convert::DatasetSource& source,
+                                                                      const Schema& schema, const std::string& output,
+                                                                      const ConvertOptions& options) {
   const DatasetWriterOptions& common = options.pack.dataset;
   const convert::ConversionInput& input = source.input();
   SHARDKIT_ASSIGN_OR_RETURN(const std::string job, JobOf(source, options));
@@ -63,11 +64,11 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateForeignWriter(FileSystem& f
     prepare(mds);
     // insert() keeps the encodings that the options name.
     mds.encodings.insert(input.plan.mds_encodings.begin(), input.plan.mds_encodings.end());
-    return CreateMdsWriter(file_system, output, schema, mds);
+    return dataset::CreateMdsJob(file_system, output, schema, mds);
   }
   WebDatasetWriterOptions webdataset = options.webdataset;
   prepare(webdataset);
-  return CreateWebDatasetWriter(file_system, output, schema, webdataset);
+  return dataset::CreateWebDatasetJob(file_system, output, schema, webdataset);
 }
 
 }  // namespace
@@ -125,7 +126,7 @@ absl::StatusOr<PackReport> convert::ConvertToShards(FileSystem& file_system, con
   SHARDKIT_ASSIGN_OR_RETURN(const auto job,
                             dataset::CreateUnitJob(file_system, output, schema, native, dataset::JobKind::kUnits));
   if (repeated.take) job->OnRepeatedKey(std::move(repeated));
-  return convert::PackInto(source, options.pack, *job, job.get());
+  return convert::PackInto(source, options.pack, *job, /*ends_shards=*/true);
 }
 
 absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& input, const std::string& output,
@@ -133,8 +134,8 @@ absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& i
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, convert::OpenConversion(file_system, {input}, options));
   if (options.to == Container::kShard) return convert::ConvertToShards(file_system, *source, output, options);
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, convert::SchemaOf(*source, options.pack));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, CreateForeignWriter(file_system, *source, schema, output, options));
-  return convert::PackInto(*source, options.pack, *writer, nullptr);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto job, CreateForeignJob(file_system, *source, schema, output, options));
+  return convert::PackInto(*source, options.pack, *job, /*ends_shards=*/false);
 }
 
 absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,

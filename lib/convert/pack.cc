@@ -35,7 +35,7 @@ absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const s
   SHARDKIT_ASSIGN_OR_RETURN(
       const std::unique_ptr<dataset::DatasetJob> job,
       dataset::CreateUnitJob(file_system, directory, schema, writer_options, dataset::JobKind::kUnits));
-  return convert::PackInto(source, options, *job, job.get());
+  return convert::PackInto(source, options, *job, /*ends_shards=*/true);
 }
 
 absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options) {

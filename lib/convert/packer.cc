@@ -1,7 +1,6 @@
 #include "convert/packer.h"
 
 #include <algorithm>
-#include <deque>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -118,26 +117,24 @@ absl::StatusOr<uint64_t> ListingOfTars(const Source& source) {
 absl::Status CheckInputOf(FileSource& source, const PackOptions& options, const dataset::DatasetJob& job) {
   constexpr size_t kListedAtOnce = 512;
   using Listing = absl::StatusOr<uint64_t>;
-  ThreadPool pool(std::max(options.dataset.threads, 1));
-  std::deque<Pending<Listing>> pending;
+  ThreadPool& pool = job.threads();
+  OrderedTasks<Listing> tasks(pool, "listing samples", options.dataset.cancellation,
+                              static_cast<size_t>(pool.thread_count()) + 1);
   SHARDKIT_ASSIGN_OR_RETURN(uint64_t listing, ListingOfTars(source));
-  for (bool more = true; more || !pending.empty();) {
-    if (options.dataset.cancellation) SHARDKIT_RETURN_IF_ERROR(options.dataset.cancellation->Check("listing samples"));
-    while (more && pending.size() <= static_cast<size_t>(pool.thread_count())) {
+  for (bool more = true; more || !tasks.empty();) {
+    while (more && !tasks.full()) {
       SHARDKIT_ASSIGN_OR_RETURN(auto next, source.List(kListedAtOnce));
       more = next.has_value();
       if (!more || next->tree == nullptr) continue;
-      pending.push_back(Pending<Listing>::Run(
-          pool, "listing files", [&source, tree = std::shared_ptr<const TreeUnit>(std::move(next->tree))]() -> Listing {
-            SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> bytes, source.InputBytes(*tree));
-            uint64_t sum = 0;
-            for (size_t i = 0; i < tree->size(); ++i) sum += ListedHash(tree->Names(i), bytes[i]);
-            return sum;
-          }));
+      tasks.Add([&source, tree = std::move(next->tree)]() -> Listing {
+        SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> bytes, source.InputBytes(*tree));
+        uint64_t sum = 0;
+        for (size_t i = 0; i < tree->size(); ++i) sum += ListedHash(tree->Names(i), bytes[i]);
+        return sum;
+      });
     }
-    if (pending.empty()) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t some, pending.front().Take());
-    pending.pop_front();
+    if (tasks.empty()) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t some, tasks.Take().result);
     listing += some;
   }
   if (listing == job.listing()) return absl::OkStatus();
@@ -211,7 +208,7 @@ class PackedBefore {
 // Loads samples on several threads and hands them over in listing order.
 class Packer {
  public:
-  Packer(Source& source, const PackOptions& options, const PackPart& part, dataset::DatasetJob* units)
+  Packer(Source& source, const PackOptions& options, const PackPart& part, dataset::DatasetJob* units, ThreadPool& pool)
       : source_(source),
         options_(options),
         part_(part),
@@ -221,9 +218,7 @@ class Packer {
         units_(units, options.dataset, part),
         before_(units, part.resume),
         keys_(source.keys_ascend()),
-        pool_(std::max(options.dataset.threads, 1)) {}
-
-  ~Packer() { stopped_.Cancel(); }
+        loading_(pool, "packing samples", options.dataset.cancellation, MostAhead(source, pool)) {}
 
   // `writer` is null for a dry run.
   absl::Status Run(DatasetWriter* writer) {
@@ -239,34 +234,26 @@ class Packer {
     if (part_.skip + listed_ > 0) SHARDKIT_RETURN_IF_ERROR(source_.Skip(part_.skip + listed_).status());
     while (true) {
       SHARDKIT_RETURN_IF_ERROR(ListAhead());
-      if (pending_.empty()) return position_.samples < part_.resume ? before_.End() : units_.End(position_);
-      absl::StatusOr<std::unique_ptr<SampleBatch>> loaded = pending_.front().batch.Take();
-      const std::unique_ptr<WorkUnit> work = std::move(pending_.front().task->unit);
-      std::vector<std::string> names = std::move(pending_.front().task->names);
-      std::optional<container::StoredBlock> block = std::move(pending_.front().task->block);
-      pending_.pop_front();
-      if (options_.dataset.cancellation) {
-        SHARDKIT_RETURN_IF_ERROR(options_.dataset.cancellation->Check("packing samples"));
-      }
-      SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<SampleBatch> batch, std::move(loaded));
+      if (loading_.empty()) return position_.samples < part_.resume ? before_.End() : units_.End(position_);
+      SHARDKIT_ASSIGN_OR_RETURN(Loaded loaded, loading_.Take().result);
       if (position_.samples < part_.resume) {
-        for (size_t i = 0; i < names.size(); ++i) {
-          Pass(names[i], batch->input_bytes[i], work->of_tar);
-          SHARDKIT_RETURN_IF_ERROR(before_.Take(std::move(names[i]), position_));
+        for (size_t i = 0; i < loaded.names.size(); ++i) {
+          Pass(loaded.names[i], loaded.batch->input_bytes[i], loaded.unit->of_tar);
+          SHARDKIT_RETURN_IF_ERROR(before_.Take(std::move(loaded.names[i]), position_));
         }
-        free_.push_back(std::move(batch));
+        free_.push_back(std::move(loaded.batch));
         continue;
       }
-      units_.Begin(*work);
+      units_.Begin(*loaded.unit);
       bool stored = false;
-      if (block) {
-        SHARDKIT_ASSIGN_OR_RETURN(stored, StoreBlock(*std::move(block), *work));
-        if (!stored) source_.Load(*work, batch.get());
+      if (loaded.block) {
+        SHARDKIT_ASSIGN_OR_RETURN(stored, StoreBlock(*std::move(loaded.block), *loaded.unit));
+        if (!stored) source_.Load(*loaded.unit, loaded.batch.get());
       }
-      if (!stored) SHARDKIT_RETURN_IF_ERROR(Store(*batch, names, *work));
+      if (!stored) SHARDKIT_RETURN_IF_ERROR(Store(*loaded.batch, loaded.names, *loaded.unit));
       progress_.samples = position_.samples;
       if (options_.progress) options_.progress(progress_);
-      free_.push_back(std::move(batch));
+      free_.push_back(std::move(loaded.batch));
     }
   }
 
@@ -281,28 +268,27 @@ class Packer {
  private:
   bool CountsQuickly() const { return source_.keys_ascend() || source_.has_own_units(); }
 
-  // A std::function must be copyable, which unique pointers are not.
-  struct Task {
+  // Units whose size the source chooses are large, so only a few of them wait.
+  static size_t MostAhead(const Source& source, const ThreadPool& pool) {
+    const auto threads = static_cast<size_t>(pool.thread_count());
+    return source.has_own_units() ? threads + 1 : 4 * threads;
+  }
+
+  struct Loaded {
     std::unique_ptr<WorkUnit> unit;
     std::unique_ptr<SampleBatch> batch;
     std::vector<std::string> names;               // WorkUnit::Names, where there is a job
     std::optional<container::StoredBlock> block;  // instead of samples in the batch
   };
-  struct Loading {
-    std::shared_ptr<Task> task;
-    Pending<absl::StatusOr<std::unique_ptr<SampleBatch>>> batch;
-  };
 
   absl::Status ListAhead() {
-    // Units whose size the source chooses are large, so only a few of them wait.
     const bool own = source_.has_own_units();
-    const size_t threads = static_cast<size_t>(pool_.thread_count());
-    while (!at_end_ && pending_.size() < (own ? threads + 1 : 4 * threads)) {
+    while (!at_end_ && !loading_.full()) {
       const uint64_t average = stored_samples_ == 0 ? kBatchBytes / 16 : progress_.input_bytes / stored_samples_ + 1;
       const uint64_t most = own ? UINT64_MAX : std::clamp<uint64_t>(kBatchBytes / average, 1, kMaxBatchSamples);
       const bool before = listed_ < part_.resume;
       // Nothing is begun before it is known that the input is the same.
-      if (!before && position_.samples < part_.resume && !pending_.empty()) break;
+      if (!before && position_.samples < part_.resume && !loading_.empty()) break;
       const uint64_t wanted = std::min(most, (before ? part_.resume : part_.count) - listed_);
       if (wanted == 0) {
         at_end_ = true;
@@ -314,31 +300,26 @@ class Packer {
         break;
       }
       listed_ += unit->sample_count;
-      std::unique_ptr<SampleBatch> batch;
+      Loaded begun{.unit = std::move(unit), .batch = nullptr, .names = {}, .block = std::nullopt};
       if (!free_.empty()) {
-        batch = std::move(free_.back());
+        begun.batch = std::move(free_.back());
         free_.pop_back();
       } else {
-        batch = std::make_unique<SampleBatch>();
+        begun.batch = std::make_unique<SampleBatch>();
       }
-      Loading loading;
-      loading.task = std::make_shared<Task>(Task{std::move(unit), std::move(batch), {}, std::nullopt});
-      using Loaded = absl::StatusOr<std::unique_ptr<SampleBatch>>;
-      loading.batch = Pending<Loaded>::Run(pool_, "loading samples", [this, before, task = loading.task]() -> Loaded {
-        if (stopped_.cancelled()) return std::move(task->batch);
-        const size_t count = job_ == nullptr ? 0 : task->unit->sample_count;
-        for (size_t i = 0; i < count; ++i) task->names.push_back(task->unit->Names(i));
+      loading_.Add([this, before, begun = std::move(begun)]() mutable -> absl::StatusOr<Loaded> {
+        const size_t count = job_ == nullptr ? 0 : begun.unit->sample_count;
+        for (size_t i = 0; i < count; ++i) begun.names.push_back(begun.unit->Names(i));
         if (before) {
-          SHARDKIT_ASSIGN_OR_RETURN(task->batch->input_bytes, source_.InputBytes(*task->unit));
-          return std::move(task->batch);
+          SHARDKIT_ASSIGN_OR_RETURN(begun.batch->input_bytes, source_.InputBytes(*begun.unit));
+          return std::move(begun);
         }
         if (blocks_ != nullptr) {
-          SHARDKIT_ASSIGN_OR_RETURN(task->block, blocks_->LoadWhole(*task->unit, *job_->columns_of_blocks()));
+          SHARDKIT_ASSIGN_OR_RETURN(begun.block, blocks_->LoadWhole(*begun.unit, *job_->columns_of_blocks()));
         }
-        if (!task->block) source_.Load(*task->unit, task->batch.get());
-        return std::move(task->batch);
+        if (!begun.block) source_.Load(*begun.unit, begun.batch.get());
+        return std::move(begun);
       });
-      pending_.push_back(std::move(loading));
     }
     return absl::OkStatus();
   }
@@ -433,10 +414,8 @@ class Packer {
   uint64_t listing_of_trees_ = 0;
   uint64_t stored_samples_ = 0;
   bool at_end_ = false;
-  std::deque<Loading> pending_;
   std::vector<std::unique_ptr<SampleBatch>> free_;
-  Cancellation stopped_;
-  ThreadPool pool_;  // last: its destructor waits for tasks, which use the other members
+  OrderedTasks<absl::StatusOr<Loaded>> loading_;  // last: its destructor waits for tasks, which use the other members
 };
 
 // For a source that finds its columns with its samples. A resumed run does not check types, because the source has not
@@ -469,7 +448,7 @@ absl::Status OnRepeatedKeys(Source& source, const PackOptions& options, const da
 
 absl::StatusOr<PartReport> PackUnits(Source& source, const PackOptions& options, const PackPart& part,
                                      dataset::DatasetJob& job) {
-  Packer packer(source, options, part, &job);
+  Packer packer(source, options, part, &job, job.threads());
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(&job); }));
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t tars, ListingOfTars(source));
   return PartReport{packer.position().samples, packer.listing_of_trees() + tars, packer.stored_samples(),
@@ -509,11 +488,12 @@ std::vector<std::string> WarningsOf(const Source& source, const PackOptions& opt
   return warnings;
 }
 
-absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, DatasetWriter& writer,
-                                    dataset::DatasetJob* units) {
+absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, dataset::DatasetJob& job,
+                                    bool ends_shards) {
+  dataset::DatasetJob* const units = ends_shards ? &job : nullptr;
   PackReport report;
   absl::Status status, repeated;
-  PackPart part{.resume = writer.resume_position()};
+  PackPart part{.resume = job.resume_position()};
   if (part.resume == UINT64_MAX) {
     if (auto* const files = dynamic_cast<FileSource*>(&source); files != nullptr && units != nullptr) {
       status = Guarded("listing", [&] { return CheckInputOf(*files, options, *units); });
@@ -531,8 +511,8 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
         return repeated = OnRepeatedKeys(source, options, found, &report.warnings);
       }});
     }
-    Packer packer(source, options, part, units);
-    status = Guarded("packing", [&] { return packer.Run(&writer); });
+    Packer packer(source, options, part, units, job.threads());
+    status = Guarded("packing", [&] { return packer.Run(&job); });
     report.input_bytes = packer.input_bytes();
     report.samples = packer.stored_samples();
     if (status.ok() && units != nullptr) {
@@ -541,12 +521,12 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
       if (tars.ok()) units->SetListing(packer.listing_of_trees() + *tars);
     }
     if (status.ok()) {
-      status = CheckAtTheEnd(source, options, part.resume == 0, writer.schema().columns());
-      if (!status.ok()) (void)writer.Abort();  // after the name is corrected, no run could resume these shards
+      status = CheckAtTheEnd(source, options, part.resume == 0, job.schema().columns());
+      if (!status.ok()) (void)job.Abort();  // after the name is corrected, no run could resume these shards
     }
   }
   if (status.ok()) {
-    absl::StatusOr<DatasetSummary> summary = writer.Finish();
+    absl::StatusOr<DatasetSummary> summary = job.Finish();
     if (summary.ok()) {
       report.manifest = std::move(summary->manifest);
       report.skipped = std::move(summary->skipped);
@@ -558,7 +538,7 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
     status = repeated.ok() ? summary.status() : repeated;
   }
   // The first error is reported, even when the cleanup fails too.
-  (void)(options.keep_on_cancel ? writer.Suspend() : writer.Abort());
+  (void)(options.keep_on_cancel ? job.Suspend() : job.Abort());
   return status;
 }
 
@@ -567,7 +547,8 @@ absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& option
   PackReport report;
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest.schema, Schema::Create(std::move(columns)));
   const PackPart part;
-  Packer packer(source, options, part, nullptr);
+  ThreadPool pool(std::max(options.dataset.threads, 1));
+  Packer packer(source, options, part, nullptr, pool);
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(nullptr); }));
   columns = report.manifest.schema.columns();
   for (const Column* const column : packer.seen_columns()) {

@@ -87,9 +87,9 @@ absl::Status OnRepeatedKeys(Source& source, const PackOptions& options, const da
 
 // Stores all samples that the writer does not have yet, and finishes the writer. On failure the writer is aborted, or
 // suspended with keep_on_cancel. OutOfRange when options.dataset names a column that no sample had; then nothing is
-// kept. `units` is the writer when it leaves it to the caller where shards end, else null.
-absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, DatasetWriter& writer,
-                                    dataset::DatasetJob* units);
+// kept. `ends_shards`: the job leaves it to this function where shards end.
+absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, dataset::DatasetJob& job,
+                                    bool ends_shards);
 
 // Loads the samples and stores nothing. The report's manifest has the columns known before any sample.
 absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& options);

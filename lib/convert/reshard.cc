@@ -46,7 +46,7 @@ absl::StatusOr<PackReport> Shuffle(FileSystem& file_system, convert::DatasetSour
                                     .threads = native.threads,
                                     .cancellation = native.cancellation,
                                     .progress = options.spreading});
-  return convert::PackInto(shuffled, convert.pack, *job, job.get());
+  return convert::PackInto(shuffled, convert.pack, *job, /*ends_shards=*/true);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "convert/unit_list.h"
 
 #include <algorithm>
-#include <deque>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -36,44 +36,33 @@ class UnitLister {
   }
 
   absl::Status ListFiles(FileSource& source) {
-    ThreadPool threads(std::max(options_.dataset.threads, 1));
-    const size_t most = static_cast<size_t>(threads.thread_count()) + 1;
-    std::deque<Sized> listed;
-    for (bool more = true; more || !listed.empty();) {
-      while (more && listed.size() < most) {
+    using Sizes = absl::StatusOr<std::vector<uint64_t>>;
+    ThreadPool pool(std::max(options_.dataset.threads, 1));
+    OrderedTasks<Sizes, FileSource::Listed> tasks(pool, "listing samples", options_.dataset.cancellation,
+                                                  static_cast<size_t>(pool.thread_count()) + 1);
+    for (bool more = true; more || !tasks.empty();) {
+      while (more && !tasks.full()) {
         SHARDKIT_ASSIGN_OR_RETURN(auto next, source.List(kListedAtOnce));
         more = next.has_value();
-        if (more) listed.push_back(Size(source, threads, *std::move(next)));
+        if (!more) break;
+        tasks.Add(
+            [&source, tree = next->tree, tar = next->tar]() -> Sizes {
+              if (tree != nullptr) return source.InputBytes(*tree);
+              SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, source.options().file_system->Stat(tar->path));
+              return std::vector<uint64_t>{info.size};
+            },
+            *next);
       }
-      if (listed.empty()) break;
-      Sized front = std::move(listed.front());
-      listed.pop_front();
+      if (tasks.empty()) break;
+      auto [listed, sizes] = tasks.Take();
       SHARDKIT_RETURN_IF_ERROR(Check());
-      SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> bytes, front.bytes.Take());
-      SHARDKIT_RETURN_IF_ERROR(front.tree ? AddSamples(source, *front.tree, bytes) : AddTar(*front.tar, bytes[0]));
+      SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> bytes, std::move(sizes));
+      SHARDKIT_RETURN_IF_ERROR(listed.tree ? AddSamples(source, *listed.tree, bytes) : AddTar(*listed.tar, bytes[0]));
     }
     return EndUnit();
   }
 
  private:
-  struct Sized {
-    std::shared_ptr<const TreeUnit> tree;
-    const SourceInput* tar = nullptr;
-    Pending<absl::StatusOr<std::vector<uint64_t>>> bytes;
-  };
-
-  static Sized Size(const FileSource& source, ThreadPool& threads, FileSource::Listed listed) {
-    Sized sized{.tree = std::move(listed.tree), .tar = listed.tar, .bytes = {}};
-    using Sizes = absl::StatusOr<std::vector<uint64_t>>;
-    sized.bytes =
-        Pending<Sizes>::Run(threads, "listing files", [&source, tree = sized.tree, tar = sized.tar]() -> Sizes {
-          if (tree != nullptr) return source.InputBytes(*tree);
-          SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, source.options().file_system->Stat(tar->path));
-          return std::vector<uint64_t>{info.size};
-        });
-    return sized;
-  }
-
   absl::Status AddSamples(const FileSource& source, const TreeUnit& tree, const std::vector<uint64_t>& bytes) {
     for (size_t i = 0; i < tree.size(); ++i) {
       if (unit_.samples > 0 && input_ != tree.input()) EndList(source);

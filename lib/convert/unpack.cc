@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <deque>
 #include <mutex>
 #include <unordered_set>
 #include <utility>
@@ -37,9 +36,8 @@ class Unpacker {
         directory_(directory),
         options_(options),
         in_order_(in_order),
-        pool_(in_order ? 1 : std::max(options.threads, 1)) {}
-
-  ~Unpacker() { stopped_.Cancel(); }
+        pool_(in_order ? 1 : std::max(options.threads, 1)),
+        tasks_(pool_, "writing files", options.cancellation, 2 * static_cast<size_t>(pool_.thread_count())) {}
 
   absl::Status Run() {
     const uint64_t end_sample = std::min(options_.end_sample, dataset_.sample_count());
@@ -60,7 +58,7 @@ class Unpacker {
         SHARDKIT_RETURN_IF_ERROR(Skip(first_sample, lost.key, lost.status));
       }
     }
-    while (!pending_.empty()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+    while (!tasks_.empty()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
     std::ranges::stable_sort(report_.skipped, {}, &SkippedSample::position);
     return absl::OkStatus();
   }
@@ -84,8 +82,8 @@ class Unpacker {
   };
 
   absl::Status Start(const Job& job) {
-    while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
-    pending_.push_back(Pending<absl::Status>::Run(pool_, "unpacking a block", [this, job] { return WriteBlock(job); }));
+    while (tasks_.full()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+    tasks_.Add([this, job] { return WriteBlock(job); });
     return absl::OkStatus();
   }
 
@@ -132,9 +130,7 @@ class Unpacker {
   }
 
   absl::Status TakeOne() {
-    const absl::Status status = pending_.front().Take();
-    pending_.pop_front();
-    if (!status.ok()) stopped_.Cancel();
+    const absl::Status status = tasks_.Take().result;
     if (options_.progress) {
       std::lock_guard lock(mutex_);
       options_.progress(report_.samples, total_);
@@ -143,8 +139,6 @@ class Unpacker {
   }
 
   absl::Status WriteBlock(const Job& job) {
-    SHARDKIT_RETURN_IF_ERROR(stopped_.Check("writing files"));
-    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
     const Schema& schema = job.shard ? job.shard->schema() : dataset_.summary().schema;
     auto layout = convert::SampleFiles::Create(schema, *job.metadata);
     if (!layout.ok()) return Annotate(layout.status(), job.path(dataset_));
@@ -168,7 +162,7 @@ class Unpacker {
     for (uint32_t i = 0; i < job.place.sample_count; ++i) {
       const uint64_t ordinal = job.place.first_sample + i;
       if (ordinal < job.begin || ordinal >= job.end) continue;
-      if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
+      SHARDKIT_RETURN_IF_ERROR(tasks_.Check());
       absl::Status status = read.ok() ? damage.OfSample(i) : read;
       if (status.ok()) status = WriteSample(job, **layout, view, i, &done);
       if (status.ok()) {
@@ -257,9 +251,7 @@ class Unpacker {
     if (copy) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool present,
                                 job.shard->CopyValue(local, file.column, [&](std::string_view piece) -> absl::Status {
-                                  if (options_.cancellation) {
-                                    SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
-                                  }
+                                  SHARDKIT_RETURN_IF_ERROR(tasks_.Check());
                                   return write(to, piece);
                                 }));
       if (!present) return absl::OkStatus();
@@ -313,9 +305,8 @@ class Unpacker {
   std::mutex mutex_;
   UnpackReport report_;
   std::unordered_set<std::string> made_;
-  Cancellation stopped_;
-  std::deque<Pending<absl::Status>> pending_;
-  ThreadPool pool_;  // last: its destructor waits for tasks, which use the other members
+  ThreadPool pool_;
+  OrderedTasks<absl::Status> tasks_;  // last: its destructor waits for tasks, which use the other members
 };
 
 // Removes links themselves, not the files that they lead to.

@@ -1,7 +1,6 @@
 #include "dataset/block_scanner.h"
 
 #include <algorithm>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -50,12 +49,11 @@ class Scanned : public ScannedBlock {
   Scanned(std::shared_ptr<SlotPool> pool, BlockBuffer buffer) : pool_(std::move(pool)), buffer_(std::move(buffer)) {}
   ~Scanned() override { pool_->Release(std::move(buffer_)); }
 
-  // `turn` is null when no other thread reads.
   absl::Status Read(ShardCache& shards, size_t shard, size_t block, uint64_t shard_first_sample,
                     const StoredDataset::CompleteBlock& complete, ReadTurns::Turn* turn) {
     SHARDKIT_ASSIGN_OR_RETURN(shard_reader_, shards.Get(shard));
     buffer_.state().Pin(shard_reader_);
-    if (turn != nullptr && shard_reader_->reader->forward_only()) turn->Await();
+    if (shard_reader_->reader->forward_only()) turn->Await();
     SHARDKIT_RETURN_IF_ERROR(At(shard_reader_->ReadBlock(block, &buffer_, &view_), {.shard = shard, .block = block}));
     shard_ = shard;
     block_ = block;
@@ -84,14 +82,16 @@ class OrderedScanner : public BlockScanner {
   OrderedScanner(const ShardListReader& list, ShardCache& shards, std::shared_ptr<BufferReserve> reserve,
                  const ScanOptions& options, const std::optional<DatasetView>& view,
                  StoredDataset::CompleteBlock complete)
-      : list_(list), shards_(shards), options_(options), view_(view), complete_(std::move(complete)) {
-    const int ahead = std::max({options.blocks_ahead, options.threads, 1});
-    pool_ = std::make_shared<SlotPool>(ahead + 1, std::move(reserve));
-    ahead_ = static_cast<size_t>(ahead);
-    if (options.threads > 0) threads_ = std::make_unique<ThreadPool>(options.threads);
-  }
-
-  ~OrderedScanner() override { stopped_.Cancel(); }
+      : list_(list),
+        shards_(shards),
+        options_(options),
+        view_(view),
+        complete_(std::move(complete)),
+        ahead_(std::max({options.blocks_ahead, options.threads, 1})),
+        slots_(std::make_shared<SlotPool>(ahead_ + 1, std::move(reserve))),
+        threads_(options.threads),
+        // Without threads, blocks are read when they are asked for.
+        reading_(threads_, "reading blocks", nullptr, options.threads == 0 ? 1 : static_cast<size_t>(ahead_)) {}
 
   absl::StatusOr<std::unique_ptr<ScannedBlock>> Next() override {
     if (!failed_.ok()) return failed_;
@@ -99,7 +99,7 @@ class OrderedScanner : public BlockScanner {
     while (result.ok() && *result && complete_ && (*result)->view().sample_count() == 0) result = NextBlock();
     if (!result.ok()) {
       failed_ = result.status();
-      stopped_.Cancel();
+      reading_.Stop();
     }
     return result;
   }
@@ -108,42 +108,24 @@ class OrderedScanner : public BlockScanner {
   using Result = absl::StatusOr<std::unique_ptr<Scanned>>;
 
   absl::StatusOr<std::unique_ptr<ScannedBlock>> NextBlock() {
-    if (!threads_) {
-      SHARDKIT_ASSIGN_OR_RETURN(const bool more, FindNext());
-      if (!more) return nullptr;
-      BlockBuffer buffer;
-      if (!pool_->Acquire(&buffer)) return TooManyHeld();
-      auto scanned = std::make_unique<Scanned>(pool_, std::move(buffer));
-      SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard_, block_++, shard_first_sample_, complete_, nullptr));
-      return scanned;
-    }
-    while (pending_.size() < ahead_) {
+    while (!reading_.full()) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, FindNext());
       if (!more) break;
       BlockBuffer buffer;
-      if (!pool_->Acquire(&buffer)) {
-        if (pending_.empty()) return TooManyHeld();
+      if (!slots_->Acquire(&buffer)) {
+        if (reading_.empty()) return TooManyHeld();
         break;
       }
-      auto task = [this, scanned = std::make_unique<Scanned>(pool_, std::move(buffer)), shard = shard_, block = block_,
-                   first = shard_first_sample_, turn = ReadTurns::Turn(turns_, shard_, block_)]() mutable -> Result {
-        // Ends the turn as soon as this task ends: the next task need not wait until the consumer takes this block.
-        struct End {
-          ReadTurns::Turn& turn;
-          ~End() { turn.End(); }
-        } end{turn};
-        SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading blocks"));
+      reading_.Add([this, scanned = std::make_unique<Scanned>(slots_, std::move(buffer)), shard = shard_,
+                    block = block_, first = shard_first_sample_,
+                    turn = ReadTurns::Turn(turns_, shard_, block_)]() mutable -> Result {
         SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard, block, first, complete_, &turn));
         return std::move(scanned);
-      };
-      // A std::function must be copyable, which the task is not.
-      auto shared = std::make_shared<decltype(task)>(std::move(task));
-      pending_.push_back(Pending<Result>::Run(*threads_, "reading a block", [shared] { return (*shared)(); }));
+      });
       ++block_;
     }
-    if (pending_.empty()) return nullptr;
-    Result result = pending_.front().Take();
-    pending_.pop_front();
+    if (reading_.empty()) return nullptr;
+    Result result = reading_.Take().result;
     if (!result.ok()) return result.status();
     return *std::move(result);
   }
@@ -208,7 +190,7 @@ class OrderedScanner : public BlockScanner {
   const std::optional<DatasetView>& view_;
   const StoredDataset::CompleteBlock complete_;
   std::optional<BlockSkipper> skipper_;  // of shard_, when there is a condition
-  size_t ahead_ = 1;
+  const int ahead_;
   size_t shard_ = 0;
   size_t block_ = 0;
   size_t end_block_ = 0;
@@ -217,11 +199,10 @@ class OrderedScanner : public BlockScanner {
   uint64_t shard_first_sample_ = 0;
   uint64_t next_shard_sample_ = 0;
   absl::Status failed_;
-  Cancellation stopped_;
-  std::shared_ptr<SlotPool> pool_;
-  std::deque<Pending<Result>> pending_;
+  const std::shared_ptr<SlotPool> slots_;
   ReadTurns turns_;
-  std::unique_ptr<ThreadPool> threads_;  // last: joined before the members that its tasks use are destroyed
+  ThreadPool threads_;
+  OrderedTasks<Result> reading_;  // last: its destructor waits for tasks, which use the other members
 };
 
 }  // namespace

@@ -14,8 +14,10 @@
 
 namespace shardkit::dataset {
 
-DatasetJob::DatasetJob(FileSystem& file_system, std::string directory)
-    : file_system_(file_system), directory_(std::move(directory)) {}
+DatasetJob::DatasetJob(FileSystem& file_system, std::string directory, int threads)
+    : file_system_(file_system),
+      directory_(std::move(directory)),
+      threads_(std::make_unique<ThreadPool>(std::max(threads, 1))) {}
 
 DatasetJob::~DatasetJob() = default;
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "container/stored_block.h"
 #include "dataset/dataset_update.h"
 #include "dataset/duplicate_key_finder.h"
@@ -72,6 +73,9 @@ class DatasetJob : public DatasetWriter {
   absl::StatusOr<std::vector<std::string>> KeysOfShards(size_t begin, size_t end) const;
   const std::string& directory() const { return directory_; }
 
+  // The threads that encode what is stored. The creator of a job may give them tasks, too.
+  ThreadPool& threads() const { return *threads_; }
+
   // Sets what the whole input was, before Finish: as InputPosition::listing, but of tars a sum of their lengths'
   // hashes, so that nobody reads them to find out that nothing is to be done.
   void SetListing(uint64_t listing) { listing_ = listing; }
@@ -93,7 +97,8 @@ class DatasetJob : public DatasetWriter {
   std::vector<std::string> finished_shards() const override;
 
  protected:
-  DatasetJob(FileSystem& file_system, std::string directory);
+  // `threads`, at least 1, encode.
+  DatasetJob(FileSystem& file_system, std::string directory, int threads);
 
   // Opens the job and takes up the shards that an earlier run has finished. `text` describes everything that the output
   // depends on, except the samples. `files` must outlive the writer's job.
@@ -142,6 +147,7 @@ class DatasetJob : public DatasetWriter {
 
   FileSystem& file_system_;
   const std::string directory_;
+  const std::unique_ptr<ThreadPool> threads_;
   Manifest manifest_;
   RepeatedKeyCheck repeated_keys_;
 

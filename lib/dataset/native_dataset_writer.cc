@@ -1,7 +1,6 @@
 // Writing our own datasets.
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <span>
@@ -11,7 +10,6 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "base/thread_pool.h"
 #include "container/block_builder.h"
 #include "container/block_encoder.h"
 #include "container/shard_file_writer.h"
@@ -38,7 +36,6 @@ struct ShardEnd {
 // A block that was handed to the encoding threads, or that needs no encoding.
 struct InFlight {
   std::optional<container::StoredBlock> copied;
-  Pending<absl::StatusOr<container::EncodedBlock>> encoded;  // of another
   std::shared_ptr<const container::EncodingPlan> plan;
   bool starts_shard = false;
   dataset::UnitShard number;     // of that shard
@@ -78,12 +75,14 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
  public:
   NativeDatasetWriter(FileSystem& file_system, std::string directory, const DatasetWriterOptions& options,
                       dataset::JobKind kind)
-      : dataset::DatasetJob(file_system, std::move(directory)),
+      : dataset::DatasetJob(file_system, std::move(directory), options.threads),
         options_(options),
         kind_(kind),
         builder_limited_(kind != dataset::JobKind::kWriter || options.shard_samples != 0 ||
                          !options.shard.dictionaries.empty()),
-        threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
+        reading_(threads(), "reading indexes", options.cancellation, 2 * static_cast<size_t>(threads().thread_count())),
+        in_flight_(threads(), "writing blocks", options.cancellation,
+                   static_cast<size_t>(threads().thread_count()) + 2) {}
 
   ~NativeDatasetWriter() override {
     (void)Guarded("giving up", [this] { return Abort(); });
@@ -147,7 +146,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     copied.next_position = next_position;
     copied.skipped = TakeSkipped();
     SHARDKIT_RETURN_IF_ERROR(Broken(PlaceInShard(&copied)));
-    in_flight_.push_back(std::move(copied));
+    in_flight_.AddReady(container::EncodedBlock(), std::move(copied));
     SHARDKIT_RETURN_IF_ERROR(Broken(WriteSome()));
     return true;
   }
@@ -203,14 +202,10 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
 
   absl::Status TakeUp(const dataset::JournalEntry& /*entry*/) override {
     // The entries come in their order; the shards behind this one are read meanwhile.
-    for (; reads_begun_ < entries().size() && reading_.size() < 2 * static_cast<size_t>(threads_->thread_count());
-         ++reads_begun_) {
-      reading_.push_back(Pending<absl::StatusOr<FinishedShard>>::Run(
-          *threads_, "reading a shard's index",
-          [this, &shard = entries()[reads_begun_].shard] { return ReadFinished(shard); }));
+    for (; reads_begun_ < entries().size() && !reading_.full(); ++reads_begun_) {
+      reading_.Add([this, &shard = entries()[reads_begun_].shard] { return ReadFinished(shard); });
     }
-    SHARDKIT_ASSIGN_OR_RETURN(const FinishedShard shard, reading_.front().Take());
-    reading_.pop_front();
+    SHARDKIT_ASSIGN_OR_RETURN(const FinishedShard shard, reading_.Take().result);
     SHARDKIT_RETURN_IF_ERROR(index_->Add(shard.schema, shard.part));
     if (kind_ != dataset::JobKind::kWriter) return TakeUpSchema(shard.schema);
     return mapper_.Start(shard.schema, options_.codecs);
@@ -243,9 +238,8 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   }
 
   absl::Status DiscardOpen() override {
-    stopped_.Cancel();
-    in_flight_.clear();
-    threads_.reset();
+    reading_.Stop();
+    in_flight_.Stop();
     absl::Status status;
     if (file_) status.Update(file_->Abort());
     if (index_) status.Update(index_->Abort());
@@ -348,8 +342,6 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     container::ShardIndexPart part;
   };
   absl::StatusOr<FinishedShard> ReadFinished(const ManifestShard& listed) const {
-    SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading indexes"));
-    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("reading indexes"));
     FinishedShard finished;
     SHARDKIT_ASSIGN_OR_RETURN(
         finished.part, container::ReadShardIndexPart(file_system_, Path(listed.name), &finished.schema,
@@ -409,17 +401,14 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
       SHARDKIT_RETURN_IF_ERROR(PlaceInShard(&block));
       block.next_position = held.next_position;
       block.skipped = std::move(held.skipped);
-      auto raw = std::make_shared<container::RawBlock>(std::move(held.block));
-      block.encoded = Pending<absl::StatusOr<container::EncodedBlock>>::Run(
-          *threads_, "compressing a block",
-          [this, plan = shard_plan_, raw]() -> absl::StatusOr<container::EncodedBlock> {
-            SHARDKIT_RETURN_IF_ERROR(stopped_.Check("compressing blocks"));
+      in_flight_.Add(
+          [this, plan = shard_plan_, raw = std::move(held.block)]() mutable {
             std::unique_ptr<container::BlockEncoder> encoder = encoders_.Acquire();
-            absl::StatusOr<container::EncodedBlock> encoded = encoder->Encode(*plan, std::move(*raw));
+            absl::StatusOr<container::EncodedBlock> encoded = encoder->Encode(*plan, std::move(raw));
             encoders_.Release(std::move(encoder));
             return encoded;
-          });
-      in_flight_.push_back(std::move(block));
+          },
+          std::move(block));
       SHARDKIT_RETURN_IF_ERROR(WriteSome());
     }
     return absl::OkStatus();
@@ -439,21 +428,15 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
 
   // Blocks that need no encoding do not wait for anything.
   absl::Status WriteSome() {
-    while (in_flight_.size() > static_cast<size_t>(threads_->thread_count()) + 1 ||
-           (!in_flight_.empty() && in_flight_.front().copied)) {
+    while (in_flight_.full() || (!in_flight_.empty() && in_flight_.front().copied)) {
       SHARDKIT_RETURN_IF_ERROR(WriteOne());
     }
     return absl::OkStatus();
   }
 
   absl::Status WriteOne() {
-    InFlight block = std::move(in_flight_.front());
-    in_flight_.pop_front();
-    container::EncodedBlock encoded;
-    if (!block.copied) {
-      SHARDKIT_ASSIGN_OR_RETURN(encoded, block.encoded.Take());
-    }
-    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing blocks"));
+    auto [block, result] = in_flight_.Take();
+    SHARDKIT_ASSIGN_OR_RETURN(container::EncodedBlock encoded, std::move(result));
     if (file_ && !block.starts_shard) {
       SHARDKIT_RETURN_IF_ERROR(EncodeAgain(file_schema_, &block, &encoded));
     }
@@ -556,7 +539,6 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   dataset::UnitShard next_shard_;  // the number of the shard that begins next
   std::optional<ShardEnd> end_;    // of the shard before it
 
-  std::deque<InFlight> in_flight_;
   size_t first_number_ = 0;  // of the shard names, less the dataset's first shards
   std::string file_name_;
   std::unique_ptr<container::ShardFileWriter> file_;
@@ -564,12 +546,12 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   uint64_t written_position_ = 0;
 
   std::unique_ptr<dataset::IndexWriter> index_;
-  size_t reads_begun_ = 0;  // of entries()
-  std::deque<Pending<absl::StatusOr<FinishedShard>>> reading_;
+  size_t reads_begun_ = 0;                       // of entries()
   std::vector<SkippedSample> skipped_in_shard_;  // in the blocks written to the current shard
-  Cancellation stopped_;
   EncoderPool encoders_;
-  std::unique_ptr<ThreadPool> threads_;  // last: joined before the members that its tasks use are destroyed
+  // Last: their destructors wait for tasks, which use the other members.
+  OrderedTasks<absl::StatusOr<FinishedShard>> reading_;
+  OrderedTasks<absl::StatusOr<container::EncodedBlock>, InFlight> in_flight_;
 };
 
 }  // namespace

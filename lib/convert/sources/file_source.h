@@ -61,7 +61,7 @@ class FileSource : public Source {
 
   // The same samples, but tars as a whole, unread. Not together with Next.
   struct Listed {
-    std::unique_ptr<TreeUnit> tree;
+    std::shared_ptr<const TreeUnit> tree;
     const SourceInput* tar = nullptr;  // when there is no tree
   };
   absl::StatusOr<std::optional<Listed>> List(size_t max_samples);

@@ -24,7 +24,7 @@ class ForeignJobFiles : public JobFiles {
 class ForeignJob : public DatasetJob {
  protected:
   ForeignJob(FileSystem& file_system, std::string directory, const ForeignWriterOptions& options)
-      : DatasetJob(file_system, std::move(directory)), common_(options) {}
+      : DatasetJob(file_system, std::move(directory), options.threads), common_(options) {}
 
   // `settings` describe what the output depends on, except the schema and the common options.
   absl::Status StartForeign(const Schema& schema, const JobFiles& files, const std::string& settings) {
@@ -48,5 +48,12 @@ class ForeignJob : public DatasetJob {
  private:
   const ForeignWriterOptions common_;
 };
+
+// As CreateMdsWriter and CreateWebDatasetWriter.
+absl::StatusOr<std::unique_ptr<DatasetJob>> CreateMdsJob(FileSystem& file_system, const std::string& directory,
+                                                         const Schema& schema, const MdsWriterOptions& options);
+absl::StatusOr<std::unique_ptr<DatasetJob>> CreateWebDatasetJob(FileSystem& file_system, const std::string& directory,
+                                                                const Schema& schema,
+                                                                const WebDatasetWriterOptions& options);
 
 }  // namespace shardkit::dataset

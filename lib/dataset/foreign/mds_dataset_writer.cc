@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,7 +14,6 @@
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "base/thread_pool.h"
 #include "container/foreign/mds_shard_writer.h"
 #include "dataset/foreign/foreign_job.h"
 #include "format/foreign/mds_text.h"
@@ -91,7 +89,8 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
   MdsDatasetWriter(FileSystem& file_system, std::string directory, const MdsWriterOptions& options)
       : dataset::ForeignJob(file_system, std::move(directory), options),
         options_(options),
-        threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
+        in_flight_(threads(), "writing shards", options.cancellation,
+                   static_cast<size_t>(threads().thread_count()) + 1) {}
 
   ~MdsDatasetWriter() override {
     (void)Guarded("giving up", [this] { return Abort(); });
@@ -151,15 +150,12 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
   }
 
   absl::Status DiscardOpen() override {
-    stopped_.Cancel();
-    in_flight_.clear();
-    threads_.reset();
+    in_flight_.Stop();
     return absl::OkStatus();
   }
 
  private:
   struct InFlight {
-    Pending<absl::StatusOr<container::EncodedMdsShard>> encoded;
     uint64_t next_position = 0;
     std::vector<SkippedSample> skipped;
   };
@@ -231,25 +227,18 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
   // Hands the shard to the threads, and writes finished ones so that few are in flight.
   absl::Status CloseShard() {
     const size_t number = shards_.size() + in_flight_.size();
-    auto samples = std::make_shared<container::MdsSamples>(std::exchange(samples_, {}));
-    InFlight shard;
-    shard.next_position = next_position();
-    shard.skipped = TakeSkipped();
-    shard.encoded = Pending<absl::StatusOr<container::EncodedMdsShard>>::Run(
-        *threads_, "compressing a shard", [this, samples, number]() -> absl::StatusOr<container::EncodedMdsShard> {
-          SHARDKIT_RETURN_IF_ERROR(stopped_.Check("compressing shards"));
-          return container::EncodeMdsShard(settings_, header_, std::move(*samples), number);
-        });
-    in_flight_.push_back(std::move(shard));
-    while (in_flight_.size() > static_cast<size_t>(threads_->thread_count())) SHARDKIT_RETURN_IF_ERROR(WriteOne());
+    in_flight_.Add(
+        [this, samples = std::exchange(samples_, {}), number]() mutable {
+          return container::EncodeMdsShard(settings_, header_, std::move(samples), number);
+        },
+        {next_position(), TakeSkipped()});
+    while (in_flight_.full()) SHARDKIT_RETURN_IF_ERROR(WriteOne());
     return absl::OkStatus();
   }
 
   absl::Status WriteOne() {
-    InFlight shard = std::move(in_flight_.front());
-    in_flight_.pop_front();
-    SHARDKIT_ASSIGN_OR_RETURN(container::EncodedMdsShard encoded, shard.encoded.Take());
-    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing shards"));
+    auto [shard, result] = in_flight_.Take();
+    SHARDKIT_ASSIGN_OR_RETURN(container::EncodedMdsShard encoded, std::move(result));
     const std::string_view pieces[] = {encoded.head, encoded.body};
     SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system_, Path(encoded.name()), pieces));
     dataset::JournalEntry entry;
@@ -272,17 +261,22 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
   std::optional<size_t> key_;    // among them
   std::vector<std::optional<Value>> values_;
   std::string scratch_;
-  container::MdsSamples samples_;  // of the shard being filled
-  std::deque<InFlight> in_flight_;
+  container::MdsSamples samples_;         // of the shard being filled
   std::vector<format::MdsShard> shards_;  // published
-  Cancellation stopped_;
-  std::unique_ptr<ThreadPool> threads_;  // last: joined before the members that its tasks use are destroyed
+  OrderedTasks<absl::StatusOr<container::EncodedMdsShard>, InFlight> in_flight_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateMdsWriter(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema, const MdsWriterOptions& options) {
+  return dataset::CreateMdsJob(file_system, directory, schema, options);
+}
+
+absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> dataset::CreateMdsJob(FileSystem& file_system,
+                                                                           const std::string& directory,
+                                                                           const Schema& schema,
+                                                                           const MdsWriterOptions& options) {
   return dataset::Started(std::make_unique<MdsDatasetWriter>(file_system, directory, options), schema);
 }
 

@@ -1,7 +1,6 @@
 #include "dataset/foreign/validate_foreign.h"
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -30,7 +29,6 @@ struct ForeignFindings {
 // Checks one block. Returns an error only when the check could not be done.
 absl::StatusOr<ForeignFindings> CheckForeignBlock(const ShardReader& shard, size_t block,
                                                   const ValidateOptions& options, ReadTurns::Turn turn) {
-  if (options.cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(options.cancellation->Check("checking blocks"));
   ForeignFindings findings;
   BlockBuffer buffer;
   BlockView view;
@@ -81,26 +79,16 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
     }
     const ShardReader& shard = **opened;
     ReadTurns turns;
-    std::deque<Pending<absl::StatusOr<ForeignFindings>>> pending;
-    // Tasks use the shard: all must end before it is destroyed.
-    struct Drain {
-      std::deque<Pending<absl::StatusOr<ForeignFindings>>>& pending;
-      ~Drain() {
-        for (auto& task : pending) (void)task.Take();
-      }
-    } drain{pending};
-    size_t submitted = 0;
+    OrderedTasks<absl::StatusOr<ForeignFindings>> checking(threads, "checking blocks", options.cancellation,
+                                                           2 * static_cast<size_t>(threads.thread_count()));
+    size_t begun = 0;
     for (size_t block = 0; block < shard.blocks().size(); ++block) {
-      for (; submitted < shard.blocks().size() && pending.size() < 2 * static_cast<size_t>(threads.thread_count());
-           ++submitted) {
-        pending.push_back(Pending<absl::StatusOr<ForeignFindings>>::Run(
-            threads, "checking a block",
-            [&shard, &options, submitted, turn = std::make_shared<ReadTurns::Turn>(turns, i, submitted)] {
-              return CheckForeignBlock(shard, submitted, options, std::move(*turn));
-            }));
+      for (; begun < shard.blocks().size() && !checking.full(); ++begun) {
+        checking.Add([&shard, &options, begun, turn = ReadTurns::Turn(turns, i, begun)]() mutable {
+          return CheckForeignBlock(shard, begun, options, std::move(turn));
+        });
       }
-      auto findings = pending.front().Take();
-      pending.pop_front();
+      auto findings = checking.Take().result;
       if (!findings.ok()) return findings.status();
       for (std::string& problem : findings->problems) sink(shard.path(), std::move(problem));
       report->undecoded_images += findings->undecoded_images;

@@ -1,6 +1,5 @@
 // Tars as datasets: single ones, directories, and those that a wids index lists.
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -44,15 +43,13 @@ class WebDataset final : public ForeignDataset {
     if (tars_.size() == 1) return Take(0, OpenTar(0, read));
     using Opened = absl::StatusOr<std::unique_ptr<container::TarShardReader>>;
     ThreadPool threads(static_cast<int>(std::min(kThreads, tars_.size())));
-    std::deque<Pending<Opened>> pending;
-    size_t submitted = 0;
+    OrderedTasks<Opened> opening(threads, "opening tars", nullptr, 2 * kThreads);
+    size_t begun = 0;
     for (size_t shard = 0; shard < tars_.size(); ++shard) {
-      for (; submitted < tars_.size() && pending.size() < 2 * kThreads; ++submitted) {
-        pending.push_back(Pending<Opened>::Run(threads, "opening a tar",
-                                               [this, &read, submitted] { return OpenTar(submitted, read); }));
+      for (; begun < tars_.size() && !opening.full(); ++begun) {
+        opening.Add([this, &read, begun] { return OpenTar(begun, read); });
       }
-      SHARDKIT_RETURN_IF_ERROR(Take(shard, pending.front().Take()));
-      pending.pop_front();
+      SHARDKIT_RETURN_IF_ERROR(Take(shard, opening.Take().result));
     }
     return absl::OkStatus();
   }

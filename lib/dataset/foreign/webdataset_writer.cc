@@ -150,6 +150,12 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWebDatasetWriter(FileSystem
                                                                       const std::string& directory,
                                                                       const Schema& schema,
                                                                       const WebDatasetWriterOptions& options) {
+  return dataset::CreateWebDatasetJob(file_system, directory, schema, options);
+}
+
+absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> dataset::CreateWebDatasetJob(
+    FileSystem& file_system, const std::string& directory, const Schema& schema,
+    const WebDatasetWriterOptions& options) {
   return dataset::Started(std::make_unique<WebDatasetWriter>(file_system, directory, options), schema);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -41,9 +40,9 @@ class Selector {
         ends_(ends),
         options_(options),
         ranges_(Merged(selection.ranges)),
-        pool_(std::max(options.threads, 1)) {}
-
-  ~Selector() { stopped_.Cancel(); }
+        pool_(std::max(options.threads, 1)),
+        // A failure does not stop the tasks before it: the error is always that of the first task that fails.
+        tasks_(pool_, "selecting samples", options.cancellation, 2 * static_cast<size_t>(pool_.thread_count())) {}
 
   // `predicate` is null when there is none, `key` is the position of the keys in the dataset's columns when they are
   // needed.
@@ -73,7 +72,7 @@ class Selector {
     });
     SHARDKIT_RETURN_IF_ERROR(listed);
     SHARDKIT_RETURN_IF_ERROR(Start(task));
-    while (!pending_.empty()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+    while (!tasks_.empty()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
     for (const dataset::SampleSet& part : result_.parts) result_.report.selected += part.Count();
     // A key that is given twice is found once.
     for (const auto& [text, i] : wanted_) result_.report.keys_missing += found_[i] ? 0 : 1;
@@ -81,11 +80,6 @@ class Selector {
   }
 
  private:
-  struct Waiting {
-    std::shared_ptr<ShardTask> task;
-    Pending<absl::Status> status;
-  };
-
   // Whether one of the ordinals [begin, end) is in the ranges.
   bool InRanges(uint64_t begin, uint64_t end) const {
     if (selection_.ranges.empty()) return true;
@@ -110,19 +104,15 @@ class Selector {
 
   absl::Status Start(std::shared_ptr<ShardTask> task) {
     if (task->blocks.empty()) return absl::OkStatus();
-    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("selecting samples"));
-    while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
-    // A failure does not stop those before it: the error is always that of the first task that fails.
-    pending_.push_back(
-        {task, Pending<absl::Status>::Run(pool_, "selecting samples", [this, task] { return Decide(*task); })});
+    while (tasks_.full()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+    tasks_.Add([this, task] { return Decide(*task); }, task);
     return absl::OkStatus();
   }
 
   absl::Status TakeOne() {
-    Waiting waiting = std::move(pending_.front());
-    pending_.pop_front();
-    SHARDKIT_RETURN_IF_ERROR(waiting.status.Take());
-    const ShardTask& task = *waiting.task;
+    const auto taken = tasks_.Take();
+    SHARDKIT_RETURN_IF_ERROR(taken.result);
+    const ShardTask& task = *taken.item;
     for (size_t i = 0; i < task.parts.size(); ++i) {
       for (const uint64_t sample : task.parts[i]) result_.parts[i].Add(sample);
     }
@@ -145,8 +135,7 @@ class Selector {
     BlockBuffer buffer;
     std::vector<uint32_t> matches;
     for (const DatasetBlock& block : task.blocks) {
-      SHARDKIT_RETURN_IF_ERROR(stopped_.Check("selecting samples"));
-      if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("selecting samples"));
+      SHARDKIT_RETURN_IF_ERROR(tasks_.Check());
       task.samples += block.sample_count;
       if (block.sample_count == 0) continue;  // all removed
       if (skipper && !skipper->MayMatch(block.block)) {
@@ -211,9 +200,9 @@ class Selector {
   std::vector<bool> found_;  // of the wanted keys
   dataset::Selected result_;
   uint64_t done_ = 0;
-  Cancellation stopped_;
-  std::deque<Waiting> pending_;
-  ThreadPool pool_;  // last: its destructor waits for tasks, which use the other members
+  ThreadPool pool_;
+  // Last: its destructor waits for tasks, which use the other members.
+  OrderedTasks<absl::Status, std::shared_ptr<ShardTask>> tasks_;
 };
 
 }  // namespace

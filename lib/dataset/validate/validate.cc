@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -31,9 +30,10 @@ namespace {
 class Validator {
  public:
   Validator(ReadableFileSystem& file_system, const ValidateOptions& options)
-      : file_system_(file_system), options_(options), threads_(std::max(options.threads, 1)) {}
-
-  ~Validator() { stopped_.Cancel(); }
+      : file_system_(file_system),
+        options_(options),
+        threads_(std::max(options.threads, 1)),
+        hashing_(threads_, "hashing a shard", options.cancellation, SIZE_MAX) {}
 
   absl::StatusOr<ValidateReport> Run(const std::string& path) {
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(path));
@@ -317,22 +317,17 @@ class Validator {
     for (; hashes_begun_ < end; ++hashes_begun_) {
       const ManifestShard& shard = manifest.shards[hashes_begun_];
       if (!shard.sha256) continue;
-      hashes_.push_back(Pending<absl::StatusOr<Sha256>>::Run(
-          threads_, "hashing a shard", [this, path = JoinPath(directory, shard.name)]() -> absl::StatusOr<Sha256> {
-            SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path, options_.mode));
-            return container::FileSha256(*file, [this] {
-              SHARDKIT_RETURN_IF_ERROR(stopped_.Check("hashing a shard"));
-              return options_.cancellation ? options_.cancellation->Check("hashing a shard") : absl::OkStatus();
-            });
-          }));
+      hashing_.Add([this, path = JoinPath(directory, shard.name)]() -> absl::StatusOr<Sha256> {
+        SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path, options_.mode));
+        return container::FileSha256(*file, [this] { return hashing_.Check(); });
+      });
     }
   }
 
   // `damaged`: the shard has been found to have another problem.
   absl::Status CompareSha256(const std::string& path, const ManifestShard& shard, bool damaged) {
     if (!shard.sha256) return absl::OkStatus();
-    const absl::StatusOr<Sha256> found = hashes_.front().Take();
-    hashes_.pop_front();
+    const absl::StatusOr<Sha256> found = hashing_.Take().result;
     if (absl::IsUnimplemented(found.status())) {
       report_.warnings.push_back({path, StrCat("sha256 was not compared: ", ToStd(found.status().message()))});
       return absl::OkStatus();
@@ -439,30 +434,17 @@ class Validator {
     ++report_.shards;
     const dataset::ProblemSink sink = [&](std::string message) { Report(path, std::move(message)); };
     dataset::ShardAccount account(*shard);
-    std::deque<Pending<absl::StatusOr<dataset::BlockFindings>>> pending;
-    size_t submitted = 0;
-    // Tasks use the shard: all must end before it is destroyed.
-    struct Drain {
-      std::deque<Pending<absl::StatusOr<dataset::BlockFindings>>>& pending;
-      ~Drain() {
-        for (auto& task : pending) (void)task.Take();
-      }
-    } drain{pending};
+    OrderedTasks<absl::StatusOr<dataset::BlockFindings>> checking(threads_, "checking blocks", options_.cancellation,
+                                                                  2 * static_cast<size_t>(threads_.thread_count()));
+    size_t begun = 0;
     for (size_t block = 0; block < shard->blocks().size(); ++block) {
-      while (submitted < shard->blocks().size() && pending.size() < 2 * static_cast<size_t>(threads_.thread_count())) {
-        pending.push_back(Pending<absl::StatusOr<dataset::BlockFindings>>::Run(
-            threads_, "checking a block",
-            [this, &shard = *shard, index = submitted, pairs = compare ? &pairs : nullptr] {
-              return CheckOne(shard, index, pairs);
-            }));
-        ++submitted;
+      for (; begun < shard->blocks().size() && !checking.full(); ++begun) {
+        checking.Add([this, &shard = *shard, begun, pairs = compare ? &pairs : nullptr] {
+          return CheckOne(shard, begun, pairs);
+        });
       }
-      absl::StatusOr<dataset::BlockFindings> findings = pending.front().Take();
-      pending.pop_front();
-      if (!findings.ok()) {
-        stopped_.Cancel();
-        return findings.status();
-      }
+      absl::StatusOr<dataset::BlockFindings> findings = checking.Take().result;
+      if (!findings.ok()) return findings.status();
       if (index && findings->ends) SHARDKIT_RETURN_IF_ERROR(index->Add(block, *findings->ends));
       report_.undecoded_images += findings->undecoded_images;
       NoteWarnedImages(shard->path(), findings->warned_images, &report_);
@@ -501,8 +483,6 @@ class Validator {
 
   absl::StatusOr<dataset::BlockFindings> CheckOne(const container::NativeShardReader& shard, size_t index,
                                                   const dataset::MaskPairs* pairs) {
-    SHARDKIT_RETURN_IF_ERROR(stopped_.Check("checking blocks"));
-    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("checking blocks"));
     BlockBuffer buffer = AcquireBuffer();
     auto findings = dataset::CheckBlock(shard, index, options_, pairs, &buffer);
     std::lock_guard lock(mutex_);
@@ -530,12 +510,12 @@ class Validator {
   uint64_t bytes_total_ = 0;
   std::mutex mutex_;
   std::vector<BlockBuffer> buffers_;
-  bool in_layer_ = false;                               // the dataset that is checked is a layer of another
-  bool compare_pairs_ = true;                           // masks and images of a shard are those that readers see
-  size_t hashes_begun_ = 0;                             // shards before this one are hashed, or need not be
-  std::deque<Pending<absl::StatusOr<Sha256>>> hashes_;  // of the next shards that have one listed
-  Cancellation stopped_;
-  ThreadPool threads_;  // last: joined before the members that its tasks use are destroyed
+  bool in_layer_ = false;      // the dataset that is checked is a layer of another
+  bool compare_pairs_ = true;  // masks and images of a shard are those that readers see
+  size_t hashes_begun_ = 0;    // shards before this one are hashed, or need not be
+  ThreadPool threads_;
+  OrderedTasks<absl::StatusOr<Sha256>>
+      hashing_;  // of the next shards that have one listed; last, as its tasks use the rest
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "shardkit/compact.h"
 
 #include <algorithm>
-#include <deque>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -104,12 +103,12 @@ class Compaction {
                                             if (options_.progress) options_.progress(done, total);
                                           });
     using Result = absl::StatusOr<ManifestShard>;
-    std::deque<std::pair<size_t, Pending<Result>>> pending;
+    ThreadPool pool(std::max(options_.threads, 1));
+    OrderedTasks<Result, size_t> rewriting(pool, "rewriting shards", options_.cancellation,
+                                           2 * static_cast<size_t>(pool.thread_count()));
     std::vector<ManifestShard>& shards = report_.manifest.shards;
     const auto take = [&]() -> absl::Status {
-      const size_t number = pending.front().first;
-      Result written = pending.front().second.Take();
-      pending.pop_front();
+      auto [number, written] = rewriting.Take();
       SHARDKIT_RETURN_IF_ERROR(At(written.status(), {.path = directory_, .shard = number}));
       if (!dataset::ParseShardName(shards[number].name))
         report_.manifest.replaced.push_back(std::move(shards[number].name));
@@ -118,18 +117,12 @@ class Compaction {
       return absl::OkStatus();
     };
     size_t next = update_->next_number();
-    ThreadPool pool(std::max(options_.threads, 1));
-    absl::Status status;
-    for (size_t i = 0; i < before.size() && status.ok(); ++i) {
+    for (size_t i = 0; i < before.size(); ++i) {
       if (!rewritten_[i]) continue;
-      if (pending.size() >= 2 * static_cast<size_t>(pool.thread_count())) status = take();
-      pending.emplace_back(
-          i, Pending<Result>::Run(pool, "rewriting a shard", [&rewriter, i, name = dataset::ShardName(next++)] {
-            return rewriter.Rewrite(i, name);
-          }));
+      if (rewriting.full()) SHARDKIT_RETURN_IF_ERROR(take());
+      rewriting.Add([&rewriter, i, name = dataset::ShardName(next++)] { return rewriter.Rewrite(i, name); }, i);
     }
-    while (!pending.empty()) status.Update(take());
-    SHARDKIT_RETURN_IF_ERROR(status);
+    while (!rewriting.empty()) SHARDKIT_RETURN_IF_ERROR(take());
     std::erase_if(shards, [](const ManifestShard& shard) { return shard.name.empty(); });
     uint64_t greatest = shards.size();
     for (const ManifestShard& shard : shards) {

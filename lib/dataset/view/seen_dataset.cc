@@ -246,20 +246,19 @@ absl::Status SeenDataset::OpenLayers(ReadableFileSystem& file_system, const Data
   }
   layers_.resize(view.layers.size());
   using Opened = absl::StatusOr<std::unique_ptr<dataset::LayerReader>>;
-  std::vector<Pending<Opened>> opening(view.layers.size());
   const auto count = static_cast<int>(std::ranges::count_if(wanted, [](const auto& names) { return !names.empty(); }));
   {
     ThreadPool pool(std::clamp(count, 1, kOpeningThreads));
+    OrderedTasks<Opened, size_t> opening(pool, "opening layers", nullptr, wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i].empty()) continue;
-      opening[i] = Pending<Opened>::Run(pool, "opening a layer", [&, i] {
-        return dataset::LayerReader::Open(file_system, path(), view.layers[i], options, wanted[i]);
-      });
+      opening.Add(
+          [&, i] { return dataset::LayerReader::Open(file_system, path(), view.layers[i], options, wanted[i]); }, i);
     }
-  }
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i].empty()) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(layers_[i], opening[i].Take());
+    while (!opening.empty()) {
+      auto [layer, opened] = opening.Take();
+      SHARDKIT_ASSIGN_OR_RETURN(layers_[layer], std::move(opened));
+    }
   }
   for (const Column& column : columns_) {
     std::vector<Run>& runs = runs_.emplace_back();

@@ -11,7 +11,6 @@
 #include "gpu_device/device_loader_support.h"
 #include "loader/geometry_support.h"
 #include "shardkit/convert.h"
-#include "shardkit/synth.h"
 #include "support/effort.h"
 #include "support/fault_backend.h"
 
@@ -200,17 +199,6 @@ TEST_F(AllocationTest, Converting) {
       return status;
     });
   }
-}
-
-TEST_F(AllocationTest, Synthesis) {
-  FailEachAllocation([&]() -> absl::Status {
-    SynthFilesOptions options;
-    options.count = 10;
-    options.size = 100;
-    options.threads = 2;
-    options.overwrite = true;
-    return SynthesizeFiles(*files_, "/made", options);
-  });
 }
 
 TEST_F(AllocationTest, DeviceLoaders) {

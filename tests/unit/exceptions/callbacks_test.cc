@@ -8,15 +8,14 @@
 #include <stdexcept>
 #include <thread>
 
+#include "gpu/pinned_pool.h"
+#include "gpu/staging_ring.h"
+#include "gpu/uploader.h"
 #include "gpu_device/device_loader_support.h"
 #include "loader/loader_support.h"
 #include "shardkit/convert.h"
-#include "shardkit/gpu/pinned_pool.h"
-#include "shardkit/gpu/staging_ring.h"
-#include "shardkit/gpu/uploader.h"
 #include "shardkit/repair.h"
 #include "shardkit/source.h"
-#include "shardkit/synth.h"
 #include "support/disturbing_filesystem.h"
 #include "support/fault_backend.h"
 
@@ -236,7 +235,7 @@ TEST_F(CallbacksTest, FileSystemsThatThrow) {
     const auto scanner = (*dataset)->Scan({.threads = threads});
     absl::Status status;
     while (status.ok()) status = (*scanner)->Next().status();
-    ExpectError(status, absl::StatusCode::kInternal, {"reading a block: threw an exception: no such bucket"});
+    ExpectError(status, absl::StatusCode::kInternal, {"reading blocks: threw an exception: no such bucket"});
     EXPECT_EQ((*scanner)->Next().status(), status);
   }
   ExpectError(Validate(files, "/data").status(), absl::StatusCode::kInternal, {"no such bucket"});
@@ -251,7 +250,7 @@ TEST_F(CallbacksTest, UnpackingToAFileSystemThatThrows) {
   UnpackOptions options;
   options.threads = 3;
   ExpectError(Unpack(files, **dataset, "/out", options).status(), absl::StatusCode::kInternal,
-              {"unpacking a block: threw an exception: full"});
+              {"writing files: threw an exception: full"});
   EXPECT_FALSE(Exists(*files_, "/out"));
   made = 1000;
   options.progress = [](uint64_t, uint64_t) { throw std::runtime_error("a bar"); };
@@ -309,7 +308,7 @@ TEST_F(CallbacksTest, SourcesThatThrow) {
         options.dataset.threads = threads;
         options.skip_errors = skip;
         ThrowingSource source(at);
-        const std::string stage = std::string(at) == "next" ? "packing: " : "loading samples: ";
+        const std::string stage = std::string(at) == "next" ? "packing: " : "packing samples: ";
         ExpectError(Pack(*files_, source, "/packed", options).status(), code, {stage});
         EXPECT_FALSE(Exists(*files_, "/packed"));
         ThrowingSource again(at);
@@ -349,12 +348,6 @@ TEST_F(CallbacksTest, OtherProgressFunctions) {
   RepairOptions repair;
   repair.progress = fail;
   ExpectError(RepairDataset(*files_, "/data", "/repaired", repair).status(), absl::StatusCode::kInternal, {"a bar"});
-  SynthFilesOptions synth;
-  synth.count = 100;
-  synth.size = 10;
-  synth.threads = 4;
-  ExpectError(SynthesizeFiles(*files_, "/made", synth, fail), absl::StatusCode::kInternal,
-              {"making synthetic input", "a bar"});
   ConvertOptions convert;
   convert.to = Container::kMds;
   convert.pack.progress = fail;
