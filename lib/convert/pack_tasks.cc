@@ -21,7 +21,7 @@ namespace {
 
 // Tasks may run in another working directory.
 std::string AbsolutePath(const std::string& path) {
-  if (path.find("://") != path.npos) return path;
+  if (IsUrl(path)) return path;
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   return error ? path : absolute.lexically_normal().string();

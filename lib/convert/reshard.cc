@@ -18,7 +18,7 @@ namespace {
 absl::Status CheckOptions(FileSystem& file_system, const std::string& output, const ReshardOptions& options) {
   if (options.pack.skip_errors) return InvalidArgument("skip_errors: not for resharding; repair the dataset first");
   if (options.pack.dataset.append) return InvalidArgument("append: not for resharding, which makes a new dataset");
-  if (options.shuffle && options.scratch.empty() && output.find("://") != std::string::npos) {
+  if (options.shuffle && options.scratch.empty() && IsUrl(output)) {
     return InvalidArgument(output, ": temporary files cannot be there: name a local directory for them (--scratch)");
   }
   if (options.shuffle && options.keep_blocks.value_or(false)) {

@@ -1,6 +1,7 @@
 #include "shardkit/filesystem.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "base/errors.h"
@@ -135,6 +136,13 @@ absl::Status RemoveTree(FileSystem& file_system, const std::string& path) {
     }
   }
   return absl::OkStatus();
+}
+
+bool IsUrl(std::string_view path) {
+  const size_t end = path.find("://");
+  return end != path.npos && end > 0 && std::all_of(path.begin(), path.begin() + end, [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
+         });
 }
 
 std::string JoinPath(std::string_view directory, std::string_view name) {

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <limits>
 #include <vector>
@@ -216,14 +215,6 @@ class PosixWritableFile final : public WritableFile {
   absl::Status sync_error_;
   absl::Status close_status_;
 };
-
-// "s3://bucket/name". Used as a path, it would never exist as an input, and would create a folder "s3:" as an output.
-bool IsUrl(std::string_view path) {
-  const size_t end = path.find("://");
-  return end != path.npos && end > 0 && std::all_of(path.begin(), path.begin() + end, [](unsigned char c) {
-           return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
-         });
-}
 
 }  // namespace
 

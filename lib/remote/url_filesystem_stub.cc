@@ -17,7 +17,7 @@ class LocalFileSystem : public ForwardingFileSystem {
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override {
-    if (path.find("://") == path.npos) return ForwardingFileSystem::OpenForReading(path, mode, size);
+    if (!IsUrl(path)) return ForwardingFileSystem::OpenForReading(path, mode, size);
     return NoUrls(path);
   }
 };

@@ -54,7 +54,7 @@ class Dataset {
 
  private:
   const std::unique_ptr<DatasetReader> reader_;
-  const bool remote_ = reader_->path().find("://") != std::string::npos;
+  const bool remote_ = IsUrl(reader_->path());
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<BlockBuffer>> buffers_;
 };

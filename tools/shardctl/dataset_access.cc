@@ -43,15 +43,13 @@ int JobsOption::jobs(std::span<const std::string> inputs) const {
 
 int ReadingThreads(std::span<const std::string> paths) {
   constexpr int kRequestsInFlight = 16;
-  return std::ranges::any_of(paths, IsUrl) ? kRequestsInFlight : 1;
+  return std::ranges::any_of(paths, shardkit::IsUrl) ? kRequestsInFlight : 1;
 }
 
 void AtOption::AddTo(CommandLine* line) {
   line->Count("--at", "GENERATION", &generation_, 1, UINT64_MAX,
               "read the dataset as it was in this generation, which shardctl history lists [the newest]");
 }
-
-bool IsUrl(const std::string& path) { return path.find("://") != path.npos; }
 
 void SampleOption::AddTo(CommandLine* line) {
   line->Count("--sample", "N", &sample, 0, UINT64_MAX, "the sample with this ordinal, counted from 0");
@@ -90,7 +88,7 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::
 
 absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs) {
   namespace fs = std::filesystem;
-  if (IsUrl(output)) return absl::OkStatus();
+  if (shardkit::IsUrl(output)) return absl::OkStatus();
   std::error_code error;
   const fs::path inner = fs::weakly_canonical(fs::absolute(output), error);
   if (error) return absl::OkStatus();

@@ -56,8 +56,6 @@ class AtOption {
   uint64_t generation_ = 0;
 };
 
-bool IsUrl(const std::string& path);
-
 // That read one dataset or file after another. Each waits for one request at a time, so URLs want several.
 int ReadingThreads(std::span<const std::string> paths);
 

@@ -33,7 +33,7 @@ void ReadColumn(const shardkit::DatasetReader& dataset, std::span<const uint64_t
       }
     }
   };
-  if (!IsUrl(dataset.path()) || dataset.container() == "shard") return read(0, ordinals.size());
+  if (!shardkit::IsUrl(dataset.path()) || dataset.container() == "shard") return read(0, ordinals.size());
   std::vector<std::future<void>> parts;
   constexpr size_t kThreads = WorkspacePool::kWorkspaces;
   const size_t share = std::max(kSamplesOfThread, (ordinals.size() + kThreads - 1) / kThreads);

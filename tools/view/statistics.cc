@@ -34,7 +34,7 @@ bool IsSampled(const shardkit::DatasetReader& reader, const shardkit::Column& co
 
 // Whether shards know counts and lengths of their columns without a look at the values.
 bool KnowsStatistics(const ViewedDataset& dataset, const shardkit::DatasetReader& reader) {
-  const uint64_t most = IsUrl(dataset.path()) ? kMostRemoteShards : kMostShards;
+  const uint64_t most = shardkit::IsUrl(dataset.path()) ? kMostRemoteShards : kMostShards;
   return reader.container() != "mds" && reader.shard_count() <= most;
 }
 

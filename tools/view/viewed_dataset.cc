@@ -41,7 +41,7 @@ bool IsWithoutIndex(shardkit::ReadableFileSystem& file_system, const std::string
 absl::StatusOr<std::unique_ptr<ViewedDataset>> ViewedDataset::Open(shardkit::ReadableFileSystem& file_system,
                                                                    const std::string& path, uint64_t generation) {
   std::unique_ptr<ViewedDataset> dataset(new ViewedDataset(file_system, path, generation));
-  if (IsUrl(path)) dataset->recent_ = KeepRecentReads(file_system, kRecentBytes);
+  if (shardkit::IsUrl(path)) dataset->recent_ = KeepRecentReads(file_system, kRecentBytes);
   if (IsWithoutIndex(file_system, path)) {
     dataset->snapshot_ = std::make_shared<Snapshot>();
     dataset->part_ = kFirstPart;

@@ -252,6 +252,9 @@ absl::Status CreateDirectories(FileSystem& file_system, const std::string& path)
 // Removes a directory and everything below it, without following symbolic links; OK when it is missing.
 absl::Status RemoveTree(FileSystem& file_system, const std::string& path);
 
+// Whether a path is that of an object or of a web server: it begins with a scheme, as "s3://bucket/name" does.
+bool IsUrl(std::string_view path);
+
 // Joins the two with exactly one '/' between them.
 std::string JoinPath(std::string_view directory, std::string_view name);
 

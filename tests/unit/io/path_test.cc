@@ -64,5 +64,13 @@ TEST(RemoveTreeTest, DoesNotFollowLinks) {
   EXPECT_TRUE(file_system.Stat(outside + "/file").ok());
 }
 
+TEST(Paths, UrlsBeginWithAScheme) {
+  for (const char* const url : {"s3://bucket/name", "https://host", "x-y+z.1://", "gs://"})
+    EXPECT_TRUE(IsUrl(url)) << url;
+  for (const char* const path : {"", "/data", "://host", "a b://c", "/data/s3://x", "s3:/x", "s3:"}) {
+    EXPECT_FALSE(IsUrl(path)) << path;
+  }
+}
+
 }  // namespace
 }  // namespace shardkit
