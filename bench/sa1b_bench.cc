@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "lib/convert/sources/sa1b.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/sa1b.h"
 #include "shardkit/shard_writer.h"
 #include "timing.h"
 
@@ -25,10 +25,10 @@ int main(int argc, char** argv) {
     bytes += documents.back().size();
   }
   // The image is one byte, so that only the annotations are measured.
-  const Schema schema = Must(Schema::Create(Sa1bColumns()));
+  const Schema schema = Must(Schema::Create(convert::Sa1bColumns()));
   uint64_t stored = 0, fallbacks = 0;
   std::vector<Contender> contenders;
-  Sa1bConverter converter;
+  convert::Sa1bConverter converter;
   ByteArena arena;
   std::vector<Field> fields;
   std::vector<std::optional<Value>> values;

@@ -9,8 +9,8 @@
 
 #include "seeds/seeds.h"
 #include "shardkit/rle.h"
-#include "shardkit/synth.h"
 #include "support/require.h"
+#include "tools/synth/synth.h"
 
 namespace shardkit::fuzz {
 namespace {
@@ -158,14 +158,14 @@ void AddMasks(SeedWriter& seeds) {
 
 void AddAnnotations(SeedWriter& seeds) {
   const auto files = NewMemoryFileSystem();
-  SynthSa1bOptions options;
+  shardctl::SynthSa1bOptions options;
   options.count = 6;
   options.threads = 1;
   options.width = 48;
   options.height = 32;
   options.min_objects = 1;
   options.max_objects = 3;
-  RequireOk(SynthesizeSa1b(*files, "/sa1b", options), "annotations of seeds");
+  RequireOk(shardctl::SynthesizeSa1b(*files, "/sa1b", options), "annotations of seeds");
   for (int number = 1; number <= 6; ++number) {
     std::string json = files->ReadFile("/sa1b/sa_" + std::to_string(number) + ".json", uint64_t{1} << 20).value();
     seeds.Add("sa1b", "sound-" + std::to_string(number), json);

@@ -8,12 +8,12 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "convert/sources/sa1b.h"
 #include "convert/sources/source_names.h"
 #include "convert/sources/source_unit.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "format/foreign/mds_text.h"
 #include "format/foreign/webdataset_names.h"
-#include "shardkit/sa1b.h"
 
 namespace shardkit::convert {
 namespace {

@@ -8,9 +8,9 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/reform.h"
+#include "convert/sources/sa1b.h"
 #include "convert/sources/sa1b_columns.h"
 #include "convert/sources/source_names.h"
-#include "shardkit/sa1b.h"
 
 namespace shardkit::convert {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "convert/sources/sa1b.h"
 #include "convert/sources/sa1b_columns.h"
 #include "convert/sources/source_names.h"
 #include "format/foreign/webdataset_names.h"
-#include "shardkit/sa1b.h"
 
 namespace shardkit::convert {
 namespace {

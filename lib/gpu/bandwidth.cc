@@ -11,9 +11,9 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "gpu/measuring.h"
-#include "shardkit/gpu/pinned_pool.h"
-#include "shardkit/gpu/staging_ring.h"
-#include "shardkit/gpu/uploader.h"
+#include "gpu/pinned_pool.h"
+#include "gpu/staging_ring.h"
+#include "gpu/uploader.h"
 
 namespace shardkit::gpu {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gpu/kernels.h"
 #include "shardkit/batch.h"
 #include "shardkit/gpu/backend.h"
-#include "shardkit/gpu/kernels.h"
 
 namespace shardkit::gpu {
 

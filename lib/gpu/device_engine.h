@@ -19,12 +19,12 @@
 #include "gpu/device_memory.h"
 #include "gpu/event_pool.h"
 #include "gpu/loaded_batch.h"
+#include "gpu/pinned_pool.h"
+#include "gpu/staging_ring.h"
+#include "gpu/uploader.h"
 #include "loader/stage_counter.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/gpu/device_loader.h"
-#include "shardkit/gpu/pinned_pool.h"
-#include "shardkit/gpu/staging_ring.h"
-#include "shardkit/gpu/uploader.h"
 
 namespace shardkit::gpu {
 

@@ -16,7 +16,7 @@
 
 #include "base/errors.h"
 #include "base/exceptions.h"
-#include "shardkit/gpu/kernels.h"
+#include "gpu/kernels.h"
 
 namespace shardkit::gpu {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "shardkit/gpu/kernels.h"
+#include "gpu/kernels.h"
 
 namespace shardkit::gpu {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "codec/resize_kernels.h"
+#include "gpu/kernels.h"
 #include "gpu/pixel_values.h"
-#include "shardkit/gpu/kernels.h"
 #include "shardkit/rle.h"
 
 namespace shardkit::gpu {

@@ -16,8 +16,8 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "gpu/memory_limit.h"
+#include "gpu/pinned_pool.h"
 #include "shardkit/gpu/backend.h"
-#include "shardkit/gpu/pinned_pool.h"
 
 namespace shardkit::gpu {
 

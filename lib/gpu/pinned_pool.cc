@@ -1,4 +1,4 @@
-#include "shardkit/gpu/pinned_pool.h"
+#include "gpu/pinned_pool.h"
 
 #include <algorithm>
 #include <atomic>

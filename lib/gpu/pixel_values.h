@@ -6,7 +6,7 @@
 
 #include "gpu/float_types.h"
 #include "gpu/host_device.h"
-#include "shardkit/gpu/kernels.h"
+#include "gpu/kernels.h"
 
 namespace shardkit::gpu {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "gpu/block_grid.h"
-#include "shardkit/gpu/kernels.h"
+#include "gpu/kernels.h"
 
 namespace shardkit::gpu {
 

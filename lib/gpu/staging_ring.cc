@@ -1,4 +1,4 @@
-#include "shardkit/gpu/staging_ring.h"
+#include "gpu/staging_ring.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "shardkit/gpu/uploader.h"
+#include "gpu/uploader.h"
 
 #include <algorithm>
 #include <condition_variable>

@@ -22,11 +22,11 @@ std::vector<std::string> OptionNames(int argc, char** argv) {
 }
 
 // "50ms", or "50ms,100MB" for 100 MB/s.
-absl::StatusOr<shardkit::LatencyOptions> ParseLatency(std::string_view text) {
+absl::StatusOr<LatencyOptions> ParseLatency(std::string_view text) {
   const size_t comma = text.find(',');
   const absl::StatusOr<double> seconds = ParseTime(text.substr(0, comma));
   if (!seconds.ok()) return seconds.status();
-  shardkit::LatencyOptions options;
+  LatencyOptions options;
   options.latency = std::chrono::nanoseconds(static_cast<int64_t>(*seconds * 1e9));
   if (comma == text.npos) return options;
   const absl::StatusOr<uint64_t> rate = ParseSize(text.substr(comma + 1));

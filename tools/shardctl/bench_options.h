@@ -8,8 +8,8 @@
 #include "bench_decode.h"
 #include "dataset_access.h"
 #include "device_options.h"
+#include "latency_filesystem.h"
 #include "order_options.h"
-#include "shardkit/latency_filesystem.h"
 
 namespace shardctl {
 
@@ -19,7 +19,7 @@ struct BenchArguments {
   uint64_t epochs = 1;
   uint64_t steps = UINT64_MAX;  // over all epochs
   double step_seconds = 0;      // of simulated training
-  std::optional<shardkit::LatencyOptions> latency;
+  std::optional<LatencyOptions> latency;
   uint64_t memory = uint64_t{768} << 20;
   uint64_t decode_threads = 0;  // 0: the loader chooses
   uint64_t read_threads = 0;

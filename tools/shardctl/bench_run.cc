@@ -40,9 +40,9 @@ shardkit::ReadableFileSystem& FilesToRead(const BenchArguments& arguments, const
                                           std::unique_ptr<shardkit::ReadableFileSystem>* slow) {
   shardkit::FileSystem& fast = *shardkit::DefaultFileSystem();
   if (!arguments.latency.has_value()) return fast;
-  shardkit::LatencyOptions options = *arguments.latency;
+  LatencyOptions options = *arguments.latency;
   options.cancellation = &cancellation;
-  *slow = shardkit::NewLatencyFileSystem(fast, options);
+  *slow = NewLatencyFileSystem(fast, options);
   return **slow;
 }
 

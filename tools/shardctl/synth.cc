@@ -1,5 +1,5 @@
 // shardctl synth
-#include "shardkit/synth.h"
+#include "synth/synth.h"
 
 #include <string>
 #include <string_view>
@@ -22,7 +22,7 @@ struct Common {
   std::optional<std::string> output;
   uint64_t threads = 0;
   bool json = false;
-  shardkit::SynthProgress last;
+  SynthProgress last;
 
   void AddTo(CommandLine* line, uint64_t* count, const std::string& counted, uint64_t* seed, bool* overwrite) {
     line->Text("-o,--output", "DIR", &output, "directory to write to; created with its parents");
@@ -52,7 +52,7 @@ struct Common {
 
 int RunSa1b(int argc, char** argv) {
   CommandLine line("synth sa1b", "make photographs with masks in the form of SA-1B", "[OPTION]... -o DIR");
-  shardkit::SynthSa1bOptions options;
+  SynthSa1bOptions options;
   Common common;
   uint64_t width = options.width;
   uint64_t height = options.height;
@@ -79,9 +79,9 @@ int RunSa1b(int argc, char** argv) {
   absl::Status status;
   {
     Progress progress("pairs");
-    status = shardkit::SynthesizeSa1b(
+    status = SynthesizeSa1b(
         *shardkit::PosixFileSystem(), *common.output, options,
-        [&](const shardkit::SynthProgress& now) {
+        [&](const SynthProgress& now) {
           common.last = now;
           progress.Update(now.samples_done, now.samples, now.bytes);
         },
@@ -92,7 +92,7 @@ int RunSa1b(int argc, char** argv) {
 
 int RunFiles(int argc, char** argv) {
   CommandLine line("synth files", "make files of random bytes or of words", "[OPTION]... -o DIR");
-  shardkit::SynthFilesOptions options;
+  SynthFilesOptions options;
   Common common;
   uint64_t jitter = options.size_jitter_percent;
   size_t content = 0;
@@ -111,14 +111,14 @@ int RunFiles(int argc, char** argv) {
   if (!common.output.has_value()) return line.UsageError("-o DIR is missing");
   options.threads = static_cast<int>(common.threads);
   options.size_jitter_percent = static_cast<uint32_t>(jitter);
-  options.content = content == 0 ? shardkit::SynthContent::kRandom : shardkit::SynthContent::kText;
+  options.content = content == 0 ? SynthContent::kRandom : SynthContent::kText;
   if (extension.has_value()) options.extension = *extension;
   absl::Status status;
   {
     Progress progress("files");
-    status = shardkit::SynthesizeFiles(
+    status = SynthesizeFiles(
         *shardkit::PosixFileSystem(), *common.output, options,
-        [&](const shardkit::SynthProgress& now) {
+        [&](const SynthProgress& now) {
           common.last = now;
           progress.Update(now.samples_done, now.samples, now.bytes);
         },

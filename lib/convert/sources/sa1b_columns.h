@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "convert/sources/sa1b.h"
 #include "shardkit/block.h"
-#include "shardkit/sa1b.h"
 
 namespace shardkit::convert {
 

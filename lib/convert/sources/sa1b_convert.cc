@@ -9,12 +9,12 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "codec/content_type.h"
+#include "convert/sources/sa1b.h"
 #include "convert/sources/sa1b_columns.h"
 #include "convert/sources/sa1b_text.h"
 #include "shardkit/ndarray.h"
-#include "shardkit/sa1b.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 using simdjson::dom::element;
@@ -131,8 +131,8 @@ struct Sa1bConverter::State {
   absl::Status CheckMasks() const;
   bool Regenerates(std::string_view json);
   absl::Status Emit(std::string_view json, ByteArena* arena, std::vector<Field>* fields);
-  absl::Status EmitArray(convert::Sa1bColumn column, std::span<const uint64_t> shape, std::string_view data,
-                         ByteArena* arena, std::vector<Field>* fields);
+  absl::Status EmitArray(Sa1bColumn column, std::span<const uint64_t> shape, std::string_view data, ByteArena* arena,
+                         std::vector<Field>* fields);
 };
 
 void Sa1bConverter::State::Clear() {
@@ -293,7 +293,7 @@ bool Sa1bConverter::State::Regenerates(std::string_view json) {
       !crop_box.fits || !point_coords.fits) {
     return false;
   }
-  convert::Sa1bTable table;
+  Sa1bTable table;
   table.image_id = *image_id;
   table.width = *width;
   table.height = *height;
@@ -308,11 +308,11 @@ bool Sa1bConverter::State::Regenerates(std::string_view json) {
   table.point_coords = point_coords.data();
   table.points = points.value_or(0);
   ComparingSink sink{json};
-  return convert::Sa1bTextWriter(table, sink, scratch).Write() && sink.rest.empty();
+  return Sa1bTextWriter(table, sink, scratch).Write() && sink.rest.empty();
 }
 
-absl::Status Sa1bConverter::State::EmitArray(convert::Sa1bColumn column, std::span<const uint64_t> shape,
-                                             std::string_view data, ByteArena* arena, std::vector<Field>* fields) {
+absl::Status Sa1bConverter::State::EmitArray(Sa1bColumn column, std::span<const uint64_t> shape, std::string_view data,
+                                             ByteArena* arena, std::vector<Field>* fields) {
   scratch.clear();
   SHARDKIT_RETURN_IF_ERROR(AppendNdarray(Sa1bColumns()[column].dtype, shape, data, &scratch));
   fields->push_back({&Sa1bColumns()[column], arena->Copy(scratch)});
@@ -322,36 +322,36 @@ absl::Status Sa1bConverter::State::EmitArray(convert::Sa1bColumn column, std::sp
 absl::Status Sa1bConverter::State::Emit(std::string_view json, ByteArena* arena, std::vector<Field>* fields) {
   const std::vector<Column>& columns = Sa1bColumns();
   const bool regenerates = Regenerates(json);
-  if (image_id) fields->push_back({&columns[convert::kSa1bImageId], Copy(arena, *image_id)});
-  if (width) fields->push_back({&columns[convert::kSa1bWidth], Copy(arena, *width)});
-  if (height) fields->push_back({&columns[convert::kSa1bHeight], Copy(arena, *height)});
-  if (file_name) fields->push_back({&columns[convert::kSa1bFileName], arena->Copy(*file_name)});
+  if (image_id) fields->push_back({&columns[kSa1bImageId], Copy(arena, *image_id)});
+  if (width) fields->push_back({&columns[kSa1bWidth], Copy(arena, *width)});
+  if (height) fields->push_back({&columns[kSa1bHeight], Copy(arena, *height)});
+  if (file_name) fields->push_back({&columns[kSa1bFileName], arena->Copy(*file_name)});
   if (masks_fit) {
     scratch.clear();
     if (absl::Status status = AppendRleValue(masks, &scratch); !status.ok()) {
       SHARDKIT_RETURN_IF_ERROR(CheckMasks());  // names the annotation
       return status;
     }
-    fields->push_back({&columns[convert::kSa1bMasks], arena->Copy(scratch)});
+    fields->push_back({&columns[kSa1bMasks], arena->Copy(scratch)});
   } else {
     SHARDKIT_RETURN_IF_ERROR(CheckMasks());
   }
   const uint64_t n = annotations;
-  const auto emit = [&](convert::Sa1bColumn column, const auto& gathered, std::initializer_list<uint64_t> inner) {
+  const auto emit = [&](Sa1bColumn column, const auto& gathered, std::initializer_list<uint64_t> inner) {
     if (!gathered.fits) return absl::OkStatus();
     std::vector<uint64_t> shape{n};
     shape.insert(shape.end(), inner.begin(), inner.end());
     const std::string_view data(gathered.data(), gathered.values.size() * sizeof(gathered.values[0]));
     return EmitArray(column, shape, data, arena, fields);
   };
-  SHARDKIT_RETURN_IF_ERROR(emit(convert::kSa1bAnnotationId, annotation_id, {}));
-  SHARDKIT_RETURN_IF_ERROR(emit(convert::kSa1bArea, area, {}));
-  SHARDKIT_RETURN_IF_ERROR(emit(convert::kSa1bBbox, bbox, {4}));
-  SHARDKIT_RETURN_IF_ERROR(emit(convert::kSa1bPredictedIou, predicted_iou, {}));
-  SHARDKIT_RETURN_IF_ERROR(emit(convert::kSa1bStabilityScore, stability_score, {}));
-  SHARDKIT_RETURN_IF_ERROR(emit(convert::kSa1bCropBox, crop_box, {4}));
-  SHARDKIT_RETURN_IF_ERROR(emit(convert::kSa1bPointCoords, point_coords, {points.value_or(0), 2}));
-  if (!regenerates) fields->push_back({&columns[convert::kSa1bSourceJson], arena->Copy(json)});
+  SHARDKIT_RETURN_IF_ERROR(emit(kSa1bAnnotationId, annotation_id, {}));
+  SHARDKIT_RETURN_IF_ERROR(emit(kSa1bArea, area, {}));
+  SHARDKIT_RETURN_IF_ERROR(emit(kSa1bBbox, bbox, {4}));
+  SHARDKIT_RETURN_IF_ERROR(emit(kSa1bPredictedIou, predicted_iou, {}));
+  SHARDKIT_RETURN_IF_ERROR(emit(kSa1bStabilityScore, stability_score, {}));
+  SHARDKIT_RETURN_IF_ERROR(emit(kSa1bCropBox, crop_box, {4}));
+  SHARDKIT_RETURN_IF_ERROR(emit(kSa1bPointCoords, point_coords, {points.value_or(0), 2}));
+  if (!regenerates) fields->push_back({&columns[kSa1bSourceJson], arena->Copy(json)});
   return absl::OkStatus();
 }
 
@@ -364,4 +364,4 @@ absl::Status Sa1bConverter::Convert(std::string_view json, ByteArena* arena, std
   return state_->Emit(json, arena, fields);
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -3,12 +3,12 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "convert/sources/sa1b.h"
 #include "convert/sources/sa1b_columns.h"
 #include "convert/sources/sa1b_text.h"
 #include "shardkit/ndarray.h"
-#include "shardkit/sa1b.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 namespace {
 
 struct StringSink {
@@ -19,14 +19,14 @@ struct StringSink {
   }
 };
 
-absl::Status CheckPresent(convert::Sa1bColumn column, std::string_view value) {
+absl::Status CheckPresent(Sa1bColumn column, std::string_view value) {
   if (value.data() != nullptr) return absl::OkStatus();
   return DataLoss("column '", Sa1bColumns()[column].name,
                   "' is absent, and so is source_json: the annotation "
                   "file cannot be regenerated");
 }
 
-absl::Status ReadInteger(convert::Sa1bColumn column, std::string_view value, int64_t* out) {
+absl::Status ReadInteger(Sa1bColumn column, std::string_view value, int64_t* out) {
   SHARDKIT_RETURN_IF_ERROR(CheckPresent(column, value));
   if (value.size() != sizeof(*out)) {
     return DataLoss("column '", Sa1bColumns()[column].name, "' has ", value.size(), " bytes instead of 8");
@@ -36,7 +36,7 @@ absl::Status ReadInteger(convert::Sa1bColumn column, std::string_view value, int
 }
 
 // Expects `rank` dimensions. The first is the number of masks. When rank > 1 the last is `row`.
-absl::Status ReadArray(convert::Sa1bColumn column, std::string_view value, size_t masks, size_t rank, uint64_t row,
+absl::Status ReadArray(Sa1bColumn column, std::string_view value, size_t masks, size_t rank, uint64_t row,
                        const char** data, uint64_t* middle = nullptr) {
   SHARDKIT_RETURN_IF_ERROR(CheckPresent(column, value));
   const std::string& name = Sa1bColumns()[column].name;
@@ -57,34 +57,33 @@ absl::Status RegenerateSa1bJson(const Sa1bValues& values, std::string* json) {
     json->assign(values.source_json);
     return absl::OkStatus();
   }
-  convert::Sa1bTable table;
-  SHARDKIT_RETURN_IF_ERROR(ReadInteger(convert::kSa1bImageId, values.image_id, &table.image_id));
-  SHARDKIT_RETURN_IF_ERROR(ReadInteger(convert::kSa1bWidth, values.width, &table.width));
-  SHARDKIT_RETURN_IF_ERROR(ReadInteger(convert::kSa1bHeight, values.height, &table.height));
-  SHARDKIT_RETURN_IF_ERROR(CheckPresent(convert::kSa1bFileName, values.file_name));
+  Sa1bTable table;
+  SHARDKIT_RETURN_IF_ERROR(ReadInteger(kSa1bImageId, values.image_id, &table.image_id));
+  SHARDKIT_RETURN_IF_ERROR(ReadInteger(kSa1bWidth, values.width, &table.width));
+  SHARDKIT_RETURN_IF_ERROR(ReadInteger(kSa1bHeight, values.height, &table.height));
+  SHARDKIT_RETURN_IF_ERROR(CheckPresent(kSa1bFileName, values.file_name));
   table.file_name = values.file_name;
-  SHARDKIT_RETURN_IF_ERROR(CheckPresent(convert::kSa1bMasks, values.masks));
+  SHARDKIT_RETURN_IF_ERROR(CheckPresent(kSa1bMasks, values.masks));
   RleList masks;
   if (absl::Status status = ParseRleValue(values.masks, &masks); !status.ok()) {
     return Annotate(status, "column 'masks'");
   }
   table.masks = &masks;
   const size_t n = masks.size();
-  SHARDKIT_RETURN_IF_ERROR(ReadArray(convert::kSa1bAnnotationId, values.annotation_id, n, 1, 0, &table.annotation_id));
-  SHARDKIT_RETURN_IF_ERROR(ReadArray(convert::kSa1bArea, values.area, n, 1, 0, &table.area));
-  SHARDKIT_RETURN_IF_ERROR(ReadArray(convert::kSa1bBbox, values.bbox, n, 2, 4, &table.bbox));
-  SHARDKIT_RETURN_IF_ERROR(ReadArray(convert::kSa1bPredictedIou, values.predicted_iou, n, 1, 0, &table.predicted_iou));
+  SHARDKIT_RETURN_IF_ERROR(ReadArray(kSa1bAnnotationId, values.annotation_id, n, 1, 0, &table.annotation_id));
+  SHARDKIT_RETURN_IF_ERROR(ReadArray(kSa1bArea, values.area, n, 1, 0, &table.area));
+  SHARDKIT_RETURN_IF_ERROR(ReadArray(kSa1bBbox, values.bbox, n, 2, 4, &table.bbox));
+  SHARDKIT_RETURN_IF_ERROR(ReadArray(kSa1bPredictedIou, values.predicted_iou, n, 1, 0, &table.predicted_iou));
+  SHARDKIT_RETURN_IF_ERROR(ReadArray(kSa1bStabilityScore, values.stability_score, n, 1, 0, &table.stability_score));
+  SHARDKIT_RETURN_IF_ERROR(ReadArray(kSa1bCropBox, values.crop_box, n, 2, 4, &table.crop_box));
   SHARDKIT_RETURN_IF_ERROR(
-      ReadArray(convert::kSa1bStabilityScore, values.stability_score, n, 1, 0, &table.stability_score));
-  SHARDKIT_RETURN_IF_ERROR(ReadArray(convert::kSa1bCropBox, values.crop_box, n, 2, 4, &table.crop_box));
-  SHARDKIT_RETURN_IF_ERROR(
-      ReadArray(convert::kSa1bPointCoords, values.point_coords, n, 3, 2, &table.point_coords, &table.points));
+      ReadArray(kSa1bPointCoords, values.point_coords, n, 3, 2, &table.point_coords, &table.points));
 
   json->clear();
   StringSink sink{json};
   std::string scratch;
-  if (!convert::Sa1bTextWriter(table, sink, scratch).Write()) return DataLoss("column 'file_name' is not valid UTF-8");
+  if (!Sa1bTextWriter(table, sink, scratch).Write()) return DataLoss("column 'file_name' is not valid UTF-8");
   return absl::OkStatus();
 }
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "convert/sources/file_source.h"
+#include "convert/sources/sa1b.h"
 #include "convert/sources/sa1b_tar.h"
-#include "shardkit/sa1b.h"
 #include "shardkit/source.h"
 
 namespace shardkit::convert {

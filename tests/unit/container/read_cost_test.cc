@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 #include "format/block_header.h"
-#include "shardkit/latency_filesystem.h"
+#include "shardctl/latency_filesystem.h"
 #include "shardkit/shard_reader.h"
 #include "support/counting_filesystem.h"
 #include "unit/container/shard_maker.h"
@@ -216,11 +216,11 @@ TEST_F(ProjectionCost, OfAllColumnsIsTheBlockAlone) {
 // The ends of column 3 and its values lie 200 KiB apart.
 TEST_F(ProjectionCost, GapsAreBridgedWhereThatIsCheaperThanARequest) {
   using std::chrono::microseconds;
-  for (const LatencyOptions& network :
-       {LatencyOptions{.latency = microseconds(10), .bytes_per_second = 1000000000},
-        LatencyOptions{.latency = microseconds(1000), .bytes_per_second = 1000000000}}) {
+  for (const shardctl::LatencyOptions& network :
+       {shardctl::LatencyOptions{.latency = microseconds(10), .bytes_per_second = 1000000000},
+        shardctl::LatencyOptions{.latency = microseconds(1000), .bytes_per_second = 1000000000}}) {
     const bool bridged = network.latency == microseconds(1000);  // worth 1 MB; the other one, 10 KB
-    const auto slow = NewLatencyFileSystem(*memory_, network);
+    const auto slow = shardctl::NewLatencyFileSystem(*memory_, network);
     test::CountingFileSystem files(slow.get());
     const auto shard = ShardReader::Open(files, "/s.shard");
     ASSERT_TRUE(shard.ok()) << shard.status();
@@ -237,7 +237,7 @@ TEST_F(ProjectionCost, GapsAreBridgedWhereThatIsCheaperThanARequest) {
 }
 
 TEST_F(ProjectionCost, OfAllColumnsIsOneRequestWhereRequestsAreSlow) {
-  const auto slow = NewLatencyFileSystem(*memory_, {});
+  const auto slow = shardctl::NewLatencyFileSystem(*memory_, {});
   test::CountingFileSystem files(slow.get());
   const auto shard = ShardReader::Open(files, "/s.shard");
   ASSERT_TRUE(shard.ok()) << shard.status();

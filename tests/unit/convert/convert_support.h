@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "convert/sources/sa1b.h"
 #include "dataset/dataset_support.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/sa1b.h"
 #include "shardkit/source.h"
 
 namespace shardkit::test {
@@ -80,7 +80,7 @@ Loaded LoadAll(FileSystem* file_system, std::string_view kind, const std::vector
                SourceOptions options = {});
 
 // The stored values of one converted annotation file.
-Sa1bValues ValuesOf(const std::vector<Field>& fields);
+convert::Sa1bValues ValuesOf(const std::vector<Field>& fields);
 const Field* FindField(const std::vector<Field>& fields, std::string_view name);
 
 // An annotation file in the published form with `annotations` masks of 4 x 6 pixels.

@@ -19,12 +19,12 @@ struct Converted {
   ByteArena arena;
 };
 void Convert(std::string_view json, Converted* out) {
-  Sa1bConverter converter;
+  convert::Sa1bConverter converter;
   out->status = converter.Convert(json, &out->arena, &out->fields);
   if (!out->status.ok()) return;
   out->has_source = FindField(out->fields, "source_json") != nullptr;
   std::string text;
-  const absl::Status status = RegenerateSa1bJson(test::ValuesOf(out->fields), &text);
+  const absl::Status status = convert::RegenerateSa1bJson(test::ValuesOf(out->fields), &text);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(text, json);
 }
@@ -36,7 +36,7 @@ std::string Replace(std::string text, std::string_view from, std::string_view to
 }
 
 TEST(Sa1bConvertTest, TheSchemaIsValid) {
-  const auto schema = Schema::Create(Sa1bColumns());
+  const auto schema = Schema::Create(convert::Sa1bColumns());
   ASSERT_TRUE(schema.ok()) << schema.status();
   EXPECT_EQ(schema->key_column(), 0u);
   EXPECT_EQ(schema->blob_columns(), std::vector<size_t>{1});
@@ -191,7 +191,7 @@ TEST(Sa1bConvertTest, AWrongSumIsNamedByItsAnnotation) {
 }
 
 TEST(Sa1bConvertTest, AConverterCanBeUsedAgainAfterAnError) {
-  Sa1bConverter converter;
+  convert::Sa1bConverter converter;
   for (int i = 0; i < 3; ++i) {
     ByteArena arena;
     std::vector<Field> fields;
@@ -200,7 +200,7 @@ TEST(Sa1bConvertTest, AConverterCanBeUsedAgainAfterAnError) {
     const std::string json = SmallSa1bJson(3 - i);
     ASSERT_TRUE(converter.Convert(json, &arena, &fields).ok());
     std::string text;
-    ASSERT_TRUE(RegenerateSa1bJson(test::ValuesOf(fields), &text).ok());
+    ASSERT_TRUE(convert::RegenerateSa1bJson(test::ValuesOf(fields), &text).ok());
     EXPECT_EQ(text, json);
   }
 }
@@ -209,7 +209,7 @@ TEST(Sa1bConvertTest, AConverterCanBeUsedAgainAfterAnError) {
 TEST(Sa1bConvertTest, RandomChangesAreKeptOrRefused) {
   const std::string json = SmallSa1bJson(2);
   std::minstd_rand random(7);
-  Sa1bConverter converter;
+  convert::Sa1bConverter converter;
   size_t kept = 0;
   for (int i = 0; i < 20000; ++i) {
     std::string changed = json;
@@ -234,7 +234,7 @@ TEST(Sa1bConvertTest, RandomChangesAreKeptOrRefused) {
     }
     ++kept;
     std::string text;
-    ASSERT_TRUE(RegenerateSa1bJson(test::ValuesOf(fields), &text).ok());
+    ASSERT_TRUE(convert::RegenerateSa1bJson(test::ValuesOf(fields), &text).ok());
     ASSERT_EQ(text, changed);
   }
   EXPECT_GT(kept, 1000u);
@@ -246,31 +246,37 @@ TEST(Sa1bRegenerateTest, ColumnsThatDoNotFitTogetherAreDataLoss) {
   Convert(SmallSa1bJson(2), &two);
   Convert(SmallSa1bJson(3), &three);
   std::string text;
-  const Sa1bValues good = test::ValuesOf(two.fields);
-  const Sa1bValues other = test::ValuesOf(three.fields);
-  std::string_view Sa1bValues::*const arrays[] = {
-      &Sa1bValues::annotation_id,   &Sa1bValues::area,     &Sa1bValues::bbox,         &Sa1bValues::predicted_iou,
-      &Sa1bValues::stability_score, &Sa1bValues::crop_box, &Sa1bValues::point_coords, &Sa1bValues::masks};
+  const convert::Sa1bValues good = test::ValuesOf(two.fields);
+  const convert::Sa1bValues other = test::ValuesOf(three.fields);
+  std::string_view convert::Sa1bValues::*const arrays[] = {&convert::Sa1bValues::annotation_id,
+                                                           &convert::Sa1bValues::area,
+                                                           &convert::Sa1bValues::bbox,
+                                                           &convert::Sa1bValues::predicted_iou,
+                                                           &convert::Sa1bValues::stability_score,
+                                                           &convert::Sa1bValues::crop_box,
+                                                           &convert::Sa1bValues::point_coords,
+                                                           &convert::Sa1bValues::masks};
   for (const auto member : arrays) {
-    Sa1bValues values = good;
+    convert::Sa1bValues values = good;
     values.*member = other.*member;
-    EXPECT_TRUE(absl::IsDataLoss(RegenerateSa1bJson(values, &text)));
+    EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
     values.*member = {};
-    EXPECT_TRUE(absl::IsDataLoss(RegenerateSa1bJson(values, &text)));
+    EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
     values.*member = (good.*member).substr(0, 9);
-    EXPECT_TRUE(absl::IsDataLoss(RegenerateSa1bJson(values, &text)));
+    EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
   }
-  for (const auto member : {&Sa1bValues::image_id, &Sa1bValues::width, &Sa1bValues::height}) {
-    Sa1bValues values = good;
+  for (const auto member :
+       {&convert::Sa1bValues::image_id, &convert::Sa1bValues::width, &convert::Sa1bValues::height}) {
+    convert::Sa1bValues values = good;
     values.*member = "1234567";
-    EXPECT_TRUE(absl::IsDataLoss(RegenerateSa1bJson(values, &text)));
+    EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
   }
-  Sa1bValues values = good;
+  convert::Sa1bValues values = good;
   values.bbox = good.area;
-  EXPECT_TRUE(absl::IsDataLoss(RegenerateSa1bJson(values, &text)));
+  EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
   values = good;
   values.file_name = "\xff";
-  EXPECT_TRUE(absl::IsDataLoss(RegenerateSa1bJson(values, &text)));
+  EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
 }
 
 TEST(Sa1bRealTest, RealFilesNeedNoSourceAndExcerptsComeBack) {

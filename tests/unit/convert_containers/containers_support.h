@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "convert/synth/synth_random.h"
 #include "dataset/dataset_support.h"
 #include "shardkit/convert.h"
 #include "support/effort.h"
+#include "synth/random.h"
 
 namespace shardkit::test {
 
@@ -78,7 +78,7 @@ class DatasetGenerator {
   std::string MakeRandomValue(const Column& column, Target target);
   std::string RandomBytes(uint64_t count);
 
-  convert::SynthRandom random_;
+  shardctl::SynthRandom random_;
   std::vector<Column> columns_;
   Samples samples_;
 };

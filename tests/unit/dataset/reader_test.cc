@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
-#include "shardkit/latency_filesystem.h"
+#include "shardctl/latency_filesystem.h"
 #include "support/counting_filesystem.h"
 #include "support/fault_filesystem.h"
 #include "unit/container/shard_maker.h"
@@ -264,7 +264,7 @@ TEST_F(DatasetReaderTest, RoundTrips) {
     const std::string path = "/many" + std::to_string(shards);
     ASSERT_TRUE(WriteDataset(*files_, path, samples, SmallShards(1, 1)).ok());
     EXPECT_EQ(files_->Stat(path + "/dataset.idx")->size > (128 << 10), large);
-    const auto slow = NewLatencyFileSystem(*files_, {.latency = std::chrono::milliseconds(10)});
+    const auto slow = shardctl::NewLatencyFileSystem(*files_, {.latency = std::chrono::milliseconds(10)});
     CountingFileSystem counting(slow.get());
     const auto dataset = DatasetReader::Open(counting, path);
     ASSERT_TRUE(dataset.ok()) << dataset.status();

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "gpu/kernel_bodies.h"
+#include "gpu/kernels.h"
 #include "shardkit/gpu/backend.h"
-#include "shardkit/gpu/kernels.h"
 
 namespace shardkit::gpu::test {
 

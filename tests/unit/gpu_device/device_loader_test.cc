@@ -6,9 +6,9 @@
 #include <bit>
 #include <cmath>
 
+#include "gpu/pinned_pool.h"
 #include "gpu_device/device_loader_support.h"
 #include "loader/geometry_support.h"
-#include "shardkit/gpu/pinned_pool.h"
 
 namespace shardkit::test {
 namespace {

@@ -1,5 +1,5 @@
 // Page-locked memory within its budget.
-#include "shardkit/gpu/pinned_pool.h"
+#include "gpu/pinned_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Copies to the device: what a ring and an uploader hold, for how long, and how errors are reported.
-#include "shardkit/gpu/uploader.h"
+#include "gpu/uploader.h"
 
 #include <gtest/gtest.h>
 

@@ -6,28 +6,27 @@
 #include <string>
 #include <vector>
 
-#include "io/latency_schedule.h"
 #include "io/request_counter.h"
 #include "io/started_read.h"
-#include "shardkit/latency_filesystem.h"
+#include "shardctl/latency_filesystem.h"
 
 namespace shardkit::io {
 namespace {
 
 using namespace std::chrono_literals;
-using Time = LatencySchedule::Time;
+using Time = shardctl::LatencySchedule::Time;
 
 const Time kNow = Time() + 1h;
 
 TEST(LatencySchedule, RequestsSentTogetherTakeOneLatency) {
-  LatencySchedule schedule({.latency = 50ms});
+  shardctl::LatencySchedule schedule({.latency = 50ms});
   for (int i = 0; i < 64; ++i) EXPECT_EQ(schedule.Send(kNow, 1 << 20), kNow + 50ms) << i;
   EXPECT_EQ(schedule.Send(kNow, 0), kNow + 100ms) << "the 65th waits for one of the 64";
   EXPECT_EQ(schedule.Send(kNow + 1s, 0), kNow + 1s + 50ms);
 }
 
 TEST(LatencySchedule, RequestsShareTheBandwidth) {
-  LatencySchedule schedule({.latency = 50ms, .bytes_per_second = 1000});
+  shardctl::LatencySchedule schedule({.latency = 50ms, .bytes_per_second = 1000});
   EXPECT_EQ(schedule.Send(kNow, 100), kNow + 150ms);
   EXPECT_EQ(schedule.Send(kNow, 200), kNow + 350ms);
   EXPECT_EQ(schedule.Send(kNow + 320ms, 10), kNow + 380ms) << "the link is free while the request is sent";
@@ -35,13 +34,13 @@ TEST(LatencySchedule, RequestsShareTheBandwidth) {
 }
 
 TEST(LatencySchedule, RequestsAtOnceAreLimited) {
-  LatencySchedule schedule({.latency = 10ms, .requests_at_once = 2});
+  shardctl::LatencySchedule schedule({.latency = 10ms, .requests_at_once = 2});
   for (int i = 0; i < 6; ++i) EXPECT_EQ(schedule.Send(kNow, 1), kNow + (1 + i / 2) * 10ms) << i;
 }
 
 TEST(LatencySchedule, JitterAndStallsDependOnTheSeedAlone) {
   const auto ends = [](uint64_t seed) {
-    LatencySchedule schedule({.latency = 10ms, .jitter = 5ms, .stall_every = 10, .stall = 2s, .seed = seed});
+    shardctl::LatencySchedule schedule({.latency = 10ms, .jitter = 5ms, .stall_every = 10, .stall = 2s, .seed = seed});
     std::vector<Time> ends;
     for (int i = 0; i < 1000; ++i) ends.push_back(schedule.Send(kNow + i * 1s, 1) - i * 1s);
     return ends;
@@ -76,7 +75,7 @@ class LatencyFileSystemTest : public testing::Test {
 };
 
 TEST_F(LatencyFileSystemTest, BytesAreThoseOfTheFile) {
-  const auto slow = NewLatencyFileSystem(*files_, {.latency = 1us, .bytes_per_second = 1000000});
+  const auto slow = shardctl::NewLatencyFileSystem(*files_, {.latency = 1us, .bytes_per_second = 1000000});
   const auto file = slow->OpenForReading("/f", ReadMode::kMapped, 10);
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_FALSE((*file)->Mapped().has_value());
@@ -96,7 +95,7 @@ TEST_F(LatencyFileSystemTest, BytesAreThoseOfTheFile) {
 
 TEST_F(LatencyFileSystemTest, AGapIsWorthBridgingForTheBytesOfOneLatency) {
   const auto slow =
-      NewLatencyFileSystem(*files_, {.latency = 50ms, .bytes_per_second = 1000000, .requests_at_once = 7});
+      shardctl::NewLatencyFileSystem(*files_, {.latency = 50ms, .bytes_per_second = 1000000, .requests_at_once = 7});
   const ReadHints hints = (*slow->OpenForReading("/f", ReadMode::kBuffered, 10))->hints();
   EXPECT_EQ(hints.bridge_gap_bytes, 50000u);
   EXPECT_EQ(hints.requests_in_flight, 7);
@@ -105,7 +104,7 @@ TEST_F(LatencyFileSystemTest, AGapIsWorthBridgingForTheBytesOfOneLatency) {
 // Every wait would take a day.
 TEST_F(LatencyFileSystemTest, WaitsAreCancelled) {
   Cancellation cancellation;
-  const auto slow = NewLatencyFileSystem(*files_, {.latency = 24h, .cancellation = &cancellation});
+  const auto slow = shardctl::NewLatencyFileSystem(*files_, {.latency = 24h, .cancellation = &cancellation});
   const auto file = slow->OpenForReading("/f", ReadMode::kBuffered, 10);
   ASSERT_TRUE(file.ok()) << file.status();
   cancellation.Cancel();
@@ -123,7 +122,7 @@ TEST_F(LatencyFileSystemTest, WaitsAreCancelled) {
 TEST_F(LatencyFileSystemTest, StartedReadsWaitTogether) {
   Cancellation cancellation;
   const auto slow =
-      NewLatencyFileSystem(*files_, {.latency = 24h, .requests_at_once = 1, .cancellation = &cancellation});
+      shardctl::NewLatencyFileSystem(*files_, {.latency = 24h, .requests_at_once = 1, .cancellation = &cancellation});
   const auto file = slow->OpenForReading("/f", ReadMode::kBuffered, 10);
   ASSERT_TRUE(file.ok()) << file.status();
   std::vector<std::string> bytes(300, "?");
@@ -137,7 +136,7 @@ TEST_F(LatencyFileSystemTest, StartedReadsWaitTogether) {
 }
 
 TEST_F(LatencyFileSystemTest, ReadsOfOneFileAreCancelled) {
-  const auto slow = NewLatencyFileSystem(*files_, {.latency = 24h});
+  const auto slow = shardctl::NewLatencyFileSystem(*files_, {.latency = 24h});
   const auto file = slow->OpenForReading("/f", ReadMode::kBuffered, 10);
   ASSERT_TRUE(file.ok()) << file.status();
   std::string bytes(3, ' ');
@@ -150,7 +149,7 @@ TEST_F(LatencyFileSystemTest, ReadsOfOneFileAreCancelled) {
 }
 
 TEST_F(LatencyFileSystemTest, StartedReadsFillTheirBuffers) {
-  const auto slow = NewLatencyFileSystem(*files_, {.latency = 1us, .jitter = 100us});
+  const auto slow = shardctl::NewLatencyFileSystem(*files_, {.latency = 1us, .jitter = 100us});
   const auto file = slow->OpenForReading("/f", ReadMode::kBuffered, 10);
   ASSERT_TRUE(file.ok()) << file.status();
   std::vector<std::string> bytes(300, "??");

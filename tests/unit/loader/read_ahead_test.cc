@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "loader/loader_support.h"
-#include "shardkit/latency_filesystem.h"
+#include "shardctl/latency_filesystem.h"
 #include "support/counting_filesystem.h"
 
 namespace shardkit::test {
@@ -95,9 +95,9 @@ TEST_F(ReadAheadTest, ASmallDatasetIsReadOnce) {
 // Behind a network many requests are under way at once, from the first block on, and only as many as hide its latency.
 TEST_F(ReadAheadTest, SlowFilesAreAskedForManyBlocksAtOnce) {
   Write(1600);
-  LatencyOptions latency;
+  shardctl::LatencyOptions latency;
   latency.latency = std::chrono::milliseconds(5);
-  const auto slow = NewLatencyFileSystem(*files_, latency);
+  const auto slow = shardctl::NewLatencyFileSystem(*files_, latency);
   for (const SampleOrder order : {SampleOrder::kSequential, SampleOrder::kShuffled}) {
     LoaderOptions options = Options();
     options.plan.order = order;

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "loader/loader_support.h"
-#include "shardkit/latency_filesystem.h"
+#include "shardctl/latency_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -29,7 +29,7 @@ class SimulateTest : public testing::Test {
 
   // What a loader of this rank asks storage for in an epoch.
   LoaderReport Read(const PlanOptions& plan, uint64_t rank, uint64_t world_size) {
-    const auto slow = NewLatencyFileSystem(*files_, {.latency = std::chrono::milliseconds(2)});
+    const auto slow = shardctl::NewLatencyFileSystem(*files_, {.latency = std::chrono::milliseconds(2)});
     LoaderOptions options;
     options.plan = plan;
     options.rank = rank;

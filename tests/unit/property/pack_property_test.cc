@@ -2,9 +2,9 @@
 // they must give the same files.
 #include <algorithm>
 
-#include "convert/synth/synth_random.h"
 #include "dataset/dataset_support.h"
 #include "support/effort.h"
+#include "synth/random.h"
 
 namespace shardkit::test {
 namespace {
@@ -94,7 +94,7 @@ class Generator {
     (*tree)[name] = std::move(bytes);
   }
 
-  convert::SynthRandom random_;
+  shardctl::SynthRandom random_;
 };
 
 class PackPropertyTest : public testing::TestWithParam<uint64_t> {};

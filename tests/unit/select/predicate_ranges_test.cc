@@ -3,12 +3,12 @@
 #include <cmath>
 #include <limits>
 
-#include "convert/synth/synth_random.h"
 #include "select/select_support.h"
 #include "shardkit/columns.h"
 #include "shardkit/remove.h"
 #include "shardkit/selection.h"
 #include "support/effort.h"
+#include "synth/random.h"
 
 namespace shardkit::test {
 namespace {
@@ -69,7 +69,7 @@ class Generator {
   std::string Comparison() { return Pick({" = ", " != ", " < ", " <= ", " > ", " >= "}); }
   std::string Constant() { return (Chance(30) ? "-" : "") + std::to_string(Below(40)) + (Chance(30) ? ".5" : ""); }
 
-  convert::SynthRandom random_;
+  shardctl::SynthRandom random_;
 };
 
 TEST(PredicateRangesTest, NeverLeavesOutAMatch) {

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "convert/synth/synth_run.h"
-#include "shardkit/synth.h"
+#include "synth/run.h"
+#include "synth/synth.h"
 
-namespace shardkit::convert {
+namespace shardctl {
 namespace {
+
+using namespace shardkit;
 
 using Tree = std::vector<std::pair<std::string, std::string>>;
 
@@ -220,4 +222,4 @@ TEST(SynthRun, TheTemporaryFileOfAKilledRunIsReplaced) {
 }
 
 }  // namespace
-}  // namespace shardkit::convert
+}  // namespace shardctl

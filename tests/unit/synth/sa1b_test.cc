@@ -8,15 +8,17 @@
 #include <string>
 
 #include "base/hash.h"
-#include "convert/synth/synth_sa1b.h"
+#include "convert/sources/sa1b.h"
 #include "shardkit/jpeg.h"
 #include "shardkit/rle.h"
-#include "shardkit/sa1b.h"
-#include "shardkit/synth.h"
 #include "support/fault_filesystem.h"
+#include "synth/sa1b.h"
+#include "synth/synth.h"
 
-namespace shardkit::convert {
+namespace shardctl {
 namespace {
+
+using namespace shardkit;
 
 using Files = std::map<std::string, std::string>;
 
@@ -152,7 +154,7 @@ TEST(SynthSa1b, TextIsAsPythonWritesIt) {
 }
 
 TEST(SynthSa1b, TheConverterNeedsNotKeepTheText) {
-  Sa1bConverter converter;
+  convert::Sa1bConverter converter;
   for (const auto& [name, bytes] : Make(SmallPairs())) {
     if (!name.ends_with(".json")) continue;
     ByteArena arena;
@@ -236,4 +238,4 @@ TEST(SynthSa1b, ImpossibleOptionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace shardkit::convert
+}  // namespace shardctl

@@ -1,4 +1,4 @@
-#include "convert/synth/synth_shape.h"
+#include "synth/shape.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,10 @@
 
 #include "shardkit/rle.h"
 
-namespace shardkit::convert {
+namespace shardctl {
 namespace {
+
+using namespace shardkit;
 
 // Whether a pixel's centre is inside, by definition: counts the crossings of an upward ray from it, compared as exact
 // fractions.
@@ -86,4 +88,4 @@ TEST(SynthShape, AShapeOutsideThePictureIsEmpty) {
 }
 
 }  // namespace
-}  // namespace shardkit::convert
+}  // namespace shardctl

@@ -29,7 +29,6 @@
 #include "absl/status/statusor.h"
 #include "shardkit/gpu/backend.h"
 #include "shardkit/gpu/device_batch.h"
-#include "shardkit/gpu/kernels.h"
 #include "shardkit/loader.h"
 
 namespace shardkit::gpu {

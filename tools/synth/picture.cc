@@ -1,10 +1,10 @@
-#include "convert/synth/synth_picture.h"
+#include "synth/picture.h"
 
 #include <algorithm>
 
-#include "convert/synth/synth_shape.h"
+#include "synth/shape.h"
 
-namespace shardkit::convert {
+namespace shardctl {
 namespace {
 
 constexpr uint32_t kSide = NoiseTiles::kSide;
@@ -151,4 +151,4 @@ void RenderPicture(const NoiseTiles& tiles, const Palette& palette, const std::v
   }
 }
 
-}  // namespace shardkit::convert
+}  // namespace shardctl

@@ -12,7 +12,7 @@
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardctl {
 
 struct SynthProgress {
   uint64_t samples_done = 0;  // pairs, or files
@@ -20,8 +20,7 @@ struct SynthProgress {
   uint64_t bytes = 0;         // written so far
 };
 
-// Called after each sample, by one thread at a time but not always the same one. May be empty. An exception ends the
-// run, which returns Internal with its text.
+// Called after each sample, by one thread at a time but not always the same one. May be empty. Does not throw.
 using SynthProgressCallback = std::function<void(const SynthProgress&)>;
 
 struct SynthSa1bOptions {
@@ -42,8 +41,9 @@ struct SynthSa1bOptions {
 // temporary name (".sa_N.jpg.partial") and renamed when its pair is complete. A failed or cancelled run removes the
 // temporary files and leaves the finished pairs. Nothing is synced. InvalidArgument for impossible options,
 // AlreadyExists for an existing file, Cancelled.
-absl::Status SynthesizeSa1b(FileSystem& file_system, const std::string& directory, const SynthSa1bOptions& options,
-                            const SynthProgressCallback& progress = {}, const Cancellation* cancellation = nullptr);
+absl::Status SynthesizeSa1b(shardkit::FileSystem& file_system, const std::string& directory,
+                            const SynthSa1bOptions& options, const SynthProgressCallback& progress = {},
+                            const shardkit::Cancellation* cancellation = nullptr);
 
 enum class SynthContent {
   kRandom,  // uniform bytes: nothing compresses
@@ -63,7 +63,8 @@ struct SynthFilesOptions {
 };
 
 // Writes files 000000/000000000.bin, 000000/000000001.bin, ... below `directory`. Otherwise like SynthesizeSa1b.
-absl::Status SynthesizeFiles(FileSystem& file_system, const std::string& directory, const SynthFilesOptions& options,
-                             const SynthProgressCallback& progress = {}, const Cancellation* cancellation = nullptr);
+absl::Status SynthesizeFiles(shardkit::FileSystem& file_system, const std::string& directory,
+                             const SynthFilesOptions& options, const SynthProgressCallback& progress = {},
+                             const shardkit::Cancellation* cancellation = nullptr);
 
-}  // namespace shardkit
+}  // namespace shardctl

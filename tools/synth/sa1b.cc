@@ -1,17 +1,16 @@
-#include "convert/synth/synth_sa1b.h"
+#include "synth/sa1b.h"
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <numeric>
 
-#include "base/status_macros.h"
-#include "base/strings.h"
-#include "convert/python_float.h"
+#include "absl/strings/str_cat.h"
 #include "shardkit/jpeg.h"
 #include "shardkit/rle.h"
 
-namespace shardkit::convert {
+namespace shardctl {
 namespace {
 
 // Each part of a pair has its own stream of random numbers, so that a change in one part leaves the others as they are.
@@ -23,9 +22,12 @@ constexpr std::array<int, 8> kRadiusShares = {5, 13, 20, 22, 20, 12, 6, 2};
 // Published masks are seldom smaller than this many pixels (they were filtered).
 constexpr uint64_t kSmallestArea = 100;
 
+// As Python writes it: the shortest text that is read as this value, with a point. Values are 0 to 16384.
 void AppendFloat(double value, std::string* json) {
-  char text[kMaxPythonFloatBytes];
-  json->append(text, FormatPythonFloat(value, text));
+  char text[32];
+  const char* const end = std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed).ptr;
+  json->append(text, static_cast<size_t>(end - text));
+  if (std::find<const char*>(text, end, '.') == end) json->append(".0");
 }
 
 void AppendBox(double x, double y, double width, double height, std::string* json) {
@@ -61,9 +63,9 @@ absl::Status SynthPairMaker::Make(uint64_t id, std::string* jpeg, std::string* j
   PlaceObjects(shape_random);
   Paint(paint_random);
   WriteJson(id, annotation_random, json);
-  JpegEncodeOptions encode;
+  shardkit::JpegEncodeOptions encode;
   encode.quality = options_.jpeg_quality;
-  return EncodeJpeg(rgb_.data(), width_, height_, encode, jpeg);
+  return shardkit::EncodeJpeg(rgb_.data(), width_, height_, encode, jpeg);
 }
 
 void SynthPairMaker::ChooseSize(SynthRandom& random) {
@@ -151,8 +153,8 @@ void SynthPairMaker::Paint(SynthRandom& random) {
 }
 
 void SynthPairMaker::WriteJson(uint64_t id, SynthRandom& random, std::string* json) const {
-  *json = StrCat("{\"image\": {\"image_id\": ", id, ", \"width\": ", width_, ", \"height\": ", height_,
-                 ", \"file_name\": \"sa_", id, ".jpg\"}, \"annotations\": [");
+  *json = absl::StrCat("{\"image\": {\"image_id\": ", id, ", \"width\": ", width_, ", \"height\": ", height_,
+                       ", \"file_name\": \"sa_", id, ".jpg\"}, \"annotations\": [");
   uint64_t annotation_id = random.Below(uint64_t{1} << 30);
   std::string counts;
   for (const Object& object : objects_) {
@@ -164,7 +166,7 @@ void SynthPairMaker::WriteJson(uint64_t id, SynthRandom& random, std::string* js
     absl::StrAppend(json, ", \"area\": ", mask.area, ", \"segmentation\": {\"size\": [", height_, ", ", width_,
                     "], \"counts\": \"");
     counts.clear();
-    AppendCocoText(mask.runs, &counts);
+    shardkit::AppendCocoText(mask.runs, &counts);
     for (const char c : counts) {
       if (c == '\\') json->push_back('\\');  // the one character of the COCO alphabet that JSON escapes
       json->push_back(c);
@@ -188,4 +190,4 @@ void SynthPairMaker::WriteJson(uint64_t id, SynthRandom& random, std::string* js
   json->append("]}");
 }
 
-}  // namespace shardkit::convert
+}  // namespace shardctl

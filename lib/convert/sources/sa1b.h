@@ -13,7 +13,7 @@
 #include "shardkit/sample.h"
 #include "shardkit/schema.h"
 
-namespace shardkit {
+namespace shardkit::convert {
 
 // The columns of an SA-1B dataset, `key` first: key, image, image_id, width, height, file_name, masks,
 // annotation_id, area, bbox, predicted_iou, stability_score, crop_box, point_coords, source_json. Never deleted.
@@ -50,4 +50,4 @@ struct Sa1bValues {
 // columns contradict each other.
 absl::Status RegenerateSa1bJson(const Sa1bValues& values, std::string* json);
 
-}  // namespace shardkit
+}  // namespace shardkit::convert

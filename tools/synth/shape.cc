@@ -1,9 +1,9 @@
-#include "convert/synth/synth_shape.h"
+#include "synth/shape.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace shardkit::convert {
+namespace shardctl {
 namespace {
 
 constexpr int64_t kOne = 4096;  // 1.0 in the radius profile
@@ -139,4 +139,4 @@ void RasterizeShape(const Shape& shape, uint32_t width, uint32_t height, SynthMa
   if (position < pixels) mask->runs.push_back(static_cast<uint32_t>(pixels - position));
 }
 
-}  // namespace shardkit::convert
+}  // namespace shardctl

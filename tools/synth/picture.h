@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "convert/synth/synth_random.h"
+#include "synth/random.h"
 
-namespace shardkit::convert {
+namespace shardctl {
 
 // Square tiles of repeating noise, made once and shared by all pictures and threads.
 class NoiseTiles {
@@ -59,4 +59,4 @@ Material MakeMaterial(const NoiseTiles& tiles, const Palette& palette, int32_t c
 void RenderPicture(const NoiseTiles& tiles, const Palette& palette, const std::vector<Material>& materials,
                    const uint8_t* ids, uint32_t width, uint32_t height, uint8_t* rgb);
 
-}  // namespace shardkit::convert
+}  // namespace shardctl

@@ -1,4 +1,4 @@
-#include "shardkit/latency_filesystem.h"
+#include "latency_filesystem.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,18 +10,23 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.h"
-#include "base/status_macros.h"
-#include "io/latency_schedule.h"
 #include "shardkit/forwarding_filesystem.h"
 
-namespace shardkit {
+namespace shardctl {
 namespace {
+
+using shardkit::FileInfo;
+using shardkit::ForwardingFile;
+using shardkit::RandomAccessFile;
+using shardkit::ReadableFileSystem;
+using shardkit::ReadHints;
+using shardkit::ReadMode;
+using shardkit::ReadRequest;
 
 using Clock = std::chrono::steady_clock;
 
 // A wait sees a cancellation at the latest after this.
-constexpr std::chrono::milliseconds kNotice{10};
+constexpr std::chrono::milliseconds kCancellationNotice{10};
 
 // Shared by the file system and its files.
 class Network {
@@ -49,8 +54,8 @@ class Network {
       for (const ReadRequest& request : requests) end = std::max(end, schedule_.Send(now, request.buffer.size()));
     }
     for (auto now = Clock::now(); now < end; now = Clock::now()) {
-      SHARDKIT_RETURN_IF_ERROR(Check(cancelled));
-      std::this_thread::sleep_until(std::min(end, now + kNotice));
+      if (absl::Status status = Check(cancelled); !status.ok()) return status;
+      std::this_thread::sleep_until(std::min(end, now + kCancellationNotice));
     }
     return absl::OkStatus();
   }
@@ -91,9 +96,9 @@ class Network {
   };
 
   absl::Status Check(const Flag& cancelled) const {
-    constexpr std::string_view kWhat = "waiting for a request";
-    if (cancelled && cancelled->load()) return Cancelled(kWhat, ": the file's reads were cancelled");
-    return options_.cancellation ? options_.cancellation->Check(kWhat) : absl::OkStatus();
+    if (cancelled && cancelled->load())
+      return absl::CancelledError("waiting for a request: the file's reads were cancelled");
+    return options_.cancellation ? options_.cancellation->Check("waiting for a request") : absl::OkStatus();
   }
 
   // Ends started requests in their time, or when they are cancelled.
@@ -110,7 +115,7 @@ class Network {
         request.done(Check(request.cancelled));
         lock.lock();
       } else if (!started_.empty()) {
-        changed_.wait_until(lock, std::min(started_.begin()->first, now + kNotice));
+        changed_.wait_until(lock, std::min(started_.begin()->first, now + kCancellationNotice));
       } else {
         changed_.wait(lock);
       }
@@ -119,7 +124,7 @@ class Network {
 
   const LatencyOptions options_;
   std::mutex mutex_;  // guards all below
-  io::LatencySchedule schedule_;
+  LatencySchedule schedule_;
   std::multimap<Clock::time_point, Started> started_;
   std::condition_variable changed_;
   bool stopping_ = false;
@@ -135,11 +140,11 @@ class LatencyFile final : public ForwardingFile {
   std::optional<std::string_view> Mapped() const override { return std::nullopt; }
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     const ReadRequest request{offset, buffer};
-    SHARDKIT_RETURN_IF_ERROR(network_->Wait({&request, 1}, cancelled_));
+    if (absl::Status status = network_->Wait({&request, 1}, cancelled_); !status.ok()) return status;
     return ForwardingFile::ReadAt(offset, buffer);
   }
   absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
-    SHARDKIT_RETURN_IF_ERROR(network_->Wait(requests, cancelled_));
+    if (absl::Status status = network_->Wait(requests, cancelled_); !status.ok()) return status;
     return ForwardingFile::ReadBatch(requests);
   }
   void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
@@ -157,31 +162,32 @@ class LatencyFile final : public ForwardingFile {
   const Network::Flag cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-class LatencyFileSystem final : public ForwardingReadableFileSystem {
+class LatencyFileSystem final : public shardkit::ForwardingReadableFileSystem {
  public:
   LatencyFileSystem(ReadableFileSystem& base, const LatencyOptions& options)
       : ForwardingReads(base), network_(std::make_shared<Network>(options)) {}
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override {
-    if (!size) SHARDKIT_RETURN_IF_ERROR(network_->Wait());
+    if (absl::Status status = size ? absl::OkStatus() : network_->Wait(); !status.ok()) return status;
     const ReadMode without_map = mode == ReadMode::kMapped ? ReadMode::kBuffered : mode;
-    SHARDKIT_ASSIGN_OR_RETURN(auto file, base().OpenForReading(path, without_map, size));
-    return std::make_unique<LatencyFile>(std::move(file), network_);
+    auto file = base().OpenForReading(path, without_map, size);
+    if (!file.ok()) return file.status();
+    return std::make_unique<LatencyFile>(*std::move(file), network_);
   }
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
-    SHARDKIT_RETURN_IF_ERROR(network_->Wait());
+    if (absl::Status status = network_->Wait(); !status.ok()) return status;
     return base().Stat(path, follow);
   }
-  absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override {
-    SHARDKIT_RETURN_IF_ERROR(network_->Wait());
+  absl::Status ForEachEntry(const std::string& path, const shardkit::TakeEntry& take) override {
+    if (absl::Status status = network_->Wait(); !status.ok()) return status;
     return base().ForEachEntry(path, take);
   }
   absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override {
     absl::StatusOr<std::string> content = base().ReadFile(path, limit);
     ReadRequest request;
     if (content.ok()) request.buffer = *content;
-    SHARDKIT_RETURN_IF_ERROR(network_->Wait({&request, 1}));
+    if (absl::Status status = network_->Wait({&request, 1}); !status.ok()) return status;
     return content;
   }
 
@@ -191,8 +197,34 @@ class LatencyFileSystem final : public ForwardingReadableFileSystem {
 
 }  // namespace
 
+LatencySchedule::LatencySchedule(const LatencyOptions& options) : options_(options), random_(options.seed) {}
+
+LatencySchedule::Time LatencySchedule::Send(Time now, uint64_t bytes) {
+  Time begin = now;
+  while (!ends_.empty() && ends_.top() <= now) ends_.pop();
+  if (ends_.size() >= static_cast<size_t>(std::max(options_.requests_at_once, 1))) {
+    begin = ends_.top();
+    ends_.pop();
+  }
+  Time end = begin + options_.latency;
+  if (options_.bytes_per_second > 0) {
+    const double seconds = static_cast<double>(bytes) / static_cast<double>(options_.bytes_per_second);
+    end = std::max(end, link_free_) + std::chrono::nanoseconds(static_cast<int64_t>(1e9 * seconds));
+    link_free_ = end;
+  }
+  // These delay this request alone: the link serves the others meanwhile.
+  const uint64_t jitter = random_(), stall = random_();
+  if (options_.jitter.count() > 0) {
+    end +=
+        std::chrono::nanoseconds(static_cast<int64_t>(jitter % (static_cast<uint64_t>(options_.jitter.count()) + 1)));
+  }
+  if (options_.stall_every > 0 && stall % options_.stall_every == 0) end += options_.stall;
+  ends_.push(end);
+  return end;
+}
+
 std::unique_ptr<ReadableFileSystem> NewLatencyFileSystem(ReadableFileSystem& base, const LatencyOptions& options) {
   return std::make_unique<LatencyFileSystem>(base, options);
 }
 
-}  // namespace shardkit
+}  // namespace shardctl

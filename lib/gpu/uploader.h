@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gpu/staging_ring.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/gpu/backend.h"
-#include "shardkit/gpu/staging_ring.h"
 
 namespace shardkit::gpu {
 

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gpu/pinned_pool.h"
 #include "shardkit/cancellation.h"
-#include "shardkit/gpu/pinned_pool.h"
 
 namespace shardkit::gpu {
 

@@ -3,12 +3,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <queue>
+#include <random>
+#include <vector>
 
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
 
-namespace shardkit {
+namespace shardctl {
 
 struct LatencyOptions {
   // From sending a request to its first byte. Every request takes this and, evenly distributed, up to `jitter` more.
@@ -29,12 +33,30 @@ struct LatencyOptions {
   uint64_t seed = 0;
 
   // When it is cancelled, waits end with Cancelled. May be null; must outlive the file system and its files.
-  const Cancellation* cancellation = nullptr;
+  const shardkit::Cancellation* cancellation = nullptr;
 };
 
 // Passes all calls on to `base`, which must outlive it and its files, and makes them take time: a read, Stat, List,
 // ReadFile, and opening a file whose size is not known. The requests of a ReadBatch are sent together; those of
 // StartRead take no thread each. Files have no memory maps, and hints that suit the latency. Thread-safe if `base` is.
-std::unique_ptr<ReadableFileSystem> NewLatencyFileSystem(ReadableFileSystem& base, const LatencyOptions& options);
+std::unique_ptr<shardkit::ReadableFileSystem> NewLatencyFileSystem(shardkit::ReadableFileSystem& base,
+                                                                   const LatencyOptions& options);
 
-}  // namespace shardkit
+// When requests to a simulated network end. Pure: the caller has the clock. For one thread at a time.
+class LatencySchedule {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit LatencySchedule(const LatencyOptions& options);
+
+  // Sends a request for `bytes` bytes and returns when its last byte arrives. `now` must not decrease.
+  Time Send(Time now, uint64_t bytes);
+
+ private:
+  const LatencyOptions options_;
+  std::mt19937_64 random_;
+  std::priority_queue<Time, std::vector<Time>, std::greater<>> ends_;  // of the requests under way
+  Time link_free_{};                                                   // when the bytes promised so far have arrived
+};
+
+}  // namespace shardctl

@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/synth.h"
+#include "synth/synth.h"
 
-namespace shardkit::convert {
+namespace shardctl {
 
 // Threads to use for `count` samples when the options ask for `wanted` (0: one per processor); at least 1.
 int SynthThreadCount(int wanted, uint64_t count);
@@ -22,15 +22,16 @@ int SynthThreadCount(int wanted, uint64_t count);
 // number of bytes written. Stops at the first error and returns the error of the lowest index.
 absl::Status RunSynth(uint64_t count, int threads,
                       const std::function<absl::StatusOr<uint64_t>(uint64_t index, int worker)>& make,
-                      const SynthProgressCallback& progress, const Cancellation* cancellation);
+                      const SynthProgressCallback& progress, const shardkit::Cancellation* cancellation);
 
 // A file under a temporary name in its directory, removed again unless published.
 class PartialFile {
  public:
   // AlreadyExists when `name` is there and `overwrite` is false. A temporary file left by a killed run is
   // replaced.
-  static absl::StatusOr<std::unique_ptr<PartialFile>> Create(FileSystem& file_system, const std::string& directory,
-                                                             const std::string& name, bool overwrite);
+  static absl::StatusOr<std::unique_ptr<PartialFile>> Create(shardkit::FileSystem& file_system,
+                                                             const std::string& directory, const std::string& name,
+                                                             bool overwrite);
   ~PartialFile();
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
@@ -45,14 +46,14 @@ class PartialFile {
   void Withdraw();
 
  private:
-  PartialFile(FileSystem& file_system, std::string temporary, std::string path)
+  PartialFile(shardkit::FileSystem& file_system, std::string temporary, std::string path)
       : file_system_(file_system), temporary_(std::move(temporary)), path_(std::move(path)) {}
 
-  FileSystem& file_system_;
+  shardkit::FileSystem& file_system_;
   const std::string temporary_;
   const std::string path_;
-  std::unique_ptr<WritableFile> file_;
+  std::unique_ptr<shardkit::WritableFile> file_;
   bool published_ = false;
 };
 
-}  // namespace shardkit::convert
+}  // namespace shardctl

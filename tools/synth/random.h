@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace shardkit::convert {
+namespace shardctl {
 
 // splitmix64 (Steele, Lea, Flood 2014): advances *state and returns the next output.
 inline uint64_t SplitMix64(uint64_t* state) {
@@ -52,4 +52,4 @@ class SynthRandom {
   uint64_t state_[4];
 };
 
-}  // namespace shardkit::convert
+}  // namespace shardctl

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "convert/synth/synth_random.h"
+#include "synth/random.h"
 
-namespace shardkit::convert {
+namespace shardctl {
 
 // Positions are in 1/256 pixel; the centre of pixel i is at 256 * i + 128.
 inline constexpr int64_t kShapeUnit = 256;
@@ -60,4 +60,4 @@ void RasterizeShape(const Shape& shape, uint32_t width, uint32_t height, SynthMa
 int64_t SineQ15(uint32_t angle);
 inline int64_t CosineQ15(uint32_t angle) { return SineQ15(angle + 16384); }
 
-}  // namespace shardkit::convert
+}  // namespace shardctl

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "convert/synth/synth_picture.h"
-#include "convert/synth/synth_random.h"
-#include "convert/synth/synth_shape.h"
-#include "shardkit/synth.h"
+#include "synth/picture.h"
+#include "synth/random.h"
+#include "synth/shape.h"
+#include "synth/synth.h"
 
-namespace shardkit::convert {
+namespace shardctl {
 
 // One thread at a time; keeps its memory between calls. `tiles` must outlive it.
 class SynthPairMaker {
@@ -45,4 +45,4 @@ class SynthPairMaker {
   std::vector<uint8_t> rgb_;
 };
 
-}  // namespace shardkit::convert
+}  // namespace shardctl
