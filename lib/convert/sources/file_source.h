@@ -52,7 +52,7 @@ class FileList {
 // The groups of an input: of its list, or else of its tree. A listed group is one sample. Adds to *passed_over, which
 // may be null.
 std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const SourceInput& input, NameSplit split,
-                                      PassOver pass_over, PassedOver* passed_over);
+                                      WalkRules rules, PassedOver* passed_over);
 
 class FileSource : public Source {
  public:
