@@ -6,20 +6,17 @@
 #include <new>
 #include <type_traits>
 
+#include "absl/strings/escaping.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 
 namespace shardkit {
 namespace {
 
-// Most significant byte first, as in xxHash's canonical form.
-template <typename T>
-std::string HexOfNumber(T number) {
-  unsigned char bytes[sizeof(T)];
-  for (size_t i = sizeof(T); i-- > 0; number = static_cast<T>(number >> 8))
-    bytes[i] = static_cast<unsigned char>(number & 0xff);
-  return internal::ToHexDigits(bytes, sizeof(T));
-}
+// Most significant digit first, as in xxHash's canonical form.
+std::string HexOf(uint32_t number) { return StrCat(absl::Hex(number, absl::kZeroPad8)); }
+std::string HexOf(uint64_t number) { return StrCat(absl::Hex(number, absl::kZeroPad16)); }
 
 template <auto kCreate, auto kFree, auto kReset, auto kUpdate, auto kDigest>
 class SeededXxHash : public NamedHash {
@@ -29,7 +26,7 @@ class SeededXxHash : public NamedHash {
     kReset(state_.get(), 0);
   }
   void Update(std::string_view bytes) override { kUpdate(state_.get(), bytes.data(), bytes.size()); }
-  std::string HexDigest() override { return HexOfNumber(kDigest(state_.get())); }
+  std::string HexDigest() override { return HexOf(kDigest(state_.get())); }
 
  private:
   struct Free {
@@ -44,7 +41,7 @@ using XxHash64 = SeededXxHash<XXH64_createState, XXH64_freeState, XXH64_reset, X
 class XxHash3 : public NamedHash {
  public:
   void Update(std::string_view bytes) override { hash_.Update(bytes); }
-  std::string HexDigest() override { return HexOfNumber(hash_.Digest()); }
+  std::string HexDigest() override { return HexOf(hash_.Digest()); }
 
  private:
   StreamingHash64 hash_;
@@ -67,12 +64,7 @@ class XxHash128 : public NamedHash {
 namespace internal {
 
 std::string ToHexDigits(const unsigned char* bytes, size_t size) {
-  std::string out;
-  for (size_t i = 0; i < size; ++i) {
-    out += "0123456789abcdef"[bytes[i] >> 4];
-    out += "0123456789abcdef"[bytes[i] & 15];
-  }
-  return out;
+  return absl::BytesToHexString({reinterpret_cast<const char*>(bytes), size});
 }
 
 }  // namespace internal

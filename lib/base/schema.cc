@@ -1,7 +1,5 @@
 #include "shardkit/schema.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -10,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 
@@ -251,15 +250,7 @@ absl::StatusOr<std::vector<std::string>> ClassNames(const Column& column) {
   std::vector<std::string> names;
   const auto found = column.metadata.find(kClassNames);
   if (found == column.metadata.end()) return names;
-  simdjson::dom::parser parser;
-  simdjson::dom::array array;
-  bool fine = parser.parse(found->second).get_array().get(array) == simdjson::SUCCESS;
-  for (auto element = array.begin(); fine && element != array.end(); ++element) {
-    std::string_view name;
-    fine = (*element).get_string().get(name) == simdjson::SUCCESS;
-    if (fine) names.emplace_back(name);
-  }
-  if (fine) return names;
+  if (ReadJson(found->second, /*all=*/true, [&](JsonReader& json) { return json.Read(&names); }).ok()) return names;
   return InvalidArgument("column \"", column.name, "\": ", kClassNames,
                          " is a JSON array of texts, as [\"cat\", \"dog\"]: value i means class i");
 }

@@ -1,12 +1,8 @@
 #include "base/utf8.h"
 
-#include <simdjson.h>
-
 #include "base/errors.h"
 
 namespace shardkit {
-
-bool ValidUtf8(std::string_view bytes) { return simdjson::validate_utf8(bytes.data(), bytes.size()); }
 
 absl::Status CheckName(std::string_view name, std::string_view what) {
   if (!ValidUtf8(name)) return InvalidArgument("a ", what, " is not valid UTF-8");

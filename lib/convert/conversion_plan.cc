@@ -1,11 +1,11 @@
 #include "convert/conversion_plan.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/sources/sa1b.h"
@@ -412,14 +412,20 @@ class Planner {
     const Metadata& metadata = dataset_.container() == "mds" ? dataset_.summary().metadata : metadata_;
     const auto found = metadata.find("mds.encodings");
     if (found == metadata.end()) return;
-    simdjson::dom::parser parser;
-    simdjson::dom::object encodings;
-    if (parser.parse(found->second).get(encodings) != simdjson::SUCCESS) return;
+    std::map<std::string, std::string> encodings;
+    const absl::Status read = ReadJson(found->second, /*all=*/true, [&](JsonReader& json) {
+      return json.Members(
+          [&](std::string_view name, JsonReader& value) {
+            std::string& encoding = encodings[std::string(name)];
+            return value.IsText() && encoding.empty() ? value.Read(&encoding) : absl::OkStatus();
+          },
+          JsonKeys::kFirst);
+    });
+    if (!read.ok()) return;
     for (const Column& column : plan_.written) {
       if (std::ranges::find(plan_.absent_as_bytes, column.name) != plan_.absent_as_bytes.end()) continue;
-      std::string_view encoding;
-      if (encodings.at_key(column.name).get(encoding) != simdjson::SUCCESS) continue;
-      if (format::MakeMdsColumn(column, encoding).ok()) plan_.mds_encodings[column.name] = std::string(encoding);
+      const std::string& encoding = encodings[column.name];
+      if (format::MakeMdsColumn(column, encoding).ok()) plan_.mds_encodings[column.name] = encoding;
     }
   }
 

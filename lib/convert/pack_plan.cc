@@ -1,7 +1,5 @@
 #include "convert/pack_plan.h"
 
-#include <simdjson.h>
-
 #include <map>
 #include <utility>
 
@@ -133,69 +131,85 @@ std::string FormatHead(const PlanHead& head, const ContentHash& listing) {
   return plan.FormatIndented() + "\n";
 }
 
-using Element = simdjson::dom::element;
-
-uint64_t NumberIn(const Element& object, std::string_view name) { return object[name].get_uint64().value(); }
-bool FlagIn(const Element& object, std::string_view name) { return object[name].get_bool().value(); }
-std::string TextIn(const Element& object, std::string_view name) {
-  return std::string(object[name].get_string().value());
-}
-
-std::vector<std::string> TextsIn(const Element& object, std::string_view name) {
-  std::vector<std::string> texts;
-  const simdjson::dom::array array = object[name].get_array();
-  for (const Element text : array) texts.emplace_back(text.get_string().value());
-  return texts;
-}
-
 template <typename Value>
-void TakeNumbers(const Element& object, std::string_view name, std::map<std::string, Value>* map) {
-  const simdjson::dom::object members = object[name].get_object();
-  for (const auto& [key, value] : members) {
-    map->emplace(std::string(key), static_cast<Value>(value.get_int64().value()));
-  }
+auto NumbersInto(std::map<std::string, Value>* map) {
+  return [map](JsonReader& json) {
+    return json.Members(
+        [map](std::string_view name, JsonReader& value) -> absl::Status {
+          int64_t number = 0;
+          SHARDKIT_RETURN_IF_ERROR(value.Read(&number));
+          map->emplace(std::string(name), static_cast<Value>(number));
+          return absl::OkStatus();
+        },
+        JsonKeys::kFirst);
+  };
 }
 
-// Throws simdjson_error.
-void TakeHead(const Element& plan, PlanHead* head) {
-  head->kind = TextIn(plan, "kind");
-  head->inputs = TextsIn(plan, "inputs");
-  head->classes = TextsIn(plan, "classes");
-  head->datasets = TextIn(plan, "datasets");
-  head->totals.units = NumberIn(plan, "units");
-  head->totals.input_bytes = NumberIn(plan, "input_bytes");
-  if (plan.at_key("samples").error() == simdjson::SUCCESS) head->totals.samples = NumberIn(plan, "samples");
-  const Element source = plan["source"];
-  SourceOptions& from = head->source;
-  if (source.at_key("group_by").error() == simdjson::SUCCESS) {
-    from.group_by = static_cast<GroupBy>(NumberIn(source, "group_by"));
+absl::Status ReadSource(JsonReader& json, SourceOptions* source) {
+  const auto read_group_by = [&](JsonReader& value) -> absl::Status {
+    uint64_t number = 0;
+    SHARDKIT_RETURN_IF_ERROR(value.Read(&number));
+    source->group_by = static_cast<GroupBy>(number);
+    return absl::OkStatus();
+  };
+  return json.Object({{"group_by", read_group_by, JsonField::kOptional},
+                      {"stream_above", &source->stream_above},
+                      {"max_decompression", &source->max_decompression},
+                      {"types", NumbersInto(&source->types)},
+                      {"verify_listed_hashes", &source->verify_listed_hashes},
+                      {"pending_pair_bytes", &source->pending_pair_bytes},
+                      {"allow_empty", &source->allow_empty},
+                      {"keep_hidden", &source->keep_hidden},
+                      {"follow_links", &source->follow_links}},
+                     JsonKeys::kFirst);
+}
+
+absl::Status ReadOptions(JsonReader& json, PackOptions* pack) {
+  DatasetWriterOptions& dataset = pack->dataset;
+  const auto read_metadata = [&](JsonReader& metadata) {
+    return metadata.Members([&](std::string_view name, JsonReader& value) {
+      return value.Read(&dataset.shard.metadata[std::string(name)]);
+    });
+  };
+  return json.Object({{"block_size", &dataset.shard.block_size},
+                      {"max_block_samples", &dataset.shard.max_block_samples},
+                      {"alignment", &dataset.shard.alignment},
+                      {"zstd_levels", NumbersInto(&dataset.shard.zstd_levels)},
+                      {"dictionaries", NumbersInto(&dataset.shard.dictionaries)},
+                      {"storage", NumbersInto(&dataset.shard.storage)},
+                      {"metadata", read_metadata},
+                      {"shard_size", &dataset.shard_size},
+                      {"shard_samples", &dataset.shard_samples},
+                      {"sha256", &dataset.sha256},
+                      {"codecs", NumbersInto(&dataset.codecs)},
+                      {"job", &dataset.job},
+                      {"skip_errors", &pack->skip_errors}},
+                     JsonKeys::kFirst);
+}
+
+absl::Status ReadHead(JsonReader& json, PlanHead* head) {
+  std::string format, listing, manifest;
+  SHARDKIT_RETURN_IF_ERROR(json.Object({{"format", &format}}, JsonKeys::kFirst));
+  if (format != kFormat) {
+    return Unimplemented("another version of this program made it: use that one, or plan anew elsewhere");
   }
-  from.stream_above = NumberIn(source, "stream_above");
-  from.max_decompression = NumberIn(source, "max_decompression");
-  TakeNumbers(source, "types", &from.types);
-  from.verify_listed_hashes = FlagIn(source, "verify_listed_hashes");
-  from.pending_pair_bytes = NumberIn(source, "pending_pair_bytes");
-  from.allow_empty = FlagIn(source, "allow_empty");
-  from.keep_hidden = FlagIn(source, "keep_hidden");
-  from.follow_links = FlagIn(source, "follow_links");
-  const Element options = plan["options"];
-  DatasetWriterOptions& dataset = head->pack.dataset;
-  dataset.shard.block_size = NumberIn(options, "block_size");
-  dataset.shard.max_block_samples = static_cast<uint32_t>(NumberIn(options, "max_block_samples"));
-  dataset.shard.alignment = static_cast<uint32_t>(NumberIn(options, "alignment"));
-  TakeNumbers(options, "zstd_levels", &dataset.shard.zstd_levels);
-  TakeNumbers(options, "dictionaries", &dataset.shard.dictionaries);
-  TakeNumbers(options, "storage", &dataset.shard.storage);
-  const simdjson::dom::object metadata = options["metadata"].get_object();
-  for (const auto& [name, value] : metadata) {
-    dataset.shard.metadata.emplace(std::string(name), value.get_string().value());
-  }
-  dataset.shard_size = NumberIn(options, "shard_size");
-  dataset.shard_samples = NumberIn(options, "shard_samples");
-  dataset.sha256 = FlagIn(options, "sha256");
-  TakeNumbers(options, "codecs", &dataset.codecs);
-  dataset.job = TextIn(options, "job");
-  head->pack.skip_errors = from.skip_errors = FlagIn(options, "skip_errors");
+  SHARDKIT_RETURN_IF_ERROR(json.Object({{"format", &format},
+                                        {"kind", &head->kind},
+                                        {"inputs", &head->inputs},
+                                        {"listing", &listing},
+                                        {"units", &head->totals.units},
+                                        {"input_bytes", &head->totals.input_bytes},
+                                        {"samples", &head->totals.samples, JsonField::kOptional},
+                                        {"source", JsonInto(&head->source, &ReadSource)},
+                                        {"options", JsonInto(&head->pack, &ReadOptions)},
+                                        {"datasets", &head->datasets},
+                                        {"classes", &head->classes},
+                                        {"columns", &manifest}},
+                                       JsonKeys::kFirst));
+  head->source.skip_errors = head->pack.skip_errors;
+  SHARDKIT_ASSIGN_OR_RETURN(const Manifest columns, ParseManifest(manifest));
+  head->columns = columns.schema.columns();
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -249,18 +263,11 @@ absl::Status PlanReader::Read() {
   }
   SHARDKIT_RETURN_IF_ERROR(text.status());
   fingerprint_ = StrCat(absl::Hex(Hash64(*text), absl::kZeroPad16));
-  try {
-    simdjson::dom::parser parser;
-    const Element plan = parser.parse(*text);
-    if (TextIn(plan, "format") != kFormat) {
-      return Unimplemented(path, ": another version of this program made it: use that one, or plan anew elsewhere");
-    }
-    TakeHead(plan, &head_);
-    SHARDKIT_ASSIGN_OR_RETURN(const Manifest columns, ParseManifest(TextIn(plan, "columns")));
-    head_.columns = columns.schema.columns();
-  } catch (const simdjson::simdjson_error& error) {
-    return DataLoss(path, ": is damaged (", error.what(), "): remove ", directory_, " and plan anew");
+  const absl::Status read = ReadJson(*text, /*all=*/true, [&](JsonReader& json) { return ReadHead(json, &head_); });
+  if (absl::IsDataLoss(read)) {
+    return DataLoss(path, ": ", ToStd(read.message()), ": remove ", directory_, " and plan anew");
   }
+  if (!read.ok()) return Annotate(read, path);
   head_.source.file_system = &file_system_;
   SHARDKIT_ASSIGN_OR_RETURN(units_, ShardReader::Open(file_system_, JoinPath(PlanFolder(directory_), kUnitsName)));
   BlockBuffer buffer;

@@ -1,7 +1,5 @@
 #include "dataset/journal_entry.h"
 
-#include <simdjson.h>
-
 #include <utility>
 
 #include "base/hash.h"
@@ -30,36 +28,26 @@ std::string FormatJournalEntry(const JournalEntry& entry) {
 }
 
 bool ParseJournalEntry(std::string_view line, JournalEntry* entry, std::string* content_hash) {
-  try {
-    simdjson::dom::parser parser;
-    const simdjson::dom::element json = parser.parse(line.data(), line.size()).value();
-    const auto text = [](const simdjson::dom::element& object, std::string_view name) {
-      return std::string(object[name].get_string().value());
-    };
-    const auto number = [](const simdjson::dom::element& object, std::string_view name) {
-      return object[name].get_uint64().value();
-    };
-    entry->shard.name = text(json, "name");
-    entry->shard.bytes = number(json, "bytes");
-    entry->shard.samples = number(json, "samples");
-    entry->shard.blocks = number(json, "blocks");
-    *content_hash = text(json, "content_hash");
-    if (json.at_key("sha256").error() == simdjson::SUCCESS &&
-        !FromHexDigits(text(json, "sha256"), entry->shard.sha256.emplace())) {
-      return false;
-    }
-    entry->next_position = number(json, "next_position");
-    entry->listing = number(json, "listing");
-    entry->may_continue = json["may_continue"].get_bool().value();
-    entry->details = text(json, "details");
-    const simdjson::dom::array list = json["skipped"].get_array();
-    for (const simdjson::dom::element skipped : list) {
-      entry->skipped.push_back({number(skipped, "position"), text(skipped, "key"), text(skipped, "reason")});
-    }
-  } catch (const simdjson::simdjson_error&) {
-    return false;
-  }
-  return true;
+  const auto read_skipped = [](JsonReader& json, SkippedSample* sample) {
+    return json.Object({{"position", &sample->position}, {"key", &sample->key}, {"reason", &sample->reason}},
+                       JsonKeys::kFirst);
+  };
+  const auto read_sha256 = [&](JsonReader& digits) { return digits.Read(entry->shard.sha256.emplace()); };
+  const auto read = [&](JsonReader& json) {
+    return json.Object({{"name", &entry->shard.name},
+                        {"bytes", &entry->shard.bytes},
+                        {"samples", &entry->shard.samples},
+                        {"blocks", &entry->shard.blocks},
+                        {"content_hash", content_hash},
+                        {"sha256", read_sha256, JsonField::kOptional},
+                        {"next_position", &entry->next_position},
+                        {"listing", &entry->listing},
+                        {"may_continue", &entry->may_continue},
+                        {"skipped", JsonInto(&entry->skipped, read_skipped)},
+                        {"details", &entry->details}},
+                       JsonKeys::kFirst);
+  };
+  return ReadJson(line, /*all=*/true, read).ok();
 }
 
 }  // namespace shardkit::dataset

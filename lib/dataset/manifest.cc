@@ -1,14 +1,10 @@
 #include "shardkit/manifest.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <initializer_list>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
@@ -33,9 +29,6 @@ constexpr std::string_view kRemoved = "removed-samples";  // readers see fewer s
 constexpr std::array<std::string_view, 3> kKnownFeatures = {kLayers, kRemoved, kShardPages};
 constexpr std::string_view kChecksumKey = "\n  \"checksum\": \"";  // on a line of its own
 
-using simdjson::ondemand::document;
-using simdjson::ondemand::value;
-
 // The checksum, which is right.
 absl::StatusOr<uint64_t> CheckChecksum(std::string_view text) {
   const size_t line = text.rfind(kChecksumKey);
@@ -50,103 +43,92 @@ absl::StatusOr<uint64_t> CheckChecksum(std::string_view text) {
                   "to make it anew");
 }
 
-// The value of a key of the manifest, wherever the key stands. The keys that say whether the others can be understood
-// are looked for first.
-template <typename Take>
-void FindKey(document& json, std::string_view name, Take take) {
-  json.rewind();
-  for (auto field : json.get_object()) {
-    if (field.unescaped_key().value() == name) return take(field.value());
-  }
-  throw dataset::Malformed{StrCat("an object lacks the key ", dataset::Quote(name))};
-}
-
-std::vector<std::string> ReadFeatures(document& json) {
-  std::vector<std::string> features;
-  FindKey(json, "features", [&](simdjson::simdjson_result<value> list) {
-    for (auto feature : list.get_array()) features.emplace_back(dataset::ToString(feature));
-  });
+absl::Status CheckFeatures(const std::vector<std::string>& features) {
   if (std::ranges::adjacent_find(features, std::greater_equal()) != features.end()) {
-    throw dataset::Malformed{"\"features\" does not ascend"};
+    return DataLoss("\"features\" does not ascend");
   }
   for (const std::string& feature : features) {
-    if (std::ranges::find(kKnownFeatures, feature) == kKnownFeatures.end()) {
-      throw dataset::Newer{StrCat("feature ", dataset::Quote(feature), " is not known")};
-    }
+    if (std::ranges::find(kKnownFeatures, feature) != kKnownFeatures.end()) continue;
+    return Unimplemented("feature ", dataset::Quote(feature), " is not known");
   }
-  return features;
+  return absl::OkStatus();
 }
 
-// Everything but "format", "version" and "features".
-dataset::ManifestText ParseContent(document& json, const std::vector<std::string>& features) {
+// Whether "features" and the parts that they announce fit together.
+absl::Status CheckAnnounced(const std::vector<std::string>& features, const dataset::ManifestText& manifest,
+                            bool has_shards) {
   const auto has = [&](std::string_view feature) { return std::ranges::find(features, feature) != features.end(); };
+  const ManifestSummary& summary = manifest.summary;
   const bool lists = has(kShardPages);
-  dataset::ManifestText manifest;
-  ManifestSummary& summary = manifest.summary;
-  summary.generation = 0;
-  std::vector<Column> columns;
-  dataset::Keys keys;
-  json.rewind();
-  for (auto field : json.get_object()) {
-    const std::string_view key = keys.Note(field.unescaped_key().value());
-    if (key == "generation") {
-      summary.generation = dataset::ToCount(field.value());
-    } else if (key == "next_shard") {
-      summary.next_shard = dataset::ToCount(field.value());
-    } else if (key == "replaced") {
-      for (auto name : field.value().get_array()) {
-        if (!dataset::IsSafeName(summary.replaced.emplace_back(dataset::ToString(name)))) {
-          throw dataset::Malformed{
-              StrCat("a replaced shard, ", dataset::Quote(summary.replaced.back()), ", cannot be in its directory")};
-        }
-      }
-    } else if (key == "samples") {
-      summary.sample_count = dataset::ToCount(field.value());
-    } else if (key == "bytes") {
-      summary.bytes = dataset::ToCount(field.value());
-    } else if (key == "blocks") {
-      summary.block_count = dataset::ToCount(field.value());
-    } else if (key == "columns") {
-      for (auto element : field.value().get_array()) columns.push_back(dataset::ParseColumn(element.get_object()));
-    } else if (key == "metadata") {
-      summary.metadata = dataset::ToMetadata(field.value().get_object());
-    } else if (key == "segments") {
-      for (auto element : field.value().get_array())
-        summary.segments.push_back(dataset::ParseSegment(element.get_object()));
-    } else if (key == "view") {
-      summary.view = dataset::ParseView(field.value().get_object());
-    } else if (key == "removed") {
-      summary.removed = dataset::ParseRemoved(field.value().get_object());
-    } else if (key == "shards") {
-      if (lists)
-        throw dataset::Malformed{
-            StrCat("has \"shards\", though its feature ", dataset::Quote(kShardPages), " says otherwise")};
-      for (auto element : field.value().get_array())
-        manifest.shards.push_back(dataset::ParseShard(element.get_object()));
-    }
+  if (!lists && !has_shards) return DataLoss("lacks the key \"shards\"");
+  if (lists && has_shards) {
+    return DataLoss("has \"shards\", though its feature ", dataset::Quote(kShardPages), " says otherwise");
   }
-  if (json.current_location().error() != simdjson::OUT_OF_BOUNDS) throw dataset::Malformed{"bytes follow its end"};
-  keys.Check({"generation", "samples", "bytes", "blocks", "columns", "metadata", "segments"});
-  if (!lists) keys.Check({"shards"});
-  if (summary.generation == 0) throw dataset::Malformed{"\"generation\" is 0"};
-  absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
-  if (!schema.ok()) throw dataset::Malformed{StrCat("columns: ", ToStd(schema.status().message()))};
-  summary.schema = *std::move(schema);
   for (const auto& [key, feature, there] : {std::tuple("view", kLayers, summary.view.has_value()),
                                             std::tuple("removed", kRemoved, summary.removed.has_value())}) {
     if (there == has(feature)) continue;
-    throw dataset::Malformed{StrCat("of ", dataset::Quote(key), " and the feature ", dataset::Quote(feature),
-                                    " there is one without the other")};
+    return DataLoss("of ", dataset::Quote(key), " and the feature ", dataset::Quote(feature),
+                    " there is one without the other");
   }
   const auto has_list = [](const Segment& segment) { return segment.list.has_value(); };
   if (lists && (summary.segments.empty() || !std::ranges::all_of(summary.segments, has_list))) {
-    throw dataset::Malformed{
-        StrCat("not every segment has a \"list\", though the feature ", dataset::Quote(kShardPages), " is there")};
+    return DataLoss("not every segment has a \"list\", though the feature ", dataset::Quote(kShardPages), " is there");
   }
   if (!lists && std::ranges::any_of(summary.segments, has_list)) {
-    throw dataset::Malformed{StrCat("a segment has a \"list\" without the feature ", dataset::Quote(kShardPages))};
+    return DataLoss("a segment has a \"list\" without the feature ", dataset::Quote(kShardPages));
   }
-  return manifest;
+  return absl::OkStatus();
+}
+
+absl::Status ReadReplaced(JsonReader& json, std::vector<std::string>* names) {
+  SHARDKIT_RETURN_IF_ERROR(json.Read(names));
+  const auto wrong = std::ranges::find_if_not(*names, &dataset::IsSafeName);
+  if (wrong == names->end()) return absl::OkStatus();
+  return DataLoss("a replaced shard, ", dataset::Quote(*wrong), ", cannot be in its directory");
+}
+
+absl::Status ReadContent(JsonReader& json, std::string* format, dataset::ManifestText* manifest) {
+  // What says whether the rest can be understood comes first, wherever it stands.
+  uint64_t version = 0;
+  std::vector<std::string> features;
+  SHARDKIT_RETURN_IF_ERROR(json.Object({{"format", format}}, JsonKeys::kFirst));
+  if (*format != kFormatName) return DataLoss("\"format\" is another");
+  SHARDKIT_RETURN_IF_ERROR(json.Object({{"version", &version}}, JsonKeys::kFirst));
+  if (version != kManifestVersion) return Unimplemented("version ", version, " is not known");
+  SHARDKIT_RETURN_IF_ERROR(json.Object({{"features", &features}}, JsonKeys::kFirst));
+  SHARDKIT_RETURN_IF_ERROR(CheckFeatures(features));
+
+  constexpr auto kRequired = JsonField::kRequired, kOptional = JsonField::kOptional;
+  ManifestSummary& summary = manifest->summary;
+  std::vector<Column> columns;
+  bool has_shards = false;
+  SHARDKIT_RETURN_IF_ERROR(json.Object(
+      {{"format", format},
+       {"version", &version},
+       {"features", &features},
+       {"generation", &summary.generation, kRequired, dataset::kMaxCount},
+       {"next_shard", &summary.next_shard, kOptional, dataset::kMaxCount},
+       {"replaced", [&](JsonReader& names) { return ReadReplaced(names, &summary.replaced); }, kOptional},
+       {"samples", &summary.sample_count, kRequired, dataset::kMaxCount},
+       {"bytes", &summary.bytes, kRequired, dataset::kMaxCount},
+       {"blocks", &summary.block_count, kRequired, dataset::kMaxCount},
+       {"columns",
+        JsonInto(&columns, [](JsonReader& column, Column* place) { return dataset::ReadColumn(column, place); })},
+       {"metadata", JsonInto(&summary.metadata, &dataset::ReadMetadata)},
+       {"segments", JsonInto(&summary.segments, &dataset::ReadSegment)},
+       {"view", JsonInto(&summary.view, &dataset::ReadView), kOptional},
+       {"removed", JsonInto(&summary.removed, &dataset::ReadRemoved), kOptional},
+       {"shards",
+        [&](JsonReader& list) {
+          has_shards = true;
+          return JsonInto(&manifest->shards, &dataset::ReadShard)(list);
+        },
+        kOptional}}));
+  if (summary.generation == 0) return DataLoss("\"generation\" is 0");
+  absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
+  if (!schema.ok()) return DataLoss("columns: ", ToStd(schema.status().message()));
+  summary.schema = *std::move(schema);
+  return CheckAnnounced(features, *manifest, has_shards);
 }
 
 // Each segment's counts are those of its shards, and the segments cover all of them.
@@ -329,27 +311,16 @@ std::string FormatManifest(const Manifest& manifest) {
 absl::StatusOr<dataset::ManifestText> dataset::ParseManifestText(std::string_view text) {
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t checksum, CheckChecksum(text));
   dataset::ManifestText manifest;
-  try {
-    // On-demand parsing builds no tree: a manifest of 100,000 shards opens in milliseconds.
-    simdjson::ondemand::parser parser;
-    const simdjson::padded_string padded(text.data(), text.size());
-    document json = parser.iterate(padded);
-    bool is_dataset = false;
-    FindKey(json, "format", [&](auto format) { is_dataset = dataset::ToString(format) == kFormatName; });
-    if (!is_dataset)
-      return DataLoss("manifest: \"format\" is not \"", kFormatName, "\": this is no dataset of Shardkit");
-    uint64_t version = 0;
-    FindKey(json, "version", [&](auto number) { version = dataset::ToCount(number); });
-    if (version != kManifestVersion) throw dataset::Newer{StrCat("version ", version, " is not known")};
-    const std::vector<std::string> features = ReadFeatures(json);
-    manifest = ParseContent(json, features);
-  } catch (const simdjson::simdjson_error& error) {
-    return DataLoss("manifest: is not as it should be (", error.what(), "); run shardctl index to make it anew");
-  } catch (const dataset::Malformed& malformed) {
-    return DataLoss("manifest: ", malformed.what, "; run shardctl index to make it anew");
-  } catch (const dataset::Newer& newer) {
-    return Unimplemented("manifest: ", newer.what, " to this version: read the dataset with a newer one");
+  std::string format;
+  const absl::Status status =
+      ReadJson(text, /*all=*/false, [&](JsonReader& json) { return ReadContent(json, &format, &manifest); });
+  if (format != kFormatName) {
+    return DataLoss("manifest: \"format\" is not \"", kFormatName, "\": this is no dataset of Shardkit");
   }
+  if (absl::IsUnimplemented(status)) {
+    return Unimplemented("manifest: ", ToStd(status.message()), " to this version: read the dataset with a newer one");
+  }
+  if (!status.ok()) return DataLoss("manifest: ", ToStd(status.message()), "; run shardctl index to make it anew");
   manifest.checksum = checksum;
   SHARDKIT_RETURN_IF_ERROR(dataset::CheckNames(manifest.shards, manifest.summary));
   if (manifest.has_lists()) {

@@ -1,14 +1,10 @@
 #include "dataset/manifest_json.h"
 
-#include <algorithm>
 #include <array>
-#include <functional>
 #include <optional>
-#include <vector>
 
 #include "base/endian.h"
 #include "base/errors.h"
-#include "base/json.h"
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
@@ -18,10 +14,7 @@
 namespace shardkit::dataset {
 namespace {
 
-using simdjson::ondemand::object;
-using simdjson::ondemand::value;
-
-constexpr uint64_t kMaxCount = uint64_t{1} << 62;  // spec.md, section 10
+constexpr auto kRequired = JsonField::kRequired, kOptional = JsonField::kOptional;
 
 // Whether a column of this type has dtype and shape: also those of types that are not known are kept.
 bool HasShape(Type type) { return type == Type::kNdarray || !IsKnownType(type); }
@@ -67,145 +60,68 @@ std::string FormatSource(const ColumnSource& source) {
   return out + "}";
 }
 
-// A type, or its number where it is not known. A name that is not known is put into *unknown.
-Type ToType(simdjson::simdjson_result<value> element, std::string* unknown) {
-  if (element.type().value() == simdjson::ondemand::json_type::string) {
-    const std::string_view name = ToString(element);
-    const std::optional<Type> found = TypeFromName(name);
-    if (!found) *unknown = StrCat("type ", Quote(name));
-    return found.value_or(Type{});
+// A name, or the number of what has no name. A name that is not known is put into *unknown.
+template <typename T, typename Find>
+absl::Status ReadNamed(JsonReader& json, std::string_view what, uint64_t most, bool (*is_known)(T), Find find, T* value,
+                       std::string* unknown) {
+  if (json.IsText()) {
+    std::string name;
+    SHARDKIT_RETURN_IF_ERROR(json.Read(&name));
+    const std::optional<T> found = find(name);
+    if (!found) *unknown = StrCat(what, " ", Quote(name));
+    *value = found.value_or(T{});
+    return absl::OkStatus();
   }
-  const uint64_t number = element.get_uint64().value();
-  if (number > UINT16_MAX || IsKnownType(static_cast<Type>(number))) {
-    throw Malformed{StrCat("the type of a column is the number ", number, ", which is none or has a name")};
-  }
-  return static_cast<Type>(number);
+  uint64_t number = 0;
+  SHARDKIT_RETURN_IF_ERROR(json.Read(&number, most));
+  *value = static_cast<T>(number);
+  return is_known(*value) ? DataLoss("is the number ", number, ", though it has a name") : absl::OkStatus();
 }
 
-Codec ToCodec(simdjson::simdjson_result<value> element, std::string* unknown) {
-  if (element.type().value() == simdjson::ondemand::json_type::string) {
-    const std::string_view name = ToString(element);
-    if (name != "none" && name != "zstd") *unknown = StrCat("codec ", Quote(name));
-    return name == "zstd" ? Codec::kZstd : Codec::kNone;
-  }
-  const uint64_t number = element.get_uint64().value();
-  if (number > UINT8_MAX || IsKnownCodec(static_cast<Codec>(number))) {
-    throw Malformed{StrCat("the codec of a column is the number ", number, ", which is none or has a name")};
-  }
-  return static_cast<Codec>(number);
+absl::Status ReadType(JsonReader& json, Type* type, std::string* unknown) {
+  return ReadNamed(json, "type", UINT16_MAX, &IsKnownType, &TypeFromName, type, unknown);
 }
 
-uint64_t ToChecksum(simdjson::simdjson_result<value> element) {
-  std::array<uint8_t, 8> digits;
-  if (!FromHexDigits(ToString(element), digits)) {
-    throw Malformed{"a checksum is not 16 lower-case hexadecimal digits"};
+std::optional<Codec> CodecFromName(std::string_view name) {
+  for (const Codec codec : {Codec::kNone, Codec::kZstd}) {
+    if (name == CodecName(codec)) return codec;
   }
-  uint64_t checksum = 0;
-  for (const uint8_t digit : digits) checksum = checksum << 8 | digit;
-  return checksum;
+  return std::nullopt;
 }
 
-ColumnSource ParseSource(object fields) {
-  ColumnSource source;
-  Keys keys;
-  for (auto field : fields) {
-    const std::string_view key = keys.Note(field.unescaped_key().value());
-    if (key == "end") {
-      source.end = ToCount(field.value());
-    } else if (key == "layer") {
-      source.layer = ToCount(field.value());
-    } else if (key == "column") {
-      source.column = std::string(ToString(field.value()));
-      if (source.column.empty()) throw Malformed{"a source's column has no name"};
-    }
-  }
-  keys.Check({"end"});
-  if (source.layer) keys.Check({"column"});
-  return source;
+absl::Status ReadChecksum(JsonReader& json, uint64_t* checksum) {
+  std::array<uint8_t, 8> bytes;
+  SHARDKIT_RETURN_IF_ERROR(json.Read(bytes));
+  for (const uint8_t byte : bytes) *checksum = *checksum << 8 | byte;
+  return absl::OkStatus();
 }
 
-// `sources` may be null.
-Column ParseColumn(object fields, std::vector<ColumnSource>* sources) {
-  Column column;
-  std::optional<uint64_t> size;
-  std::string unknown;
-  Keys keys;
-  for (auto field : fields) {
-    const std::string_view key = keys.Note(field.unescaped_key().value());
-    if (key == "name") {
-      column.name = std::string(ToString(field.value()));
-    } else if (key == "type") {
-      column.type = ToType(field.value(), &unknown);
-    } else if (key == "codec") {
-      column.codec = ToCodec(field.value(), &unknown);
-    } else if (key == "nullable") {
-      column.nullable = field.value().get_bool().value();
-    } else if (key == "key") {
-      column.is_key = field.value().get_bool().value();
-    } else if (key == "dtype") {
-      column.dtype = ToType(field.value(), &unknown);
-    } else if (key == "value_size") {
-      size = ToCount(field.value());
-    } else if (key == "metadata") {
-      column.metadata = ToMetadata(field.value().get_object());
-    } else if (key == "sources" && sources != nullptr) {
-      for (auto element : field.value().get_array()) sources->push_back(ParseSource(element.get_object()));
-    } else if (key == "shape" && !field.value().is_null()) {
-      column.shape.emplace();
-      for (auto dimension : field.value().get_array()) column.shape->push_back(dimension.get_uint64().value());
-    }
-  }
-  keys.Check({"name", "type", "codec", "nullable", "key"});
-  if (!unknown.empty()) throw Newer{StrCat("column ", Quote(column.name), ": ", unknown, " is not known")};
-  if (HasShape(column.type)) {
-    keys.Check({"dtype", "shape"});
-  } else {
-    column.dtype = Column().dtype;
-    column.shape.reset();
-  }
-  // The storage of other columns is a matter of each shard. The schema of a dataset has what the codec suggests.
-  column.storage = size ? Storage::kFixed : column.codec == Codec::kNone ? Storage::kBlob : Storage::kInline;
-  column.value_size = size.value_or(0);
-  return column;
+absl::Status ReadSource(JsonReader& json, ColumnSource* source) {
+  SHARDKIT_RETURN_IF_ERROR(json.Object({{"end", &source->end, kRequired, kMaxCount},
+                                        {"layer", &source->layer, kOptional, kMaxCount},
+                                        {"column",
+                                         [&](JsonReader& name) -> absl::Status {
+                                           SHARDKIT_RETURN_IF_ERROR(name.Read(&source->column));
+                                           return source->column.empty() ? DataLoss("is no name") : absl::OkStatus();
+                                         },
+                                         kOptional}}));
+  if (source->layer && source->column.empty()) return DataLoss("lacks the key \"column\"");
+  return absl::OkStatus();
 }
 
-TableReference ParseReference(object fields) {
-  TableReference reference;
-  Keys keys;
-  for (auto field : fields) {
-    const std::string_view key = keys.Note(field.unescaped_key().value());
-    if (key == "name") {
-      reference.name = std::string(ToString(field.value()));
-    } else if (key == "bytes") {
-      reference.bytes = ToCount(field.value());
-    } else if (key == "root") {
-      reference.root = ToCount(field.value());
-    } else if (key == "checksum") {
-      reference.checksum = ToChecksum(field.value());
-    }
-  }
-  keys.Check({"name", "bytes", "root", "checksum"});
-  if (reference.root < format::kTableTailBytes || reference.root > reference.bytes) {
-    throw Malformed{StrCat("a table of ", reference.bytes, " bytes cannot have a root of ", reference.root)};
-  }
-  return reference;
+absl::Status ReadReference(JsonReader& json, TableReference* table) {
+  SHARDKIT_RETURN_IF_ERROR(json.Object({{"name", &table->name},
+                                        {"bytes", &table->bytes, kRequired, kMaxCount},
+                                        {"root", &table->root, kRequired, kMaxCount},
+                                        {"checksum", JsonInto(&table->checksum, &ReadChecksum)}}));
+  if (table->root >= format::kTableTailBytes && table->root <= table->bytes) return absl::OkStatus();
+  return DataLoss("a table of ", table->bytes, " bytes cannot have a root of ", table->root);
 }
 
-Layer ParseLayer(object fields) {
-  Layer layer;
-  Keys keys;
-  for (auto field : fields) {
-    const std::string_view key = keys.Note(field.unescaped_key().value());
-    if (key == "name") {
-      layer.name = std::string(ToString(field.value()));
-    } else if (key == "checksum") {
-      layer.checksum = ToChecksum(field.value());
-    } else if (key == "samples") {
-      layer.samples = ToCount(field.value());
-    }
-  }
-  keys.Check({"name", "checksum", "samples"});
-  return layer;
+absl::Status ReadLayer(JsonReader& json, Layer* layer) {
+  return json.Object({{"name", &layer->name},
+                      {"checksum", JsonInto(&layer->checksum, &ReadChecksum)},
+                      {"samples", &layer->samples, kRequired, kMaxCount}});
 }
 
 // Where the values come from, for messages.
@@ -252,40 +168,13 @@ absl::Status CheckSources(const ManifestSummary& summary, const Column& column,
 
 std::string Quote(std::string_view text) { return JsonValue(text).Format(); }
 
-std::string Hex64(uint64_t value) {
-  std::string out(16, '0');
-  for (size_t i = 16; i-- > 0; value >>= 4) out[i] = "0123456789abcdef"[value & 15];
-  return out;
-}
+std::string Hex64(uint64_t value) { return StrCat(absl::Hex(value, absl::kZeroPad16)); }
 
-void Keys::Check(std::initializer_list<std::string_view> required) {
-  if (std::ranges::equal(keys_, required)) return;  // as writers have them
-  std::ranges::sort(keys_);
-  const auto twice = std::ranges::adjacent_find(keys_);
-  if (twice != keys_.end()) throw Malformed{StrCat("the key ", Quote(*twice), " stands twice in an object")};
-  for (const std::string_view key : required) {
-    if (!std::ranges::binary_search(keys_, key)) throw Malformed{StrCat("an object lacks the key ", Quote(key))};
-  }
-}
-
-std::string_view ToString(simdjson::simdjson_result<value> element) { return element.get_string().value(); }
-
-uint64_t ToCount(simdjson::simdjson_result<value> element) {
-  const uint64_t count = element.get_uint64().value();
-  if (count > kMaxCount) throw Malformed{StrCat("a count of ", count, " is over the limit of 2^62")};
-  return count;
-}
-
-Metadata ToMetadata(object entries) {
-  Metadata metadata;
-  Keys names;
-  for (auto entry : entries) {
-    const std::string_view name = names.Note(entry.unescaped_key().value());
-    if (!CheckName(name, "").ok()) throw Malformed{"a name of metadata has a NUL or a line feed"};
-    metadata[std::string(name)] = std::string(ToString(entry.value()));
-  }
-  names.Check({});
-  return metadata;
+absl::Status ReadMetadata(JsonReader& json, Metadata* metadata) {
+  return json.Members([&](std::string_view name, JsonReader& value) -> absl::Status {
+    if (!CheckName(name, "").ok()) return DataLoss("a name of metadata has a NUL or a line feed");
+    return value.Read(&(*metadata)[std::string(name)]);
+  });
 }
 
 std::string FormatColumn(const Column& column) { return StrCat("    ", BeginColumn(column), "}"); }
@@ -328,88 +217,84 @@ std::string FormatRemoved(const RemovedSamples& removed) {
   return StrCat("{\"samples\": ", removed.samples, FormatReference("table", removed.table), "}");
 }
 
-Column ParseColumn(object fields) { return ParseColumn(fields, nullptr); }
-
-ManifestShard ParseShard(object fields) {
-  ManifestShard shard;
-  Keys keys;
-  for (auto field : fields) {
-    const std::string_view key = keys.Note(field.unescaped_key().value());
-    if (key == "name") {
-      shard.name = std::string(ToString(field.value()));
-    } else if (key == "bytes") {
-      shard.bytes = ToCount(field.value());
-    } else if (key == "samples") {
-      shard.samples = ToCount(field.value());
-    } else if (key == "blocks") {
-      shard.blocks = ToCount(field.value());
-    } else if (key == "content_hash" && !FromHexDigits(ToString(field.value()), shard.content_hash)) {
-      throw Malformed{"a shard's content_hash is not 32 lower-case hexadecimal digits"};
-    } else if (key == "sha256" && !FromHexDigits(ToString(field.value()), shard.sha256.emplace())) {
-      throw Malformed{"a shard's sha256 is not 64 lower-case hexadecimal digits"};
-    }
+absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSource>* sources) {
+  std::optional<uint64_t> size;
+  std::string unknown;
+  bool has_dtype = false, has_shape = false;
+  SHARDKIT_RETURN_IF_ERROR(json.Object(
+      {{"name", &column->name},
+       {"type", [&](JsonReader& type) { return ReadType(type, &column->type, &unknown); }},
+       {"codec",
+        [&](JsonReader& codec) {
+          return ReadNamed(codec, "codec", UINT8_MAX, &IsKnownCodec, &CodecFromName, &column->codec, &unknown);
+        }},
+       {"nullable", &column->nullable},
+       {"key", &column->is_key},
+       {"value_size", &size, kOptional, kMaxCount},
+       {"dtype",
+        [&](JsonReader& dtype) {
+          has_dtype = true;
+          return ReadType(dtype, &column->dtype, &unknown);
+        },
+        kOptional},
+       {"shape",
+        [&](JsonReader& shape) {
+          has_shape = true;
+          return shape.Read(&column->shape);
+        },
+        kOptional},
+       {"metadata", JsonInto(&column->metadata, &ReadMetadata), kOptional},
+       {"sources",
+        [&](JsonReader& list) { return sources == nullptr ? absl::OkStatus() : JsonInto(sources, &ReadSource)(list); },
+        kOptional}}));
+  if (!unknown.empty()) return Unimplemented("column ", Quote(column->name), ": ", unknown, " is not known");
+  if (!HasShape(column->type)) {
+    column->dtype = Column().dtype;
+    column->shape.reset();
+  } else if (!has_dtype || !has_shape) {
+    return DataLoss("lacks the key ", has_dtype ? "\"shape\"" : "\"dtype\"");
   }
-  keys.Check({"name", "bytes", "samples", "blocks", "content_hash"});
-  return shard;
+  // The storage of other columns is a matter of each shard. The schema of a dataset has what the codec suggests.
+  column->storage = size ? Storage::kFixed : column->codec == Codec::kNone ? Storage::kBlob : Storage::kInline;
+  column->value_size = size.value_or(0);
+  return absl::OkStatus();
 }
 
-Segment ParseSegment(object fields) {
-  Segment segment;
-  Keys keys;
-  for (auto field : fields) {
-    const std::string_view key = keys.Note(field.unescaped_key().value());
-    if (key == "shards") {
-      segment.shards = ToCount(field.value());
-    } else if (key == "samples") {
-      segment.samples = ToCount(field.value());
-    } else if (key == "blocks") {
-      segment.blocks = ToCount(field.value());
-    } else if (key == "index") {
-      segment.index = ParseReference(field.value().get_object());
-    } else if (key == "keys") {
-      segment.keys = ParseReference(field.value().get_object());
-    } else if (key == "list") {
-      segment.list = ParseReference(field.value().get_object());
-    }
-  }
-  keys.Check({"shards", "samples", "blocks", "index"});
-  return segment;
+absl::Status ReadShard(JsonReader& json, ManifestShard* shard) {
+  return json.Object({{"name", &shard->name},
+                      {"bytes", &shard->bytes, kRequired, kMaxCount},
+                      {"samples", &shard->samples, kRequired, kMaxCount},
+                      {"blocks", &shard->blocks, kRequired, kMaxCount},
+                      {"content_hash", shard->content_hash},
+                      {"sha256", [&](JsonReader& digits) { return digits.Read(shard->sha256.emplace()); }, kOptional}});
 }
 
-RemovedSamples ParseRemoved(object fields) {
-  RemovedSamples removed;
-  Keys keys;
-  for (auto field : fields) {
-    const std::string_view key = keys.Note(field.unescaped_key().value());
-    if (key == "samples") {
-      removed.samples = ToCount(field.value());
-    } else if (key == "table") {
-      removed.table = ParseReference(field.value().get_object());
-    }
-  }
-  keys.Check({"samples", "table"});
-  return removed;
+absl::Status ReadSegment(JsonReader& json, Segment* segment) {
+  return json.Object({{"shards", &segment->shards, kRequired, kMaxCount},
+                      {"samples", &segment->samples, kRequired, kMaxCount},
+                      {"blocks", &segment->blocks, kRequired, kMaxCount},
+                      {"index", JsonInto(&segment->index, &ReadReference)},
+                      {"keys", JsonInto(&segment->keys, &ReadReference), kOptional},
+                      {"list", JsonInto(&segment->list, &ReadReference), kOptional}});
 }
 
-DatasetView ParseView(object fields) {
-  DatasetView view;
+absl::Status ReadRemoved(JsonReader& json, RemovedSamples* removed) {
+  return json.Object(
+      {{"samples", &removed->samples, kRequired, kMaxCount}, {"table", JsonInto(&removed->table, &ReadReference)}});
+}
+
+absl::Status ReadView(JsonReader& json, DatasetView* view) {
   std::vector<Column> columns;
-  Keys keys;
-  for (auto field : fields) {
-    const std::string_view key = keys.Note(field.unescaped_key().value());
-    if (key == "columns") {
-      for (auto element : field.value().get_array()) {
-        columns.push_back(ParseColumn(element.get_object(), &view.sources.emplace_back()));
-      }
-    } else if (key == "layers") {
-      for (auto element : field.value().get_array()) view.layers.push_back(ParseLayer(element.get_object()));
-    }
-  }
-  keys.Check({"columns", "layers"});
+  SHARDKIT_RETURN_IF_ERROR(json.Object({{"columns", JsonInto(&columns,
+                                                             [&](JsonReader& column, Column* place) {
+                                                               return ReadColumn(column, place,
+                                                                                 &view->sources.emplace_back());
+                                                             })},
+                                        {"layers", JsonInto(&view->layers, &ReadLayer)}}));
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
-  if (!schema.ok()) throw Malformed{StrCat("view: columns: ", ToStd(schema.status().message()))};
-  view.schema = *std::move(schema);
-  return view;
+  if (!schema.ok()) return DataLoss("columns: ", ToStd(schema.status().message()));
+  view->schema = *std::move(schema);
+  return absl::OkStatus();
 }
 
 absl::Status CheckView(const ManifestSummary& summary) {

@@ -1,15 +1,13 @@
 // The parts of dataset.json as JSON.
 #pragma once
 
-#include <simdjson.h>
-
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
-#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "base/json.h"
 #include "shardkit/manifest.h"
 
 namespace shardkit::dataset {
@@ -27,37 +25,17 @@ std::string FormatShard(const ManifestShard& shard);
 std::string FormatView(const DatasetView& view);
 std::string FormatRemoved(const RemovedSamples& removed);
 
-// The parsing functions below throw simdjson_error or one of these. ParseManifest turns Newer into Unimplemented, and
-// the others into DataLoss.
-struct Malformed {
-  std::string what;
-};
+// The largest count that a manifest may hold (spec.md, section 10).
+inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
-struct Newer {
-  std::string what;
-};
-
-// The keys of an object. The views must be valid until this is destroyed.
-class Keys {
- public:
-  std::string_view Note(std::string_view key) { return keys_.emplace_back(key); }
-
-  // Call after the last key. Two readers could take different ones of two equal keys, so these are refused.
-  void Check(std::initializer_list<std::string_view> required);
-
- private:
-  absl::InlinedVector<std::string_view, 8> keys_;
-};
-
-std::string_view ToString(simdjson::simdjson_result<simdjson::ondemand::value> element);
-uint64_t ToCount(simdjson::simdjson_result<simdjson::ondemand::value> element);
-Metadata ToMetadata(simdjson::ondemand::object entries);
-Column ParseColumn(simdjson::ondemand::object fields);
-ManifestShard ParseShard(simdjson::ondemand::object fields);
-Segment ParseSegment(simdjson::ondemand::object fields);
-RemovedSamples ParseRemoved(simdjson::ondemand::object fields);
+absl::Status ReadMetadata(JsonReader& json, Metadata* metadata);
+// Unimplemented where the type, dtype or codec has a name that is not known. `sources` may be null.
+absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSource>* sources = nullptr);
+absl::Status ReadShard(JsonReader& json, ManifestShard* shard);
+absl::Status ReadSegment(JsonReader& json, Segment* segment);
+absl::Status ReadRemoved(JsonReader& json, RemovedSamples* removed);
 // Checks all that the view says by itself; CheckView compares it with the rest.
-DatasetView ParseView(simdjson::ondemand::object fields);
+absl::Status ReadView(JsonReader& json, DatasetView* view);
 
 // DataLoss where the view or the removed samples do not fit what is stored.
 absl::Status CheckView(const ManifestSummary& summary);

@@ -6,6 +6,7 @@
 
 #include "base/endian.h"
 #include "base/errors.h"
+#include "base/named_hash.h"
 #include "format/footer.h"
 #include "format/widen.h"
 #include "shardkit/shard_info.h"
@@ -110,16 +111,6 @@ bool Less(RangeKind kind, uint64_t a, uint64_t b) {
   }
 }
 
-std::string HexDigits(std::span<const uint8_t> bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  for (const uint8_t byte : bytes) {
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
-  }
-  return out;
-}
-
 }  // namespace
 
 // The type of a value decides, not the value, except that NaN has no range. Zero is never NaN.
@@ -131,9 +122,9 @@ RangeKind RangeKindOf(Type type) {
   return kind;
 }
 
-std::string ToHex(const ContentHash& hash) { return HexDigits(hash); }
+std::string ToHex(const ContentHash& hash) { return internal::ToHexDigits(hash.data(), hash.size()); }
 
-std::string ToHex(const Sha256& hash) { return HexDigits(hash); }
+std::string ToHex(const Sha256& hash) { return internal::ToHexDigits(hash.data(), hash.size()); }
 
 void ColumnStatistics::Add(const Column& column, const char* value, uint64_t length) {
   min_length = present_count == 0 ? length : std::min(min_length, length);

@@ -1,12 +1,12 @@
 // The text form of a cursor.
-#include <simdjson.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/json.h"
+#include "base/status_macros.h"
 #include "base/strings.h"
 #include "shardkit/plan.h"
 
@@ -37,33 +37,24 @@ std::string FormatCursor(const Cursor& cursor) {
 
 absl::StatusOr<Cursor> ParseCursor(std::string_view json) {
   if (json.size() > kLongestCursor) return InvalidArgument("cursor: ", json.size(), " bytes are too many for one");
-  simdjson::dom::parser parser;
-  simdjson::dom::object value;
-  if (parser.parse(json.data(), json.size()).get(value) != simdjson::SUCCESS) {
-    return InvalidArgument("cursor: not a JSON object");
-  }
   Cursor cursor;
-  const auto number = [&](std::string_view name, uint64_t* out) {
-    return value.at_key(name).get(*out) == simdjson::SUCCESS;
+  const auto read_plan = [&](JsonReader& plan) -> absl::Status {
+    std::string digits;
+    SHARDKIT_RETURN_IF_ERROR(plan.Read(&digits));
+    const char* const end = digits.data() + digits.size();
+    const auto parsed = std::from_chars(digits.data(), end, cursor.plan, 16);
+    if (digits.size() == kHashDigits && parsed.ec == std::errc() && parsed.ptr == end) return absl::OkStatus();
+    return DataLoss("is not ", kHashDigits, " hexadecimal digits");
   };
-  if (!number("epoch", &cursor.epoch)) return InvalidArgument("cursor: \"epoch\" is not a number from 0 on");
-  if (!number("position", &cursor.position)) return InvalidArgument("cursor: \"position\" is not a number from 0 on");
-  std::string_view digits;
-  if (value.at_key("plan").get(digits) != simdjson::SUCCESS) return InvalidArgument("cursor: \"plan\" is missing");
-  const char* const end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, cursor.plan, 16);
-  if (digits.size() != kHashDigits || parsed.ec != std::errc() || parsed.ptr != end) {
-    return InvalidArgument("cursor: \"plan\" is not ", kHashDigits, " hexadecimal digits");
-  }
-  simdjson::dom::element generations;
-  if (value.at_key("generations").get(generations) == simdjson::SUCCESS) {
-    const auto refuse = [] { return InvalidArgument("cursor: \"generations\" is not a list of numbers from 0 on"); };
-    simdjson::dom::array numbers;
-    if (generations.get(numbers) != simdjson::SUCCESS) return refuse();
-    for (const simdjson::dom::element number : numbers) {
-      if (number.get(cursor.generations.emplace_back()) != simdjson::SUCCESS) return refuse();
-    }
-  }
+  const absl::Status status = ReadJson(json, /*all=*/true, [&](JsonReader& object) {
+    return object.Object(
+        {{"epoch", &cursor.epoch},
+         {"position", &cursor.position},
+         {"plan", read_plan},
+         {"generations", [&](JsonReader& list) { return list.Read(&cursor.generations); }, JsonField::kOptional}},
+        JsonKeys::kFirst);
+  });
+  if (!status.ok()) return InvalidArgument("cursor: ", ToStd(status.message()));
   return cursor;
 }
 

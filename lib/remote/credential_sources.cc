@@ -1,11 +1,8 @@
 #include "remote/credential_sources.h"
 
-#include <simdjson.h>
-
-#include <cstdio>
-#include <ctime>
-
+#include "absl/time/time.h"
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "remote/profile_files.h"
 #include "remote/run_command.h"
@@ -14,15 +11,10 @@ namespace shardkit::remote {
 namespace internal {
 
 std::optional<std::chrono::system_clock::time_point> ParseTime(std::string_view text) {
-  std::tm parts{};
-  if (text.size() < 20 || (text.back() != 'Z' && !text.ends_with("+00:00")) ||
-      std::sscanf(std::string(text.substr(0, 19)).c_str(), "%4d-%2d-%2dT%2d:%2d:%2d", &parts.tm_year, &parts.tm_mon,
-                  &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &parts.tm_sec) != 6) {
-    return std::nullopt;
-  }
-  parts.tm_year -= 1900;
-  parts.tm_mon -= 1;
-  return std::chrono::system_clock::from_time_t(timegm(&parts));
+  absl::Time time;
+  // Not the words that absl also takes, as "infinite-future".
+  if (!text.starts_with('2') || !absl::ParseTime(absl::RFC3339_full, ToAbsl(text), &time, nullptr)) return std::nullopt;
+  return absl::ToChronoTime(time);
 }
 
 bool IsSet(const Environment& environment, const char* name) {
@@ -42,21 +34,23 @@ absl::StatusOr<std::string> HuggingFaceToken(const Environment& environment, Rea
 }
 
 absl::StatusOr<Credentials> ParseCredentialsJson(std::string_view text) {
-  simdjson::dom::parser parser;
-  simdjson::dom::element document;
-  if (parser.parse(text.data(), text.size()).get(document) != simdjson::SUCCESS)
-    return DataLoss("the credentials are no JSON");
-  const auto member = [&document](const char* name) -> std::string {
-    std::string_view value;
-    return document[name].get(value) == simdjson::SUCCESS ? std::string(value) : std::string();
-  };
   Credentials credentials;
-  credentials.keys = {member("AccessKeyId"), member("SecretAccessKey"), member("Token")};
-  if (credentials.keys.session_token.empty()) credentials.keys.session_token = member("SessionToken");
+  std::string session, expiration;
+  const absl::Status status = ReadJson(text, /*all=*/true, [&](JsonReader& json) {
+    constexpr auto kOrNull = JsonField::kOrNull;
+    return json.Object({{"AccessKeyId", &credentials.keys.key_id, kOrNull},
+                        {"SecretAccessKey", &credentials.keys.secret_key, kOrNull},
+                        {"Token", &credentials.keys.session_token, kOrNull},
+                        {"SessionToken", &session, kOrNull},
+                        {"Expiration", &expiration, kOrNull}},
+                       JsonKeys::kFirst);
+  });
+  if (!status.ok()) return Annotate(status, "the credentials");
+  if (credentials.keys.session_token.empty()) credentials.keys.session_token = session;
   if (credentials.keys.key_id.empty() || credentials.keys.secret_key.empty()) {
     return DataLoss("the credentials have no AccessKeyId or no SecretAccessKey");
   }
-  if (const std::string expiration = member("Expiration"); !expiration.empty()) {
+  if (!expiration.empty()) {
     credentials.expiry = ParseTime(expiration);
     if (!credentials.expiry) return DataLoss("the Expiration of the credentials is no time");
   }

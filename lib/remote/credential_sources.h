@@ -80,7 +80,7 @@ Found FetchGoogle(const CredentialContext& context);
 // The JSON of AWS's endpoints and of credential_process. DataLoss, without quoting it, when keys are missing.
 absl::StatusOr<Credentials> ParseCredentialsJson(std::string_view text);
 
-// "2026-11-23T01:02:03Z", with or without a fraction; nullopt for other texts.
+// RFC 3339, as "2026-11-23T01:02:03Z", with or without a fraction; nullopt for other texts.
 std::optional<std::chrono::system_clock::time_point> ParseTime(std::string_view text);
 
 // Whether an environment variable is set to something else than "", "0", "false" and "no".

@@ -1,9 +1,8 @@
 // Credentials that a machine's surroundings give: web identity, container and instance metadata, Google's metadata.
-#include <simdjson.h>
-
 #include <algorithm>
 
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "remote/credential_sources.h"
 #include "remote/object_error.h"
@@ -180,16 +179,14 @@ Found FetchGoogle(const CredentialContext& context) {
                                  "/computeMetadata/v1/instance/service-accounts/default/token");
   const absl::StatusOr<std::string> answer = Ask(context, MetadataRequest(url, {{"metadata-flavor", "Google"}}));
   if (answer.ok()) {
-    simdjson::dom::parser parser;
-    simdjson::dom::element document;
-    std::string_view token;
-    int64_t seconds = 0;
-    if (parser.parse(answer->data(), answer->size()).get(document) != simdjson::SUCCESS ||
-        document["access_token"].get(token) != simdjson::SUCCESS ||
-        document["expires_in"].get(seconds) != simdjson::SUCCESS || seconds < 0 || seconds > 1'000'000) {
-      return DataLoss(url, ": the answer has no access token");
-    }
-    return Credentials{{}, std::string(token), std::chrono::system_clock::now() + std::chrono::seconds(seconds)};
+    std::string token;
+    uint64_t seconds = 0;
+    const absl::Status status = ReadJson(*answer, /*all=*/true, [&](JsonReader& json) {
+      return json.Object({{"access_token", &token}, {"expires_in", &seconds, JsonField::kRequired, 1'000'000}},
+                         JsonKeys::kFirst);
+    });
+    if (!status.ok()) return Annotate(status, StrCat(url, ": the answer has no access token"));
+    return Credentials{{}, token, std::chrono::system_clock::now() + std::chrono::seconds(seconds)};
   }
   if (!Unreachable(answer.status()) && !absl::IsNotFound(answer.status())) return answer.status();
   if (environment("GOOGLE_APPLICATION_CREDENTIALS")) {

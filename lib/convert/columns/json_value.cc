@@ -12,41 +12,38 @@
 namespace shardkit::convert {
 namespace {
 
-using simdjson::dom::element;
-using simdjson::dom::element_type;
-
-std::string_view KindOf(const element& value) {
-  switch (value.type()) {
-    case element_type::STRING:
+std::string_view KindOf(const JsonElement& value) {
+  switch (value.kind()) {
+    case JsonKind::kText:
       return "a text";
-    case element_type::BOOL:
+    case JsonKind::kBool:
       return "true or false";
-    case element_type::ARRAY:
+    case JsonKind::kList:
       return "an array";
-    case element_type::OBJECT:
+    case JsonKind::kObject:
       return "an object";
-    case element_type::DOUBLE:
+    case JsonKind::kFraction:
       return "a number with a fraction";
-    case element_type::NULL_VALUE:
+    case JsonKind::kNull:
       return "null";
     default:
       return "an integer";
   }
 }
 
-absl::Status Refuse(const element& value, Type type) {
+absl::Status Refuse(const JsonElement& value, Type type) {
   return InvalidArgument("is ", KindOf(value), ", which is no ", TypeName(type));
 }
 
 template <typename T>
-absl::Status AppendInteger(const element& value, Type type, std::string* out) {
+absl::Status AppendInteger(const JsonElement& value, Type type, std::string* out) {
   int64_t number = 0;
   uint64_t large = 0;
-  if (value.is_int64() && value.get_int64().get(number) == simdjson::SUCCESS && std::in_range<T>(number)) {
+  if (value.Get(&number) && std::in_range<T>(number)) {
     AppendLittle(*out, static_cast<T>(number));
-  } else if (value.is_uint64() && value.get_uint64().get(large) == simdjson::SUCCESS && std::in_range<T>(large)) {
+  } else if (value.Get(&large) && std::in_range<T>(large)) {
     AppendLittle(*out, static_cast<T>(large));
-  } else if (value.type() == element_type::INT64 || value.type() == element_type::UINT64) {
+  } else if (value.kind() == JsonKind::kInteger || value.kind() == JsonKind::kLargeInteger) {
     return InvalidArgument("is an integer that ", TypeName(type), " cannot hold");
   } else {
     return Refuse(value, type);
@@ -64,12 +61,12 @@ bool IsExactly(Integer number) {
 }
 
 template <typename T>
-absl::Status AppendFloat(const element& value, Type type, std::string* out) {
+absl::Status AppendFloat(const JsonElement& value, Type type, std::string* out) {
   double number = 0;
-  if (value.get_double().get(number) != simdjson::SUCCESS) return Refuse(value, type);
-  const bool exact = value.type() == element_type::INT64    ? IsExactly<T>(int64_t{value})
-                     : value.type() == element_type::UINT64 ? IsExactly<T>(uint64_t{value})
-                                                            : true;
+  int64_t integer = 0;
+  uint64_t large = 0;
+  if (!value.Get(&number)) return Refuse(value, type);
+  const bool exact = value.Get(&integer) ? IsExactly<T>(integer) : !value.Get(&large) || IsExactly<T>(large);
   if (!exact) {
     return InvalidArgument("is an integer that ", TypeName(type), " cannot hold exactly; name a type, as i64 or json");
   }
@@ -82,24 +79,24 @@ absl::Status AppendFloat(const element& value, Type type, std::string* out) {
 
 }  // namespace
 
-void JsonKinds::Note(const element& value) {
-  switch (value.type()) {
-    case element_type::NULL_VALUE:
+void JsonKinds::Note(const JsonElement& value) {
+  switch (value.kind()) {
+    case JsonKind::kNull:
       break;
-    case element_type::BOOL:
+    case JsonKind::kBool:
       boolean = true;
       break;
-    case element_type::INT64:
+    case JsonKind::kInteger:
       integer = true;
-      negative = negative || int64_t{value} < 0;
+      if (int64_t number = 0; value.Get(&number)) negative = negative || number < 0;
       break;
-    case element_type::UINT64:  // above the largest i64
+    case JsonKind::kLargeInteger:  // above the largest i64
       large = true;
       break;
-    case element_type::DOUBLE:
+    case JsonKind::kFraction:
       fraction = true;
       break;
-    case element_type::STRING:
+    case JsonKind::kText:
       text = true;
       break;
     default:
@@ -144,7 +141,7 @@ bool IsJsonTarget(Type type) {
   }
 }
 
-absl::Status AppendJsonValue(const element& value, Type type, std::string* out) {
+absl::Status AppendJsonValue(const JsonElement& value, Type type, std::string* out) {
   switch (type) {
     case Type::kI8:
       return AppendInteger<int8_t>(value, type, out);
@@ -166,16 +163,20 @@ absl::Status AppendJsonValue(const element& value, Type type, std::string* out) 
       return AppendFloat<float>(value, type, out);
     case Type::kF64:
       return AppendFloat<double>(value, type, out);
-    case Type::kBool:
-      if (!value.is_bool()) return Refuse(value, type);
-      out->push_back(bool{value} ? '\1' : '\0');
+    case Type::kBool: {
+      bool truth = false;
+      if (!value.Get(&truth)) return Refuse(value, type);
+      out->push_back(truth ? '\1' : '\0');
       return absl::OkStatus();
-    case Type::kUtf8:
-      if (!value.is_string()) return Refuse(value, type);
-      out->append(std::string_view(value));
+    }
+    case Type::kUtf8: {
+      std::string_view text;
+      if (!value.Get(&text)) return Refuse(value, type);
+      out->append(text);
       return absl::OkStatus();
+    }
     case Type::kJson:
-      out->append(simdjson::minify(value));
+      out->append(value.Format());
       return absl::OkStatus();
     default:
       return InvalidArgument("cannot be made a value of ", TypeName(type));

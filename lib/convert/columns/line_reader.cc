@@ -37,7 +37,7 @@ absl::StatusOr<bool> LineReader::Next(std::string_view* line) {
     begin_ = 0;
     end_ = searched;
     const auto more = static_cast<size_t>(std::min<uint64_t>(std::max(kLinePieceBytes, end_), file_->size() - offset_));
-    if (buffer_.size() < end_ + more + kPadding) buffer_.resize(end_ + more + kPadding);
+    if (buffer_.size() < end_ + more) buffer_.resize(end_ + more);
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset_, {buffer_.data() + end_, more}));
     if (offset_ == 0 && std::string_view(buffer_).starts_with("\xEF\xBB\xBF")) begin_ = 3;
     end_ += more;

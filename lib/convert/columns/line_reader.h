@@ -18,7 +18,7 @@ class LineReader {
   explicit LineReader(std::unique_ptr<RandomAccessFile> file) : file_(std::move(file)) {}
 
   // The next line without its line feed, and the first one without the byte order mark of UTF-8, valid until the next
-  // call; false at the end. kPadding bytes behind it can be read, too. ResourceExhausted for a line of more than 1 GiB.
+  // call; false at the end. ResourceExhausted for a line of more than 1 GiB.
   absl::StatusOr<bool> Next(std::string_view* line);
 
   uint64_t number() const { return number_; }  // of the line that was returned last, from 1
@@ -26,11 +26,9 @@ class LineReader {
 
   void Rewind();
 
-  static constexpr size_t kPadding = 64;
-
  private:
   const std::unique_ptr<RandomAccessFile> file_;
-  std::string buffer_;   // ends in kPadding bytes that are not the file's
+  std::string buffer_;
   size_t begin_ = 0;     // of what was not returned yet
   size_t end_ = 0;       // of what was read
   uint64_t offset_ = 0;  // in the file, of end_

@@ -1,5 +1,3 @@
-#include <simdjson.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -15,10 +13,6 @@
 namespace shardkit::convert {
 namespace {
 
-using simdjson::dom::element;
-
-static_assert(LineReader::kPadding >= simdjson::SIMDJSON_PADDING);
-
 class NdjsonRows final : public ColumnRows {
  public:
   NdjsonRows(std::unique_ptr<RandomAccessFile> file, const ColumnRowsOptions& options)
@@ -33,12 +27,11 @@ class NdjsonRows final : public ColumnRows {
         SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("reading rows"));
       }
       ++count_;
-      for (const auto& [name, value] : object_) {
-        SHARDKIT_ASSIGN_OR_RETURN(Member* const member, Find(name));
-        if (member == nullptr) continue;
-        member->kinds.Note(value);
-        if (!value.is_null()) ++member->present;
-      }
+      SHARDKIT_RETURN_IF_ERROR(ForEachMember([](Member& member, JsonElement value) {
+        member.kinds.Note(value);
+        if (value.kind() != JsonKind::kNull) ++member.present;
+        return absl::OkStatus();
+      }));
     }
     SHARDKIT_RETURN_IF_ERROR(MakeSchema());
     lines_.Rewind();
@@ -54,17 +47,15 @@ class NdjsonRows final : public ColumnRows {
     std::ranges::fill(row, std::nullopt);
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, NextObject());
     if (!more) return false;
-    for (const auto& [name, value] : object_) {
-      SHARDKIT_ASSIGN_OR_RETURN(Member* const member, Find(name));
-      if (member == nullptr || value.is_null()) continue;
-      std::string& bytes = member->bytes;
-      bytes.clear();
-      const absl::Status status = member->column == key_ && !value.is_string()
-                                      ? AppendJsonValue(value, Type::kJson, &bytes)
-                                      : AppendJsonValue(value, schema_[member->column].type, &bytes);
-      if (!status.ok()) return Annotate(status, StrCat(Place(), ": column \"", member->name, "\""));
-      row[member->column] = bytes;
-    }
+    SHARDKIT_RETURN_IF_ERROR(ForEachMember([&](Member& member, JsonElement value) {
+      if (value.kind() == JsonKind::kNull) return absl::OkStatus();
+      member.bytes.clear();
+      const absl::Status status = member.column == key_ && value.kind() != JsonKind::kText
+                                      ? AppendJsonValue(value, Type::kJson, &member.bytes)
+                                      : AppendJsonValue(value, schema_[member.column].type, &member.bytes);
+      row[member.column] = member.bytes;
+      return status.ok() ? status : Annotate(status, StrCat(Place(), ": column \"", member.name, "\""));
+    }));
     if (key_ && !row[*key_]) return InvalidArgument(Place(), ": has no key, ", InQuotes(options_.key));
     return true;
   }
@@ -90,25 +81,32 @@ class NdjsonRows final : public ColumnRows {
       if (!more) return false;
     } while (line.find_first_not_of(" \t\r") == line.npos);
     ++row_;
-    element parsed;
-    const auto error = parser_.parse(line.data(), line.size(), /*realloc_if_needed=*/false).get(parsed);
-    if (error == simdjson::MEMALLOC) {
-      return ResourceExhausted(Place(), ": is too long: ", line.size(), " bytes");
-    }
-    if (error != simdjson::SUCCESS) {
+    absl::StatusOr<JsonElement> parsed = tree_.Parse(line);
+    if (absl::IsResourceExhausted(parsed.status())) return Annotate(parsed.status(), Place());
+    if (!parsed.ok()) {
       const std::string why = codec::DescribeInvalidJson(line);
       if (!why.empty()) {
         return InvalidArgument(Place(), ": ", why, "; each line is one object, as {\"key\": \"a\", \"score\": 0.5}");
       }
-      return InvalidArgument(Place(), ": has ",
-                             error == simdjson::STRING_ERROR ? "an escape such as \\ud800 without its other half"
-                                                             : "a number that neither 64 bits nor f64 can hold",
+      return InvalidArgument(Place(), ": ", ToStd(parsed.status().message()),
                              ", which is JSON, but no value of a column: write it as a text");
     }
-    if (parsed.get_object().get(object_) != simdjson::SUCCESS) {
+    if (parsed->kind() != JsonKind::kObject) {
       return InvalidArgument(Place(), ": is not an object: each line is one, as {\"key\": \"a\", \"score\": 0.5}");
     }
+    object_ = *parsed;
     return true;
+  }
+
+  // Calls `take` for each member of object_ that is wanted.
+  absl::Status ForEachMember(absl::FunctionRef<absl::Status(Member&, JsonElement)> take) {
+    absl::Status status;
+    object_.ForEachMember([&](std::string_view name, JsonElement value) {
+      const absl::StatusOr<Member*> member = Find(name);
+      status = !member.ok() ? member.status() : *member != nullptr ? take(**member, value) : absl::OkStatus();
+      return status.ok();
+    });
+    return status;
   }
 
   // Null for a member that is not wanted.
@@ -187,8 +185,8 @@ class NdjsonRows final : public ColumnRows {
 
   LineReader lines_;
   const ColumnRowsOptions options_;
-  simdjson::dom::parser parser_;
-  simdjson::dom::object object_;
+  JsonTree tree_;
+  JsonElement object_;
   std::vector<Member> members_;  // in the order in which they came
   absl::flat_hash_map<std::string, size_t> places_;
   uint64_t row_ = 0;  // from 1

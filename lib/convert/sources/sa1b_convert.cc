@@ -1,12 +1,10 @@
-#include <simdjson.h>
-
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "codec/content_type.h"
 #include "convert/sources/sa1b.h"
@@ -16,9 +14,6 @@
 
 namespace shardkit::convert {
 namespace {
-
-using simdjson::dom::element;
-using simdjson::dom::element_type;
 
 // Compares the text that it receives with the source text, from front to back.
 struct ComparingSink {
@@ -31,30 +26,29 @@ struct ComparingSink {
 };
 
 // Reads an integer in any notation. Regenerates() finds out when the notation differs from the one we write.
-bool ReadInteger(const element& value, int64_t* out) {
-  if (value.get_int64().get(*out) == simdjson::SUCCESS) return true;
+bool ReadInteger(JsonElement value, int64_t* out) {
+  if (value.Get(out)) return true;
   double number = 0;
-  if (value.type() != element_type::DOUBLE || value.get_double().get(number) != simdjson::SUCCESS) return false;
+  if (value.kind() != JsonKind::kFraction || !value.Get(&number)) return false;
   if (std::fabs(number) > 9007199254740992.0 || number != std::trunc(number)) return false;  // 2^53
   *out = static_cast<int64_t>(number);
   return true;
 }
 
-bool ReadFloat(const element& value, double* out) { return value.get_double().get(*out) == simdjson::SUCCESS; }
-
 // Appends exactly `count` numbers.
-bool ReadFloats(const element& value, size_t count, std::vector<double>* out) {
-  simdjson::dom::array array;
-  if (value.get_array().get(array) != simdjson::SUCCESS || array.size() != count) return false;
-  for (const element item : array) {
+bool ReadFloats(JsonElement value, size_t count, std::vector<double>* out) {
+  const size_t end = out->size() + count;
+  bool fits = true;
+  value.ForEach([&](JsonElement item) {
     double number = 0;
-    if (!ReadFloat(item, &number)) return false;
-    out->push_back(number);
-  }
-  return true;
+    fits = out->size() < end && item.Get(&number);
+    if (fits) out->push_back(number);
+    return fits;
+  });
+  return fits && out->size() == end;
 }
 
-bool ReadUint32(const element& value, uint32_t* out) {
+bool ReadUint32(JsonElement value, uint32_t* out) {
   int64_t number = 0;
   if (!ReadInteger(value, &number) || number < 0 || number > std::numeric_limits<uint32_t>::max()) return false;
   *out = static_cast<uint32_t>(number);
@@ -63,18 +57,17 @@ bool ReadUint32(const element& value, uint32_t* out) {
 
 // The members of one annotation. When a member is repeated the last one counts, as in Python.
 struct Members {
-  std::optional<element> bbox, area, segmentation, predicted_iou, point_coords, crop_box, id, stability_score;
+  std::optional<JsonElement> bbox, area, segmentation, predicted_iou, point_coords, crop_box, id, stability_score;
 
   // An annotation that is not an object has no members, so every column lacks this row.
-  explicit Members(const element& annotation) {
-    simdjson::dom::object object;
-    if (annotation.get_object().get(object)) return;
-    for (const auto field : object) {
-      if (std::optional<element>* const member = Find(field.key)) *member = field.value;
-    }
+  explicit Members(JsonElement annotation) {
+    annotation.ForEachMember([this](std::string_view name, JsonElement value) {
+      if (std::optional<JsonElement>* const member = Find(name)) *member = value;
+      return true;
+    });
   }
 
-  std::optional<element>* Find(std::string_view name) {
+  std::optional<JsonElement>* Find(std::string_view name) {
     if (name == "bbox") return &bbox;
     if (name == "area") return &area;
     if (name == "segmentation") return &segmentation;
@@ -107,8 +100,7 @@ std::string_view Copy(ByteArena* arena, int64_t value) {
 }  // namespace
 
 struct Sa1bConverter::State {
-  simdjson::dom::parser parser;
-  std::vector<char> padded;  // the text, with the padding that the parser reads
+  JsonTree tree;
   std::string scratch;
 
   std::optional<int64_t> image_id, width, height;
@@ -122,11 +114,11 @@ struct Sa1bConverter::State {
 
   void Clear();
   absl::Status Parse(std::string_view json);
-  void TakeImage(const simdjson::dom::object& object);
-  absl::Status TakeAnnotation(const element& annotation);
-  absl::Status TakeMask(const std::optional<element>& segmentation);
-  absl::Status TakeCounts(const element& counts);
-  void TakePoints(const std::optional<element>& points);
+  void TakeImage(JsonElement object);
+  absl::Status TakeAnnotation(JsonElement annotation);
+  absl::Status TakeMask(const std::optional<JsonElement>& segmentation);
+  absl::Status TakeCounts(JsonElement counts);
+  void TakePoints(const std::optional<JsonElement>& points);
   static absl::Status MaskError(size_t annotation, const absl::Status& status);
   absl::Status CheckMasks() const;
   bool Regenerates(std::string_view json);
@@ -150,65 +142,59 @@ void Sa1bConverter::State::Clear() {
 }
 
 absl::Status Sa1bConverter::State::Parse(std::string_view json) {
-  padded.resize(json.size() + simdjson::SIMDJSON_PADDING);
-  if (!json.empty()) std::memcpy(padded.data(), json.data(), json.size());
-  std::memset(padded.data() + json.size(), ' ', simdjson::SIMDJSON_PADDING);
-
-  element document;
-  if (const auto error = parser.parse(padded.data(), json.size(), /*realloc_if_needed=*/false).get(document)) {
+  const absl::StatusOr<JsonElement> document = tree.Parse(json);
+  if (!document.ok()) {
     // The parser also refuses what JSON allows, such as numbers that no type of it holds.
     const std::string why = codec::DescribeInvalidJson(json);
-    return DataLoss("invalid JSON: ", why.empty() ? simdjson::error_message(error) : why.c_str());
+    return DataLoss("invalid JSON: ", why.empty() ? ToStd(document.status().message()) : why);
   }
-  simdjson::dom::object root;
-  if (document.get_object().get(root)) return DataLoss("not an SA-1B annotation file: the JSON is not an object");
-  std::optional<element> image, annotation_list;
-  for (const auto field : root) {
-    if (field.key == "image") image = field.value;
-    if (field.key == "annotations") annotation_list = field.value;
-  }
-  simdjson::dom::object image_object;
-  if (!image || image->get_object().get(image_object)) {
+  std::optional<JsonElement> image, list;
+  const bool is_object = document->ForEachMember([&](std::string_view name, JsonElement value) {
+    if (name == "image") image = value;
+    if (name == "annotations") list = value;
+    return true;
+  });
+  if (!is_object) return DataLoss("not an SA-1B annotation file: the JSON is not an object");
+  if (!image || image->kind() != JsonKind::kObject) {
     return DataLoss("not an SA-1B annotation file: no \"image\" object");
   }
-  simdjson::dom::array list;
-  if (!annotation_list || annotation_list->get_array().get(list)) {
+  if (!list || list->kind() != JsonKind::kList) {
     return DataLoss("not an SA-1B annotation file: no \"annotations\" list");
   }
-  TakeImage(image_object);
-  for (const element annotation : list) {
-    SHARDKIT_RETURN_IF_ERROR(TakeAnnotation(annotation));
-    ++annotations;
-  }
-  return absl::OkStatus();
+  TakeImage(*image);
+  absl::Status status;
+  list->ForEach([&](JsonElement annotation) {
+    status = TakeAnnotation(annotation);
+    if (status.ok()) ++annotations;
+    return status.ok();
+  });
+  return status;
 }
 
-void Sa1bConverter::State::TakeImage(const simdjson::dom::object& object) {
-  const auto take = [](const element& value, std::optional<int64_t>* out) {
+void Sa1bConverter::State::TakeImage(JsonElement object) {
+  const auto take = [](JsonElement value, std::optional<int64_t>* out) {
     int64_t number = 0;
     *out = ReadInteger(value, &number) ? std::optional(number) : std::nullopt;
   };
-  for (const auto field : object) {
-    if (field.key == "image_id") take(field.value, &image_id);
-    if (field.key == "width") take(field.value, &width);
-    if (field.key == "height") take(field.value, &height);
-    if (field.key == "file_name") {
-      std::string_view text;
-      file_name = field.value.get_string().get(text) ? std::nullopt : std::optional(text);
-    }
-  }
+  object.ForEachMember([&](std::string_view name, JsonElement value) {
+    if (name == "image_id") take(value, &image_id);
+    if (name == "width") take(value, &width);
+    if (name == "height") take(value, &height);
+    if (std::string_view text; name == "file_name") file_name = value.Get(&text) ? std::optional(text) : std::nullopt;
+    return true;
+  });
 }
 
-absl::Status Sa1bConverter::State::TakeAnnotation(const element& annotation) {
+absl::Status Sa1bConverter::State::TakeAnnotation(JsonElement annotation) {
   const Members members(annotation);
-  const auto take_integer = [](const std::optional<element>& value, Gathered<int64_t>* column) {
+  const auto take_integer = [](const std::optional<JsonElement>& value, Gathered<int64_t>* column) {
     int64_t number = 0;
     column->fits = column->fits && value && ReadInteger(*value, &number);
     column->values.push_back(number);
   };
-  const auto take_float = [](const std::optional<element>& value, Gathered<double>* column) {
+  const auto take_float = [](const std::optional<JsonElement>& value, Gathered<double>* column) {
     double number = 0;
-    column->fits = column->fits && value && ReadFloat(*value, &number);
+    column->fits = column->fits && value && value->Get(&number);
     column->values.push_back(number);
   };
   take_integer(members.id, &annotation_id);
@@ -221,41 +207,40 @@ absl::Status Sa1bConverter::State::TakeAnnotation(const element& annotation) {
   return TakeMask(members.segmentation);
 }
 
-void Sa1bConverter::State::TakePoints(const std::optional<element>& value) {
-  simdjson::dom::array array;
-  if (!value || value->get_array().get(array)) {
-    point_coords.fits = false;
-    return;
-  }
+void Sa1bConverter::State::TakePoints(const std::optional<JsonElement>& value) {
   uint64_t count = 0;
-  for (const element point : array) {
-    if (!point_coords.fits) return;
-    point_coords.fits = ReadFloats(point, 2, &point_coords.values);
+  const bool is_list = value && value->ForEach([&](JsonElement point) {
+    point_coords.fits = point_coords.fits && ReadFloats(point, 2, &point_coords.values);
     ++count;
-  }
-  if (!points) points = count;
-  point_coords.fits = point_coords.fits && *points == count;
+    return point_coords.fits;
+  });
+  if (!points && is_list) points = count;
+  point_coords.fits = point_coords.fits && is_list && *points == count;
 }
 
 absl::Status Sa1bConverter::State::MaskError(size_t annotation, const absl::Status& status) {
   return DataLoss("annotation ", annotation, ": ", ToStd(status.message()));
 }
 
-absl::Status Sa1bConverter::State::TakeMask(const std::optional<element>& segmentation) {
-  simdjson::dom::object object;
-  std::optional<element> size, counts;
-  if (segmentation && !segmentation->get_object().get(object)) {
-    for (const auto field : object) {
-      if (field.key == "size") size = field.value;
-      if (field.key == "counts") counts = field.value;
-    }
+absl::Status Sa1bConverter::State::TakeMask(const std::optional<JsonElement>& segmentation) {
+  std::optional<JsonElement> size, counts;
+  if (segmentation) {
+    segmentation->ForEachMember([&](std::string_view name, JsonElement value) {
+      if (name == "size") size = value;
+      if (name == "counts") counts = value;
+      return true;
+    });
   }
-  simdjson::dom::array dimensions;
   uint32_t extent[2] = {0, 0};  // height, width
-  if (!size || size->get_array().get(dimensions) || dimensions.size() != 2 ||
-      !ReadUint32(dimensions.at(0).value_unsafe(), &extent[0]) ||
-      !ReadUint32(dimensions.at(1).value_unsafe(), &extent[1]) || !counts ||
-      !(counts->is_string() || counts->is_array())) {
+  size_t dimensions = 0;
+  if (size) {
+    size->ForEach([&](JsonElement dimension) {
+      const bool fits = dimensions < 2 && ReadUint32(dimension, &extent[dimensions]);
+      dimensions = fits ? dimensions + 1 : 0;
+      return fits;
+    });
+  }
+  if (dimensions != 2 || !counts || (counts->kind() != JsonKind::kText && counts->kind() != JsonKind::kList)) {
     masks_fit = false;
     masks.Append({});  // keeps the place of the annotation
     return absl::OkStatus();
@@ -274,17 +259,18 @@ absl::Status Sa1bConverter::State::CheckMasks() const {
   return absl::OkStatus();
 }
 
-absl::Status Sa1bConverter::State::TakeCounts(const element& counts) {
+absl::Status Sa1bConverter::State::TakeCounts(JsonElement counts) {
   std::string_view text;
-  if (!counts.get_string().get(text)) return RunsFromCocoText(text, &masks.runs);
-  simdjson::dom::array array;
-  if (counts.get_array().get(array)) return DataLoss("counts are neither text nor a list");
-  for (const element count : array) {
-    uint32_t run = 0;
-    if (!ReadUint32(count, &run)) return DataLoss("a count is not an integer from 0 to 2^32 - 1");
-    masks.runs.push_back(run);
-  }
-  return absl::OkStatus();
+  if (counts.Get(&text)) return RunsFromCocoText(text, &masks.runs);
+  uint32_t run = 0;
+  bool fits = true;
+  const bool is_list = counts.ForEach([&](JsonElement count) {
+    fits = ReadUint32(count, &run);
+    if (fits) masks.runs.push_back(run);
+    return fits;
+  });
+  if (!is_list) return DataLoss("counts are neither text nor a list");
+  return fits ? absl::OkStatus() : DataLoss("a count is not an integer from 0 to 2^32 - 1");
 }
 
 bool Sa1bConverter::State::Regenerates(std::string_view json) {

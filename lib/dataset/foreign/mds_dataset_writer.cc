@@ -1,6 +1,4 @@
 // Writing MDS.
-#include <simdjson.h>
-
 #include "base/json.h"
 
 #include <algorithm>
@@ -64,23 +62,24 @@ std::string FormatDetails(const format::MdsShard& shard) {
 std::optional<format::MdsShard> ParseDetails(const dataset::JournalEntry& entry) {
   format::MdsShard shard;
   shard.samples = entry.shard.samples;
-  const auto file = [](const simdjson::dom::element& json, format::MdsFile* described) {
-    described->name = std::string(json["name"].get_string().value());
-    described->bytes = json["bytes"].get_uint64().value();
-    const simdjson::dom::object hashes = json["hashes"].get_object();
-    for (const auto& [name, digits] : hashes) {
-      described->hashes.emplace_back(name, digits.get_string().value());
-    }
+  const auto file = [](format::MdsFile* described) {
+    return [described](JsonReader& json) {
+      const auto read_hashes = [described](JsonReader& hashes) {
+        return hashes.Members(
+            [described](std::string_view name, JsonReader& digits) {
+              return digits.Read(&described->hashes.emplace_back(name, std::string()).second);
+            },
+            JsonKeys::kFirst);
+      };
+      return json.Object({{"name", &described->name}, {"bytes", &described->bytes}, {"hashes", read_hashes}},
+                         JsonKeys::kFirst);
+    };
   };
-  try {
-    simdjson::dom::parser parser;
-    const simdjson::dom::element details = parser.parse(entry.details).value();
-    file(details["raw"].value(), &shard.raw);
-    simdjson::dom::element zip;
-    if (details["zip"].get(zip) == simdjson::SUCCESS) file(zip, &shard.zip.emplace());
-  } catch (const simdjson::simdjson_error&) {
-    return std::nullopt;
-  }
+  const auto read_zip = [&](JsonReader& json) { return file(&shard.zip.emplace())(json); };
+  const absl::Status status = ReadJson(entry.details, /*all=*/true, [&](JsonReader& json) {
+    return json.Object({{"raw", file(&shard.raw)}, {"zip", read_zip, JsonField::kOptional}}, JsonKeys::kFirst);
+  });
+  if (!status.ok()) return std::nullopt;
   return shard;
 }
 

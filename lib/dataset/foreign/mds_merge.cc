@@ -1,7 +1,5 @@
 #include "dataset/foreign/mds_merge.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -49,62 +47,65 @@ absl::Status CheckFiles(FileSystem& file_system, const std::string& part, const 
   return NotFound(JoinPath(part, shard.raw.name), ": the shard is in index.json, but is missing");
 }
 
-JsonValue CopyOf(const simdjson::dom::element& element) {
-  switch (element.type()) {
-    case simdjson::dom::element_type::ARRAY: {
-      JsonValue copy = JsonValue::Array();
-      for (const simdjson::dom::element part : simdjson::dom::array(element)) copy.Add(CopyOf(part));
-      return copy;
-    }
-    case simdjson::dom::element_type::OBJECT: {
-      JsonValue copy = JsonValue::Object();
-      for (const auto& [name, member] : simdjson::dom::object(element)) copy.Set(name, CopyOf(member));
-      return copy;
-    }
-    case simdjson::dom::element_type::INT64:
-      return int64_t(element);
-    case simdjson::dom::element_type::UINT64:
-      return uint64_t(element);
-    case simdjson::dom::element_type::DOUBLE:
-      return double(element);
-    case simdjson::dom::element_type::STRING:
-      return std::string_view(element);
-    case simdjson::dom::element_type::BOOL:
-      return bool(element);
-    case simdjson::dom::element_type::NULL_VALUE:
-      break;
+JsonValue CopyOf(const JsonElement& element) {
+  JsonValue copy;
+  bool truth = false;
+  int64_t number = 0;
+  uint64_t large = 0;
+  double fraction = 0;
+  std::string_view text;
+  if (element.kind() == JsonKind::kList) {
+    copy = JsonValue::Array();
+    element.ForEach([&](JsonElement part) { return copy.Add(CopyOf(part)), true; });
+  } else if (element.kind() == JsonKind::kObject) {
+    copy = JsonValue::Object();
+    element.ForEachMember(
+        [&](std::string_view name, JsonElement member) { return copy.Set(name, CopyOf(member)), true; });
+  } else if (element.Get(&truth)) {
+    copy = truth;
+  } else if (element.Get(&number)) {
+    copy = number;
+  } else if (element.Get(&large)) {
+    copy = large;
+  } else if (element.Get(&fraction)) {
+    copy = fraction;
+  } else if (element.Get(&text)) {
+    copy = text;
   }
-  return JsonValue();
+  return copy;
 }
 
 // An element of "shards" as Python writes it, with `folder` put in front of its file names.
-std::string MoveShard(const simdjson::dom::object& shard, const std::string& folder) {
+std::string MoveShard(const JsonElement& shard, const std::string& folder) {
   JsonValue moved = JsonValue::Object();
-  for (const auto& [name, member] : shard) {
+  shard.ForEachMember([&](std::string_view name, JsonElement member) {
     JsonValue copy = CopyOf(member);
-    std::string_view file;
-    if ((name == "raw_data" || name == "zip_data" || name == "raw_meta" || name == "zip_meta") &&
-        member["basename"].get(file) == simdjson::SUCCESS) {
-      copy.Set("basename", JoinPath(folder, file));
+    if (name == "raw_data" || name == "zip_data" || name == "raw_meta" || name == "zip_meta") {
+      member.ForEachMember([&](std::string_view key, JsonElement value) {
+        std::string_view file;
+        if (key != "basename" || !value.Get(&file)) return true;
+        copy.Set("basename", JoinPath(folder, file));
+        return false;
+      });
     }
     moved.Set(name, std::move(copy));
-  }
+    return true;
+  });
   return moved.FormatLikePython();
 }
 
-// Appends the shards of a part to *text.
+// Appends the shards of a part, whose index was read already, to *text.
 absl::Status AppendShards(std::string_view index, const std::string& folder, std::string* text) {
-  try {
-    simdjson::dom::parser parser;
-    if (const auto error = parser.allocate(index.size(), kMostDepth)) throw simdjson::simdjson_error(error);
-    const simdjson::dom::element document = parser.parse(index.data(), index.size()).value();
-    const simdjson::dom::array shards = document["shards"].get_array();
-    for (const simdjson::dom::object shard : shards) {
+  JsonTree tree(kMostDepth);
+  SHARDKIT_ASSIGN_OR_RETURN(const JsonElement document, tree.Parse(index));
+  document.ForEachMember([&](std::string_view name, JsonElement shards) {
+    if (name != "shards") return true;
+    shards.ForEach([&](JsonElement shard) {
       text->append(text->ends_with('[') ? "" : ", ").append(MoveShard(shard, folder));
-    }
-  } catch (const simdjson::simdjson_error& error) {
-    return DataLoss("is not the index of an MDS dataset (", error.what(), ")");
-  }
+      return true;
+    });
+    return false;
+  });
   return absl::OkStatus();
 }
 

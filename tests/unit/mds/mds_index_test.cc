@@ -56,12 +56,12 @@ TEST(MdsIndex, DamagedOrOfAnotherKind) {
   using enum absl::StatusCode;
   const std::string text = Sound();
   ExpectError(Replaced("\"version\": 2}", "\"version\": 3}", true), kUnimplemented, "version 3 is not read");
-  ExpectError(Replaced("\"version\": 2", "\"version\": 1"), kUnimplemented, "shard 0: version 1");
-  ExpectError(Replaced("\"mds\"", "\"csv\""), kUnimplemented, "shard 0: format \"csv\" is not read");
-  ExpectError(Replaced("\"mds\"", "\"xsv\"", true), kUnimplemented, "shard 1: format \"xsv\"");
-  ExpectError(Replaced("b/c.mds\"", "../c.mds\""), kDataLoss, "shard 1: basename would lead out");
-  ExpectError(Replaced("b/c.mds.zstd\"", "/c.mds.zstd\""), kDataLoss, "shard 1: basename would lead out");
-  ExpectError(Replaced("\"samples\": 4", "\"samples\": 4294967296"), kDataLoss, "shard 1: has 4294967296 samples");
+  ExpectError(Replaced("\"version\": 2", "\"version\": 1"), kUnimplemented, "shards[0]: version 1");
+  ExpectError(Replaced("\"mds\"", "\"csv\""), kUnimplemented, "shards[0]: format \"csv\" is not read");
+  ExpectError(Replaced("\"mds\"", "\"xsv\"", true), kUnimplemented, "shards[1]: format \"xsv\"");
+  ExpectError(Replaced("b/c.mds\"", "../c.mds\""), kDataLoss, "shards[1]: basename would lead out");
+  ExpectError(Replaced("b/c.mds.zstd\"", "/c.mds.zstd\""), kDataLoss, "shards[1]: basename would lead out");
+  ExpectError(Replaced("\"samples\": 4", "\"samples\": 4294967296"), kDataLoss, "shards[1]: has 4294967296 samples");
   ExpectError(Replaced("\"samples\": 4", "\"samples\": 151"), kDataLoss, "151 samples in 600 bytes");
   ExpectError(Replaced("\"samples\": 4", "\"samples\": -4"), kDataLoss, "not the index of an MDS dataset");
   ExpectError(Replaced("\"samples\": 4, ", ""), kDataLoss, "does not say how many samples");
@@ -73,12 +73,21 @@ TEST(MdsIndex, DamagedOrOfAnotherKind) {
   ExpectError(Replaced("[8, null]", "[null, null]"), kDataLoss,
               "column_sizes says no fixed size, but values of encoding int have 8 bytes");
   ExpectError(Replaced("[8, null]", "[8, -1]"), kDataLoss, "not the index");
-  ExpectError(Replaced("[\"int\", \"str\"]", "[\"int\", \"bytes\"]", true), kDataLoss, "shard 1: its columns");
-  ExpectError(Replaced("\"raw_data\"", "\"row_data\""), kDataLoss, "shard 0: has no raw_data");
+  ExpectError(Replaced("[\"int\", \"str\"]", "[\"int\", \"bytes\"]", true), kDataLoss, "shards[1]: its columns");
+  ExpectError(Replaced("\"raw_data\"", "\"row_data\""), kDataLoss, "shards[0]: has no raw_data");
+  const auto with_hashes = [](int count) {
+    std::string hashes;
+    for (int i = 0; i < count; ++i) hashes += StrCat(i == 0 ? "" : ", ", "\"h", i, "\": \"00\"");
+    return Replaced("\"sha1\": \"00ff\"", hashes);
+  };
+  EXPECT_TRUE(format::ParseMdsIndex(with_hashes(64)).ok());
+  ExpectError(with_hashes(65), kDataLoss, "shards[1].raw_data.hashes.h64: there are more than 64 hashes");
+  // The last of equal keys counts, as in Python.
+  EXPECT_EQ(format::ParseMdsIndex(Replaced("\"samples\": 4", "\"samples\": 5, \"samples\": 4"))->shards[1].samples, 4u);
   ExpectError("", kDataLoss, "not the index");
   ExpectError("[]", kDataLoss, "not the index");
-  ExpectError("{}", kDataLoss, "it has no version");
-  ExpectError("{\"version\": 2}", kDataLoss, "it has no shards");
+  ExpectError("{}", kDataLoss, "lacks the key \"version\"");
+  ExpectError("{\"version\": 2}", kDataLoss, "lacks the key \"shards\"");
   ExpectError("{\"version\": 2, \"shards\": {}}", kDataLoss, "not the index");
   for (size_t length = 0; length < text.size(); ++length) {
     EXPECT_FALSE(format::ParseMdsIndex(text.substr(0, length)).ok()) << length;

@@ -304,6 +304,21 @@ TEST_F(CredentialSourcesTest, HuggingFace) {
   EXPECT_EQ((*NewHuggingFaceCredentials(Context())->Fetch())->bearer_token, "hf_variable");
 }
 
+TEST(CredentialTimeTest, IsOfRfc3339) {
+  const auto milliseconds = [](const char* text) -> int64_t {
+    const auto time = internal::ParseTime(text);
+    return time ? std::chrono::duration_cast<std::chrono::milliseconds>(time->time_since_epoch()).count() : -1;
+  };
+  for (const char* text : {"2026-11-23T01:02:03Z", "2026-11-23T01:02:03+00:00", "2026-11-23T03:32:03+02:30"}) {
+    EXPECT_EQ(milliseconds(text), 1'795'395'723'000) << text;
+  }
+  EXPECT_EQ(milliseconds("2026-11-23T01:02:03.25Z"), 1'795'395'723'250);
+  for (const char* text : {"", "soon", "2026-11-23", "2026-11-23T01:02:03", "2026-13-23T01:02:03Z", "infinite-future",
+                           "2026-11-23T01:02:03Zx", "1795395723"}) {
+    EXPECT_EQ(milliseconds(text), -1) << text;
+  }
+}
+
 TEST_F(CredentialSourcesTest, RefusesBrokenJsonWithoutQuotingIt) {
   for (const char* text :
        {"", "{", "[]", "\"SECRET\"", R"({"AccessKeyId":"SECRET"})", R"({"AccessKeyId":1,"SecretAccessKey":"SECRET"})",
