@@ -1,47 +1,20 @@
 #include "base/hash.h"
 
+// xxHash's functions, of which it chooses those for this processor. Elsewhere than on x86 it has nothing to choose
+// from.
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 #include <cstring>
 #include <new>
 
-#include "base/hash_kernels.h"
 #include "base/seeded_hash.h"
 
 namespace shardkit {
 namespace {
-
-using Hash64Function = uint64_t (*)(const void*, size_t);
-
-uint64_t Hash64Baseline(const void* data, size_t length) { return XXH3_64bits(data, length); }
-
-#if defined(__x86_64__)
-bool HasAvx2() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2") != 0;
-}
-#endif
-
-Hash64Function ChooseHash64() {
-#if defined(__x86_64__)
-  // No wider unit is needed: AVX2 already hashes blocks outside the cache at memory speed.
-  if (HasAvx2()) return internal::Hash64Avx2;
-#endif
-  return Hash64Baseline;
-}
-
-using UpdateFunction = void (*)(void*, const void*, size_t);
-
-void UpdateBaseline(void* state, const void* data, size_t length) {
-  XXH3_64bits_update(static_cast<XXH3_state_t*>(state), data, length);
-}
-
-UpdateFunction ChooseUpdate() {
-#if defined(__x86_64__)
-  if (HasAvx2()) return internal::UpdateAvx2;
-#endif
-  return UpdateBaseline;
-}
 
 Hash128Bytes ToBytes(XXH128_hash_t hash) {
   XXH128_canonical_t canonical;
@@ -58,10 +31,7 @@ uint64_t SeededHash64(std::string_view bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-uint64_t Hash64(const void* data, size_t length) {
-  static const Hash64Function function = ChooseHash64();
-  return function(data, length);
-}
+uint64_t Hash64(const void* data, size_t length) { return XXH3_64bits(data, length); }
 
 Hash128Bytes Hash128(std::string_view bytes) { return ToBytes(XXH3_128bits(bytes.data(), bytes.size())); }
 
@@ -78,10 +48,7 @@ StreamingHash64::StreamingHash64() : state_(std::make_unique<State>()) {}
 StreamingHash64::~StreamingHash64() = default;
 StreamingHash64::StreamingHash64(StreamingHash64&&) noexcept = default;
 StreamingHash64& StreamingHash64::operator=(StreamingHash64&&) noexcept = default;
-void StreamingHash64::Update(std::string_view bytes) {
-  static const UpdateFunction update = ChooseUpdate();
-  update(state_->xxh, bytes.data(), bytes.size());
-}
+void StreamingHash64::Update(std::string_view bytes) { XXH3_64bits_update(state_->xxh, bytes.data(), bytes.size()); }
 uint64_t StreamingHash64::Digest() const { return XXH3_64bits_digest(state_->xxh); }
 void StreamingHash64::Reset() { XXH3_64bits_reset(state_->xxh); }
 

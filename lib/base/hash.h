@@ -1,5 +1,5 @@
 // XXH3 checksums (xxHash specification, https://github.com/Cyan4973/xxHash). 64 bits for integrity, 128 bits for
-// content identity. Hash64 and StreamingHash64 use AVX2 where the processor has it.
+// content identity.
 #pragma once
 
 #include <array>

@@ -1,9 +1,11 @@
 #include "codec/decompress.h"
 
+#include <archive.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <climits>
+#include <memory>
 #include <new>
 
 #include "base/errors.h"
@@ -30,6 +32,7 @@ class Inflater {
   z_stream stream_{};
 };
 
+// Not libarchive's filter, which compares neither the checksum nor the length.
 absl::Status DecompressGzip(std::string_view compressed, std::span<char> out) {
   Inflater inflater;
   z_stream& stream = inflater.stream();
@@ -63,6 +66,36 @@ absl::Status DecompressGzip(std::string_view compressed, std::span<char> out) {
   }
   if (!ended) return DataLoss("gzip: the data is cut short after ", compressed.size(), " bytes");
   if (written != out.size()) return DataLoss("gzip: holds ", written, " bytes instead of ", out.size());
+  return absl::OkStatus();
+}
+
+absl::Status DecompressBzip2(std::string_view compressed, std::span<char> out) {
+  const std::unique_ptr<archive, decltype(&archive_read_free)> reader(archive_read_new(), &archive_read_free);
+  archive* const a = reader.get();
+  if (a == nullptr) throw std::bad_alloc();
+  archive_read_support_format_raw(a);
+  // Once, whatever the data looks like. Anything but OK: a program would do it.
+  if (archive_read_append_filter(a, ARCHIVE_FILTER_BZIP2) != ARCHIVE_OK) {
+    return Unimplemented("bzip2: libarchive was built without it");
+  }
+  archive_entry* entry = nullptr;
+  int result = archive_read_open_memory(a, compressed.data(), compressed.size());
+  if (result == ARCHIVE_OK) result = archive_read_next_header(a, &entry);
+  size_t written = 0;
+  char spare;  // receives a byte that does not fit in `out`
+  while (result == ARCHIVE_OK) {
+    const bool full = written == out.size();
+    const la_ssize_t produced =
+        archive_read_data(a, full ? &spare : out.data() + written, full ? 1 : out.size() - written);
+    if (produced > 0 && full) return DataLoss("bzip2: holds more than ", out.size(), " bytes");
+    if (produced > 0) written += static_cast<size_t>(produced);
+    if (produced <= 0) result = produced == 0 ? ARCHIVE_EOF : ARCHIVE_FATAL;
+  }
+  // The filter passes over what follows the last stream.
+  if (result != ARCHIVE_EOF || archive_filter_bytes(a, -1) != static_cast<int64_t>(compressed.size())) {
+    return DataLoss("bzip2: the data is damaged or cut short, or something follows its end");
+  }
+  if (written != out.size()) return DataLoss("bzip2: holds ", written, " bytes instead of ", out.size());
   return absl::OkStatus();
 }
 

@@ -19,7 +19,6 @@ std::optional<Compression> CompressionFromName(std::string_view name);
 absl::Status Decompress(Compression compression, std::string_view compressed, std::span<char> out);
 
 // Each is a stub where its library is missing.
-absl::Status DecompressBzip2(std::string_view compressed, std::span<char> out);
 absl::Status DecompressBrotli(std::string_view compressed, std::span<char> out);
 absl::Status DecompressSnappy(std::string_view compressed, std::span<char> out);
 
