@@ -53,6 +53,7 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   arguments->order.AddTo(&line, "a third of --memory");
   arguments->order.AddRankTo(&line);
   line.Text("--decode", "WHAT", &decode, "what is decoded, see below [none]");
+  line.Suggest({"none", "image", "masks", "tokens"});
   line.Texts("--columns", "A,B,...", &columns, "load these columns [all but the key]; may be repeated");
   line.Count("--context", "N", &arguments->context, 1, UINT32_MAX, "tokens of a row [4096]");
   line.Number("--simulate-step", "MS", &step_milliseconds, 0, 1e7,

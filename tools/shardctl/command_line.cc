@@ -10,6 +10,8 @@
 #include "numbers.h"
 #include "output.h"
 #include "report.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
 #include "shardkit/remote.h"
 
 namespace shardctl {
@@ -78,6 +80,16 @@ std::string RowName(const std::string& names, const std::string& placeholder) {
   return row;
 }
 
+// The columns of the first of the words that is a dataset on this machine.
+void PrintColumns(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const auto manifest = shardkit::ReadManifest(*shardkit::PosixFileSystem(), word);
+    if (!manifest.ok()) continue;
+    for (const shardkit::Column& column : manifest->seen_schema().columns()) Stdout().Write(column.name + "\n");
+    return;
+  }
+}
+
 void AppendWrapped(const std::string& text, size_t indent, size_t width, std::string* out) {
   size_t column = indent;
   size_t begin = 0;
@@ -102,7 +114,7 @@ void AppendWrapped(const std::string& text, size_t indent, size_t width, std::st
 }  // namespace
 
 void CommandLine::Flag(const std::string& names, bool* value, const std::string& description) {
-  rows_.push_back({RowName(names, ""), description});
+  rows_.push_back({names, "", description, {}});
   parser_->Add(names, true, false, [value](const std::string& given) -> absl::Status {
     if (given != "true") return absl::InvalidArgumentError("takes no value");
     *value = true;
@@ -112,7 +124,7 @@ void CommandLine::Flag(const std::string& names, bool* value, const std::string&
 
 void CommandLine::Text(const std::string& names, const std::string& placeholder, std::optional<std::string>* value,
                        const std::string& description, bool may_be_empty) {
-  rows_.push_back({RowName(names, placeholder), description});
+  rows_.push_back({names, placeholder, description, {}});
   parser_->Add(names, false, false, [value, may_be_empty](const std::string& given) -> absl::Status {
     if (given.empty() && !may_be_empty) return absl::InvalidArgumentError("must not be empty");
     *value = given;
@@ -122,7 +134,7 @@ void CommandLine::Text(const std::string& names, const std::string& placeholder,
 
 void CommandLine::Texts(const std::string& names, const std::string& placeholder, std::vector<std::string>* values,
                         const std::string& description) {
-  rows_.push_back({RowName(names, placeholder), description});
+  rows_.push_back({names, placeholder, description, {}});
   parser_->Add(names, false, true, [values](const std::string& given) -> absl::Status {
     values->push_back(given);
     return absl::OkStatus();
@@ -130,7 +142,7 @@ void CommandLine::Texts(const std::string& names, const std::string& placeholder
 }
 
 void CommandLine::Size(const std::string& names, uint64_t* bytes, const std::string& description) {
-  rows_.push_back({RowName(names, "SIZE"), description});
+  rows_.push_back({names, "SIZE", description, {}});
   parser_->Add(names, false, false, [bytes](const std::string& given) {
     const absl::StatusOr<uint64_t> size = ParseSize(given);
     if (size.ok()) *bytes = *size;
@@ -140,7 +152,7 @@ void CommandLine::Size(const std::string& names, uint64_t* bytes, const std::str
 
 void CommandLine::Count(const std::string& names, const std::string& placeholder, uint64_t* count, uint64_t minimum,
                         uint64_t maximum, const std::string& description) {
-  rows_.push_back({RowName(names, placeholder), description});
+  rows_.push_back({names, placeholder, description, {}});
   parser_->Add(names, false, false, [=](const std::string& given) {
     const absl::StatusOr<uint64_t> number = ParseCount(given, minimum, maximum);
     if (number.ok()) *count = *number;
@@ -150,7 +162,7 @@ void CommandLine::Count(const std::string& names, const std::string& placeholder
 
 void CommandLine::Count(const std::string& names, const std::string& placeholder, std::optional<uint64_t>* count,
                         uint64_t minimum, uint64_t maximum, const std::string& description) {
-  rows_.push_back({RowName(names, placeholder), description});
+  rows_.push_back({names, placeholder, description, {}});
   parser_->Add(names, false, false, [=](const std::string& given) {
     const absl::StatusOr<uint64_t> number = ParseCount(given, minimum, maximum);
     if (number.ok()) *count = *number;
@@ -160,7 +172,7 @@ void CommandLine::Count(const std::string& names, const std::string& placeholder
 
 void CommandLine::Number(const std::string& names, const std::string& placeholder, double* number, double minimum,
                          double maximum, const std::string& description) {
-  rows_.push_back({RowName(names, placeholder), description});
+  rows_.push_back({names, placeholder, description, {}});
   parser_->Add(names, false, false, [=](const std::string& given) {
     const absl::StatusOr<double> value = ParseNumber(given, minimum, maximum);
     if (value.ok()) *number = *value;
@@ -170,7 +182,7 @@ void CommandLine::Number(const std::string& names, const std::string& placeholde
 
 void CommandLine::Choice(const std::string& names, const std::string& placeholder,
                          const std::vector<std::string>& words, size_t* index, const std::string& description) {
-  rows_.push_back({RowName(names, placeholder), description});
+  rows_.push_back({names, placeholder, description, words});
   parser_->Add(names, false, false, [=](const std::string& given) -> absl::Status {
     std::string list;
     for (size_t i = 0; i < words.size(); ++i) {
@@ -186,7 +198,7 @@ void CommandLine::Choice(const std::string& names, const std::string& placeholde
 
 void CommandLine::StoreOptions(StoreUse use) {
   rows_.push_back(
-      {RowName("--endpoint", "URL"), "where s3:// leads, as http://127.0.0.1:9000 [AWS_ENDPOINT_URL, or Amazon]"});
+      {"--endpoint", "URL", "where s3:// leads, as http://127.0.0.1:9000 [AWS_ENDPOINT_URL, or Amazon]", {}});
   parser_->Add("--endpoint", false, false, [](const std::string& given) -> absl::Status {
     if (!given.starts_with("http://") && !given.starts_with("https://")) {
       return absl::InvalidArgumentError(Quote(given) + " is not http://HOST[:PORT] or https://HOST[:PORT]");
@@ -196,27 +208,33 @@ void CommandLine::StoreOptions(StoreUse use) {
     return absl::OkStatus();
   });
   if (use == StoreUse::kManage) return;
-  rows_.push_back({RowName("--header", "TEXT"),
-                   "send 'NAME: VALUE' to http:// and https:// [SHARDKIT_HTTP_HEADERS, one a line]; may be repeated"});
+  rows_.push_back({"--header",
+                   "TEXT",
+                   "send 'NAME: VALUE' to http:// and https:// [SHARDKIT_HTTP_HEADERS, one a line]; may be repeated",
+                   {}});
   parser_->Add("--header", false, true, [](const std::string& given) -> absl::Status {
     const char* const before = std::getenv("SHARDKIT_HTTP_HEADERS");
     setenv("SHARDKIT_HTTP_HEADERS", ((before == nullptr ? "" : std::string(before) + "\n") + given).c_str(), 1);
     return absl::OkStatus();
   });
-  rows_.push_back({RowName("--query", "TEXT"),
-                   "add this query to each http:// and https:// URL, as a signature [SHARDKIT_HTTP_QUERY]"});
+  rows_.push_back(
+      {"--query", "TEXT", "add this query to each http:// and https:// URL, as a signature [SHARDKIT_HTTP_QUERY]", {}});
   parser_->Add("--query", false, false, [](const std::string& given) -> absl::Status {
     setenv("SHARDKIT_HTTP_QUERY", given.c_str(), 1);
     return absl::OkStatus();
   });
-  rows_.push_back({RowName("--cache", "DIR"),
-                   "keep what is read of URLs here, for all processes of this machine [SHARDKIT_CACHE, or none]"});
+  rows_.push_back({"--cache",
+                   "DIR",
+                   "keep what is read of URLs here, for all processes of this machine [SHARDKIT_CACHE, or none]",
+                   {}});
   parser_->Add("--cache", false, false, [](const std::string& given) -> absl::Status {
     setenv("SHARDKIT_CACHE", given.c_str(), 1);
     return absl::OkStatus();
   });
-  rows_.push_back({RowName("--cache-limit", "SIZE"),
-                   "what the cache may take on disk [SHARDKIT_CACHE_LIMIT, or 4/5 of the file system]"});
+  rows_.push_back({"--cache-limit",
+                   "SIZE",
+                   "what the cache may take on disk [SHARDKIT_CACHE_LIMIT, or 4/5 of the file system]",
+                   {}});
   parser_->Add("--cache-limit", false, false, [](const std::string& given) -> absl::Status {
     const absl::StatusOr<uint64_t> bytes = ParseSize(given);
     if (!bytes.ok()) return bytes.status();
@@ -225,8 +243,10 @@ void CommandLine::StoreOptions(StoreUse use) {
   });
   if (use == StoreUse::kRead) return;
   rows_.push_back(
-      {RowName("--no-conditional", ""),
-       "write to a store that does not honour If-None-Match; the user sees to it that nobody else writes there"});
+      {"--no-conditional",
+       "",
+       "write to a store that does not honour If-None-Match; the user sees to it that nobody else writes there",
+       {}});
   parser_->Add("--no-conditional", true, false, [](const std::string& given) -> absl::Status {
     if (given != "true") return absl::InvalidArgumentError("takes no value");
     setenv("SHARDKIT_NO_CONDITIONAL", "1", 1);
@@ -254,9 +274,9 @@ std::string CommandLine::Help() const {
   std::string text = "shardctl " + words_ + " - " + summary_ + "\n\nUsage: shardctl " + words_ + " " + usage_;
   text += "\n\nOptions:\n";
   std::vector<Row> rows = rows_;
-  rows.push_back({"-h, --help", "show this help"});
+  rows.push_back({"-h,--help", "", "show this help", {}});
   for (const Row& row : rows) {
-    std::string line = "  " + row.names;
+    std::string line = "  " + RowName(row.names, row.placeholder);
     if (line.size() + 2 > kIndent) {
       line += "\n" + std::string(kIndent, ' ');
     } else {
@@ -296,8 +316,48 @@ std::optional<int> CommandLine::TakeArguments(const std::vector<std::string>& wo
   return std::nullopt;
 }
 
+bool CommandLine::completing_ = false;
+
+void CommandLine::CompleteInsteadOfParsing() { completing_ = true; }
+
+void CommandLine::Suggest(std::vector<std::string> words) { rows_.back().words = std::move(words); }
+
+void CommandLine::PrintCandidates(const std::vector<std::string>& words) const {
+  const std::string current = words.empty() ? "" : words.back();
+  const std::string previous = words.size() < 2 ? "" : words[words.size() - 2];
+  for (const Row& row : rows_) {
+    const std::vector<std::string> names = SplitAtCommas({row.names});
+    if (row.placeholder.empty() || std::ranges::find(names, previous) == names.end()) continue;
+    for (const std::string& word : row.words) Stdout().Write(word + "\n");
+    if (row.placeholder.starts_with("COL") || row.names == "--columns") PrintColumns(words);
+    for (const char* const path : {"DIR", "FILE", "OUT", "PATH"}) {
+      if (row.placeholder.starts_with(path)) Stdout().Write(":files\n");
+    }
+    return;
+  }
+  if (current.starts_with('-')) {
+    for (const Row& row : rows_) {
+      Stdout().Write(row.names.substr(row.names.find_last_of(',') + 1) + "\t" + row.description + "\n");
+    }
+    Stdout().Write("--help\tshow help\n");
+    return;
+  }
+  const std::string arguments = argument_name_.substr(0, argument_name_.find(' '));
+  if (words.size() <= 1 && arguments.find('|') != std::string::npos) {
+    std::string lines = arguments + "\n";
+    std::ranges::replace(lines, '|', '\n');
+    Stdout().Write(lines);
+    return;
+  }
+  Stdout().Write(":files\n");
+}
+
 std::optional<int> CommandLine::Parse(int argc, char** argv) {
   std::vector<std::string> words(argv, argv + argc);
+  if (completing_) {
+    PrintCandidates(words);
+    return kExitSuccess;
+  }
   const auto marker = std::find(words.begin(), words.end(), "--");
   const size_t options_end = static_cast<size_t>(marker - words.begin());
   if (marker != words.end()) words.erase(marker);  // all words after it are arguments

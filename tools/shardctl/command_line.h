@@ -48,6 +48,9 @@ class CommandLine {
   void Choice(const std::string& names, const std::string& placeholder, const std::vector<std::string>& words,
               size_t* index, const std::string& description);
 
+  // Values of the option declared last, for completion; others are taken, too.
+  void Suggest(std::vector<std::string> words);
+
   // The options of commands that take URLs. Parse puts them into the environment, where the library looks for them.
   void StoreOptions(StoreUse use);
 
@@ -72,12 +75,20 @@ class CommandLine {
 
   std::string Help() const;
 
+  // Parse then prints what may stand in place of the last of its words: a candidate on each line, perhaps with a tab
+  // and what it means, or ":files".
+  static void CompleteInsteadOfParsing();
+
  private:
   struct Row {
     std::string names;
+    std::string placeholder;
     std::string description;
+    std::vector<std::string> words;  // some of the values
   };
   struct Parser;
+
+  void PrintCandidates(const std::vector<std::string>& words) const;
 
   // The words from position `options_end` came after "--".
   std::optional<int> TakeArguments(const std::vector<std::string>& words, size_t options_end);
@@ -94,6 +105,7 @@ class CommandLine {
   std::vector<std::string> no_arguments_;
   std::vector<std::string>* arguments_ = &no_arguments_;
   std::unique_ptr<Parser> parser_;
+  static bool completing_;
 };
 
 }  // namespace shardctl

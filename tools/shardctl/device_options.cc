@@ -20,6 +20,7 @@ absl::Status Refuse(const std::string& option, const std::string& why) {
 void DeviceOptions::AddTo(CommandLine* line) {
   line->Text("--device", "NAME", &name,
              "measure copies to and from cuda, cuda:N or host, and read the dataset, where one is given, onto it");
+  line->Suggest({"cuda", "cuda:0", "host"});
   line->Texts("--device-sizes", "A,B,...", &sizes_,
               "sizes to measure [1MiB,16MiB,256MiB,1GiB; overlap at 16MiB,256MiB]; may be repeated");
   line->Size("--pinned", &pinned_given_, "page-locked memory of the loader [512MiB]");

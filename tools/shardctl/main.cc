@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "command_line.h"
 #include "output.h"
 #include "report.h"
 #include "verbs.h"
@@ -65,6 +66,23 @@ std::string Help() {
   return text;
 }
 
+// For tools/completions. The words after the program's name, the last of which is incomplete.
+int Complete(int argc, char** argv) {
+  const std::string_view word = argc > 1 ? argv[0] : "";
+  if (word == "synth" && argc == 2) {
+    Stdout().Write("sa1b\nfiles\n--help\n");
+  } else if (word == "columns" && argc == 2) {
+    Stdout().Write("add\ndrop\nrename\nset\n");
+  }
+  CommandLine::CompleteInsteadOfParsing();
+  for (const Verb& verb : kVerbs) {
+    if (argc < 2) Stdout().Write(std::string(verb.name) + "\t" + std::string(verb.summary) + "\n");
+    if (verb.name == word && !(word == "synth" && argc == 2)) return verb.run(argc - 1, argv + 1);
+  }
+  if (argc < 2) Stdout().Write("--help\n--version\n");
+  return kExitSuccess;
+}
+
 int Run(int argc, char** argv) {
   const std::string_view word = argc > 1 ? argv[1] : "";
   if (word == "--help" || word == "-h") {
@@ -75,6 +93,7 @@ int Run(int argc, char** argv) {
     Stdout().Write("shardctl " SHARDKIT_VERSION "\nbuilt with " SHARDKIT_LIBRARIES "\n");
     return kExitSuccess;
   }
+  if (word == "complete") return Complete(argc - 2, argv + 2);
   for (const Verb& verb : kVerbs) {
     if (verb.name == word) return verb.run(argc - 2, argv + 2);
   }
