@@ -45,11 +45,6 @@ class DirectWritableFile final : public WritableFile {
     return absl::OkStatus();
   }
 
-  absl::Status WriteAt(uint64_t offset, std::string_view bytes) override {
-    SHARDKIT_RETURN_IF_ERROR(BecomePlain());
-    return plain_->WriteAt(offset, bytes);
-  }
-
   void StartWriteback() override {
     if (plain_) plain_->StartWriteback();
   }

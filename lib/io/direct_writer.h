@@ -10,7 +10,7 @@
 namespace shardkit::io {
 
 // Takes ownership of the descriptor of a new, empty file opened for writing with O_DIRECT. Gathers bytes and writes
-// them in aligned pieces of some MiB. After WriteAt, Sync or Close, or when the file system refuses a direct write, the
+// them in aligned pieces of some MiB. After Sync or Close, or when the file system refuses a direct write, the
 // file is written like any other.
 std::unique_ptr<WritableFile> NewDirectWritableFile(std::string path, FileDescriptor descriptor);
 

@@ -85,30 +85,19 @@ class MemoryReader final : public RandomAccessFile {
 
 class MemoryWriter final : public WritableFile {
  public:
-  MemoryWriter(std::string path, std::shared_ptr<MemoryFile> file) : path_(std::move(path)), file_(std::move(file)) {
-    std::lock_guard lock(file_->mutex);
-    size_ = file_->content->size();
-  }
+  MemoryWriter(std::string path, std::shared_ptr<MemoryFile> file) : path_(std::move(path)), file_(std::move(file)) {}
 
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return size_; }
 
-  absl::Status Append(std::string_view bytes) override { return WriteAt(size_, bytes); }
-
-  absl::Status WriteAt(uint64_t offset, std::string_view bytes) override {
+  absl::Status Append(std::string_view bytes) override {
     if (closed_) return io::FileIsClosed(path_, "write");
     if (bytes.empty()) return absl::OkStatus();
     std::lock_guard lock(file_->mutex);
     std::string& content = file_->Writable();
-    if (!RangeWithin(offset, bytes.size(), content.max_size())) return io::PosixError(path_, "write", EFBIG);
-    if (offset >= content.size()) {
-      content.resize(offset);
-      content.append(bytes);
-    } else {
-      content.resize(std::max<size_t>(content.size(), offset + bytes.size()));
-      std::memcpy(content.data() + offset, bytes.data(), bytes.size());
-    }
-    size_ = std::max(size_, offset + bytes.size());
+    if (!RangeWithin(content.size(), bytes.size(), content.max_size())) return io::PosixError(path_, "write", EFBIG);
+    content.append(bytes);
+    size_ = content.size();
     return absl::OkStatus();
   }
 
@@ -122,7 +111,7 @@ class MemoryWriter final : public WritableFile {
  private:
   const std::string path_;
   const std::shared_ptr<MemoryFile> file_;
-  uint64_t size_;
+  uint64_t size_ = 0;
   bool closed_ = false;
 };
 
@@ -148,11 +137,6 @@ class MemoryFileSystem final : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<MemoryFile> file, OpenFile(path, "create", Missing::kDemand));
-    return std::make_unique<MemoryWriter>(path, std::move(file));
-  }
-
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<MemoryFile> file, OpenFile(path, "open for appending", Missing::kCreate));
     return std::make_unique<MemoryWriter>(path, std::move(file));
   }
 

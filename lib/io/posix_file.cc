@@ -99,21 +99,17 @@ class PosixWritableFile final : public WritableFile {
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return size_; }
 
-  absl::Status Append(std::string_view bytes) override { return WriteAt(size_, bytes); }
-
   // A failed write does not change size(), so a second attempt overwrites the partial data.
-  absl::Status WriteAt(uint64_t offset, std::string_view bytes) override {
-    SHARDKIT_RETURN_IF_ERROR(CheckWritable(offset, bytes.size()));
-    const uint64_t end = offset + bytes.size();
+  absl::Status Append(std::string_view bytes) override {
+    SHARDKIT_RETURN_IF_ERROR(CheckWritable(bytes.size()));
+    const uint64_t end = size_ + bytes.size();
     while (!bytes.empty()) {
       const ssize_t written = pwrite(descriptor_.get(), bytes.data(), std::min(bytes.size(), kMaxTransfer),
                                      static_cast<off_t>(end - bytes.size()));
       SHARDKIT_RETURN_IF_ERROR(CheckProgress(written));
-      if (written > 0) {
-        bytes.remove_prefix(static_cast<size_t>(written));
-        size_ = bytes.empty() ? std::max(size_, end) : size_;
-      }
+      if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
     }
+    size_ = end;
     return absl::OkStatus();
   }
 
@@ -122,7 +118,7 @@ class PosixWritableFile final : public WritableFile {
     for (const std::string_view piece : pieces) {
       if (!CheckedAdd(total, piece.size(), &total)) return PosixError(path_, "write", EFBIG);
     }
-    SHARDKIT_RETURN_IF_ERROR(CheckWritable(size_, total));
+    SHARDKIT_RETURN_IF_ERROR(CheckWritable(total));
     uint64_t offset = size_;
     size_t next = 0;    // the next piece to write,
     size_t within = 0;  // starting at this byte
@@ -171,8 +167,7 @@ class PosixWritableFile final : public WritableFile {
     do {
       result = fdatasync(descriptor_.get());
     } while (result != 0 && errno == EINTR);
-    // Pipes and character devices cannot flush and return EINVAL.
-    if (result != 0 && errno != EINVAL) sync_error_ = PosixError(path_, "sync", errno);
+    if (result != 0) sync_error_ = PosixError(path_, "sync", errno);
     return sync_error_;
   }
 
@@ -184,9 +179,9 @@ class PosixWritableFile final : public WritableFile {
   }
 
  private:
-  absl::Status CheckWritable(uint64_t offset, uint64_t length) const {
+  absl::Status CheckWritable(uint64_t length) const {
     if (!descriptor_.valid()) return FileIsClosed(path_, "write");
-    if (!RangeWithin(offset, length, kMaxOffset)) return PosixError(path_, "write", EFBIG);
+    if (!RangeWithin(size_, length, kMaxOffset)) return PosixError(path_, "write", EFBIG);
     return absl::OkStatus();
   }
 

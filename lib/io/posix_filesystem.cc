@@ -41,15 +41,6 @@ FileType TypeOf(mode_t mode) {
   return FileType::kOther;
 }
 
-absl::StatusOr<std::unique_ptr<WritableFile>> OpenForWriting(const std::string& path, int extra_flags,
-                                                             std::string_view operation) {
-  SHARDKIT_RETURN_IF_ERROR(io::CheckPath(path, operation));
-  io::FileDescriptor descriptor = io::OpenDescriptor(path, O_WRONLY | O_CREAT | extra_flags);
-  struct stat info;
-  if (!descriptor.valid() || fstat(descriptor.get(), &info) != 0) return io::PosixError(path, operation, errno);
-  return io::NewPosixWritableFile(path, std::move(descriptor), static_cast<uint64_t>(info.st_size));
-}
-
 // For the system calls that take one path and return 0 or -1.
 template <typename Call>
 absl::Status OnPath(const std::string& path, std::string_view operation, Call call) {
@@ -85,7 +76,10 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> io::PosixFileSystemImplementat
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> io::PosixFileSystemImplementation::Create(const std::string& path) {
-  return OpenForWriting(path, O_EXCL, "create");
+  SHARDKIT_RETURN_IF_ERROR(io::CheckPath(path, "create"));
+  io::FileDescriptor descriptor = io::OpenDescriptor(path, O_WRONLY | O_CREAT | O_EXCL);
+  if (!descriptor.valid()) return io::PosixError(path, "create", errno);
+  return io::NewPosixWritableFile(path, std::move(descriptor), 0);
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> io::PosixFileSystemImplementation::CreateForStreaming(
@@ -97,11 +91,6 @@ absl::StatusOr<std::unique_ptr<WritableFile>> io::PosixFileSystemImplementation:
   if (errno != EINVAL) return io::PosixError(path, "create", errno);
   if (unlink(path.c_str()) != 0 && errno != ENOENT) return io::PosixError(path, "create", errno);
   return Create(path);
-}
-
-absl::StatusOr<std::unique_ptr<WritableFile>> io::PosixFileSystemImplementation::OpenForAppending(
-    const std::string& path) {
-  return OpenForWriting(path, /*extra_flags=*/0, "open for appending");
 }
 
 absl::Status io::PosixFileSystemImplementation::Rename(const std::string& from, const std::string& to) {

@@ -16,7 +16,6 @@ class PosixFileSystemImplementation final : public FileSystem {
                                                                    std::optional<uint64_t> size) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> CreateForStreaming(const std::string& path) override;
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status Link(const std::string& from, const std::string& to) override;
   absl::Status RemoveFile(const std::string& path) override;

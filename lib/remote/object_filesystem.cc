@@ -61,9 +61,6 @@ class ObjectFileSystem::StreamedFile : public WritableFile {
 
   const std::string& path() const override { return path_; }
   absl::Status Append(std::string_view bytes) override { return upload_->Append(bytes); }
-  absl::Status WriteAt(uint64_t offset, std::string_view /*bytes*/) override {
-    return Unimplemented(path_, ": cannot write at byte ", offset, ": an upload only goes forward");
-  }
   uint64_t size() const override { return upload_->size(); }
   absl::Status Sync() override { return absl::OkStatus(); }  // the store does when the object appears
   absl::Status Close() override { return absl::OkStatus(); }
@@ -86,9 +83,6 @@ class ObjectFileSystem::SpooledFile : public WritableFile {
 
   const std::string& path() const override { return path_; }
   absl::Status Append(std::string_view bytes) override { return spool_->file().Append(bytes); }
-  absl::Status WriteAt(uint64_t offset, std::string_view bytes) override {
-    return spool_->file().WriteAt(offset, bytes);
-  }
   uint64_t size() const override { return spool_->file().size(); }
 
   absl::Status Sync() override {
@@ -262,10 +256,6 @@ absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::CreateForStreami
   const auto upload = std::make_shared<Upload>(*store_, url);
   SHARDKIT_RETURN_IF_ERROR(Add(path, {upload, nullptr, nullptr}));
   return std::make_unique<StreamedFile>(path, upload);
-}
-
-absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::OpenForAppending(const std::string& path) {
-  return Unimplemented(WithoutSecrets(path), ": cannot append: objects are written as a whole");
 }
 
 absl::Status ObjectFileSystem::PutSpool(const Spool& spool, const ObjectUrl& url, const PutCondition& condition) {

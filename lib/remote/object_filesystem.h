@@ -51,7 +51,6 @@ class ObjectFileSystem : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> CreateForStreaming(const std::string& path) override;
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status RenameIfAbsent(const std::string& from, const std::string& to) override;
   // A copy inside the store.

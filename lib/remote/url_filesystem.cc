@@ -53,10 +53,6 @@ class UrlFileSystem : public ForwardingFileSystem {
     SHARDKIT_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
     return files->CreateForStreaming(path);
   }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    SHARDKIT_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
-    return files->OpenForAppending(path);
-  }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     SHARDKIT_ASSIGN_OR_RETURN(FileSystem* const files, OfBoth(from, to));
     return files->Rename(from, to);

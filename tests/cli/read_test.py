@@ -71,6 +71,13 @@ class CatTest(CliTest):
         self.assertFalse(os.path.isfile("/dev/null"))
         self.assertIn("No space", self.shardctl("cat", "out", "--key", "apple", "-c", "txt", "-o", "/dev/full", code=3).stderr)
 
+    def test_output_to_a_pipe(self):
+        self.pack_small_files()
+        os.mkfifo(self.path("pipe"))
+        with subprocess.Popen(["cat", self.path("pipe")], stdout=subprocess.PIPE) as reader:
+            self.shardctl("cat", "out", "--key", "apple", "-c", "txt", "-o", "pipe")
+            self.assertEqual(reader.communicate()[0], b"An apple.\n")
+
     def test_decode(self):
         self.small_sa1b()
         self.shardctl("pack", "sa1b", "-o", "out")

@@ -96,13 +96,6 @@ class FaultFileSystem::Writer final : public WritableFile {
     return fault.ok() ? base_->AppendPieces(pieces) : fault;
   }
 
-  absl::Status WriteAt(uint64_t offset, std::string_view bytes) override {
-    bool short_write = false;
-    const absl::Status fault = calls_->Count("write", path(), &short_write);
-    if (short_write) SHARDKIT_RETURN_IF_ERROR(base_->WriteAt(offset, bytes.substr(0, bytes.size() / 2)));
-    return fault.ok() ? base_->WriteAt(offset, bytes) : fault;
-  }
-
   absl::Status Sync() override {
     SHARDKIT_RETURN_IF_ERROR(calls_->Count("sync", path()));
     return base_->Sync();
@@ -140,12 +133,6 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> FaultFileSystem::OpenForReadin
 absl::StatusOr<std::unique_ptr<WritableFile>> FaultFileSystem::Create(const std::string& path) {
   SHARDKIT_RETURN_IF_ERROR(calls_->Count("create", path));
   SHARDKIT_ASSIGN_OR_RETURN(auto file, base_->Create(path));
-  return std::make_unique<Writer>(std::move(file), calls_);
-}
-
-absl::StatusOr<std::unique_ptr<WritableFile>> FaultFileSystem::OpenForAppending(const std::string& path) {
-  SHARDKIT_RETURN_IF_ERROR(calls_->Count("open for appending", path));
-  SHARDKIT_ASSIGN_OR_RETURN(auto file, base_->OpenForAppending(path));
   return std::make_unique<Writer>(std::move(file), calls_);
 }
 

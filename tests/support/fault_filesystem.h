@@ -55,7 +55,6 @@ class FaultFileSystem final : public FileSystem {
                                                                    ReadMode mode = ReadMode::kBuffered,
                                                                    std::optional<uint64_t> size = {}) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status Link(const std::string& from, const std::string& to) override;
   absl::Status RemoveFile(const std::string& path) override;

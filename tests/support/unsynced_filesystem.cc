@@ -131,11 +131,10 @@ class UnsyncedFileSystem::Writer final : public WritableFile {
   const std::string& path() const override { return base_->path(); }
   uint64_t size() const override { return base_->size(); }
 
-  absl::Status Append(std::string_view bytes) override { return WriteAt(base_->size(), bytes); }
-
-  absl::Status WriteAt(uint64_t offset, std::string_view bytes) override {
+  absl::Status Append(std::string_view bytes) override {
     std::lock_guard lock(disk_->mutex);
-    SHARDKIT_RETURN_IF_ERROR(base_->WriteAt(offset, bytes));
+    const uint64_t offset = base_->size();
+    SHARDKIT_RETURN_IF_ERROR(base_->Append(bytes));
     disk_->files[inode_].pending.push_back({offset, std::string(bytes)});
     return absl::OkStatus();
   }
@@ -206,12 +205,6 @@ auto UnsyncedFileSystem::OpenOrCreate(const std::string& path, Open open) {
 absl::StatusOr<std::unique_ptr<WritableFile>> UnsyncedFileSystem::Create(const std::string& path) {
   std::lock_guard lock(disk_->mutex);
   SHARDKIT_ASSIGN_OR_RETURN(auto file, OpenOrCreate(path, [&] { return base_->Create(path); }));
-  return std::make_unique<Writer>(std::move(file), base_->Stat(path)->inode, disk_);
-}
-
-absl::StatusOr<std::unique_ptr<WritableFile>> UnsyncedFileSystem::OpenForAppending(const std::string& path) {
-  std::lock_guard lock(disk_->mutex);
-  SHARDKIT_ASSIGN_OR_RETURN(auto file, OpenOrCreate(path, [&] { return base_->OpenForAppending(path); }));
   return std::make_unique<Writer>(std::move(file), base_->Stat(path)->inode, disk_);
 }
 

@@ -1,6 +1,7 @@
 // An output file that is either complete or absent.
 #pragma once
 
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,7 +20,7 @@ class FileTarget {
   static absl::StatusOr<std::unique_ptr<FileTarget>> Open(const std::string& path);
   ~FileTarget();
 
-  absl::Status Append(std::string_view bytes) { return file_->Append(bytes); }
+  absl::Status Append(std::string_view bytes);
   absl::Status Commit();
 
  private:
@@ -28,6 +29,7 @@ class FileTarget {
   std::string path_;
   std::string temporary_;  // empty when written in place
   std::unique_ptr<shardkit::WritableFile> file_;
+  std::FILE* in_place_ = nullptr;
 };
 
 }  // namespace shardctl

@@ -1,6 +1,7 @@
 #include "convert/columns/row_match.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -8,7 +9,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "convert/columns/hash_filter.h"
-#include "convert/columns/record_sorter.h"
+#include "convert/record_sorter.h"
 #include "dataset/dataset_update.h"
 
 namespace shardkit::convert {
@@ -18,9 +19,11 @@ absl::Status CheckCancelled(const AddColumnsOptions& options) {
   return options.cancellation == nullptr ? absl::OkStatus() : options.cancellation->Check("adding columns");
 }
 
-// Of the temporary files: DatasetUpdate removes what an interrupted change has left of them.
-std::string SpillPath(const MatchInput& input, std::string_view what) {
-  return JoinPath(input.directory, StrCat(dataset::kSortedFiles, what, ".tmp"));
+// Names temporary files so that DatasetUpdate removes what an interrupted change has left of them.
+std::function<std::string(size_t)> SpillPaths(const MatchInput& input, std::string_view what) {
+  return [prefix = JoinPath(input.directory, StrCat(dataset::kSortedFiles, what, "-"))](size_t file) {
+    return StrCat(prefix, file, ".tmp");
+  };
 }
 
 std::string InQuotes(std::string_view key) { return StrCat("\"", key, "\""); }
@@ -240,11 +243,11 @@ absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByOrder(const MatchInput& input
 absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByKey(const MatchInput& input, AddColumnsReport* report) {
   const uint64_t memory = input.options.memory;
   HashFilter filter;
-  RecordSorter rows(input.file_system, SpillPath(input, "rows"), memory);
+  RecordSorter rows(input.file_system, SpillPaths(input, "rows"), memory);
   SHARDKIT_RETURN_IF_ERROR(SortRows(input, *input.rows.schema().key_column(), filter, rows));
-  RecordSorter keys(input.file_system, SpillPath(input, "keys"), memory);
+  RecordSorter keys(input.file_system, SpillPaths(input, "keys"), memory);
   SHARDKIT_RETURN_IF_ERROR(SortKeys(input, filter, keys));
-  auto placed = std::make_unique<RecordSorter>(input.file_system, SpillPath(input, "placed"), memory);
+  auto placed = std::make_unique<RecordSorter>(input.file_system, SpillPaths(input, "placed"), memory);
   Unmatched unmatched;
   report->rows = rows.count();
   RowGroup group(input.directory, rows);

@@ -134,10 +134,7 @@ class WritableFile {
   // Appends the pieces in order, in one request where the system can.
   virtual absl::Status AppendPieces(std::span<const std::string_view> pieces);
 
-  // Overwrites bytes before the current end. Writing past the end leaves a gap that reads as zero.
-  virtual absl::Status WriteAt(uint64_t offset, std::string_view bytes) = 0;
-
-  // Bytes from the start to the furthest byte written.
+  // Bytes written.
   virtual uint64_t size() const = 0;
 
   // Asks the system to begin writing dirty pages to the device, without waiting.
@@ -211,9 +208,6 @@ class FileSystem : public ReadableFileSystem {
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateForStreaming(const std::string& path) {
     return Create(path);
   }
-
-  // An existing or a new file. Writes go to its end.
-  virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) = 0;
 
   // Atomically replaces `to`.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;

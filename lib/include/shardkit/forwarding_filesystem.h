@@ -82,9 +82,6 @@ class ForwardingFileSystem : public ForwardingReads<FileSystem> {
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     return base().Create(BasePath(path));
   }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    return base().OpenForAppending(BasePath(path));
-  }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     return base().Rename(BasePath(from), BasePath(to));
   }

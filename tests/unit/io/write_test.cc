@@ -52,45 +52,6 @@ TEST_P(WriteTest, AppendsPiecesOfAnyNumberAndSize) {
   EXPECT_TRUE(Content(Path("file")) == expected + "end");
 }
 
-TEST_P(WriteTest, OverwritesAndLeavesGapsOfZeros) {
-  auto file = file_system().Create(Path("file"));
-  ASSERT_TRUE(file.ok()) << file.status();
-  ASSERT_TRUE((*file)->Append("0123456789").ok());
-  ASSERT_TRUE((*file)->WriteAt(2, "ab").ok());
-  EXPECT_EQ((*file)->size(), 10u);
-  ASSERT_TRUE((*file)->WriteAt(9, "yz").ok());
-  EXPECT_EQ((*file)->size(), 11u);
-  ASSERT_TRUE((*file)->WriteAt(14, "!").ok());
-  ASSERT_TRUE((*file)->WriteAt(100, "").ok());
-  EXPECT_EQ((*file)->size(), 15u);
-  ASSERT_TRUE((*file)->Append(".").ok());
-  EXPECT_EQ(Content(Path("file")), std::string("01ab45678yz\0\0\0!.", 16));
-}
-
-TEST_P(WriteTest, OffsetsThatNoFileHasAreRefused) {
-  auto file = file_system().Create(Path("file"));
-  ASSERT_TRUE(file.ok()) << file.status();
-  for (const uint64_t offset : {~uint64_t{0}, ~uint64_t{0} / 2, ~uint64_t{0} / 2 + 1}) {
-    EXPECT_TRUE(
-        Says((*file)->WriteAt(offset, "xyz"), absl::StatusCode::kResourceExhausted, Path("file"), "cannot write"));
-  }
-  EXPECT_EQ((*file)->size(), 0u);
-}
-
-TEST_P(WriteTest, OpenForAppendingContinuesAtTheEnd) {
-  const std::string path = Write("file", "first");
-  auto file = file_system().OpenForAppending(path);
-  ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_EQ((*file)->size(), 5u);
-  ASSERT_TRUE((*file)->Append(" second").ok());
-  ASSERT_TRUE((*file)->WriteAt(0, "F").ok());
-  EXPECT_EQ(Content(path), "First second");
-  auto created = file_system().OpenForAppending(Path("new"));
-  ASSERT_TRUE(created.ok()) << created.status();
-  EXPECT_EQ((*created)->size(), 0u);
-  EXPECT_EQ(Content(Path("new")), "");
-}
-
 TEST_P(WriteTest, CreateRefusesWhatExists) {
   const std::string path = Write("file", "content");
   EXPECT_TRUE(
@@ -99,8 +60,6 @@ TEST_P(WriteTest, CreateRefusesWhatExists) {
   EXPECT_TRUE(absl::IsAlreadyExists(file_system().Create(root()).status()));
   EXPECT_TRUE(Says(file_system().Create(Path("missing/file")).status(), absl::StatusCode::kNotFound,
                    Path("missing/file"), "cannot create"));
-  EXPECT_TRUE(Says(file_system().OpenForAppending(root()).status(), absl::StatusCode::kFailedPrecondition, root(),
-                   "cannot open for appending: Is a directory"));
 }
 
 TEST_P(WriteTest, ClosesOnceAndThenRefuses) {
@@ -113,7 +72,6 @@ TEST_P(WriteTest, ClosesOnceAndThenRefuses) {
   const absl::StatusCode refused = absl::StatusCode::kFailedPrecondition;
   EXPECT_TRUE(Says((*file)->Append("y"), refused, Path("file"), "cannot write: the file is closed"));
   EXPECT_TRUE(Says((*file)->AppendPieces(pieces), refused, Path("file"), "cannot write: the file is closed"));
-  EXPECT_TRUE(Says((*file)->WriteAt(0, "y"), refused, Path("file"), "cannot write: the file is closed"));
   EXPECT_TRUE(Says((*file)->Sync(), refused, Path("file"), "cannot sync: the file is closed"));
   (*file)->StartWriteback();
   EXPECT_EQ((*file)->size(), 1u);
@@ -121,10 +79,11 @@ TEST_P(WriteTest, ClosesOnceAndThenRefuses) {
 }
 
 TEST_P(WriteTest, MapsKeepTheirBytesWhileTheFileGrows) {
-  const std::string path = Write("file", "before");
+  const std::string path = Path("file");
+  auto writer = file_system().Create(path);
+  ASSERT_TRUE(writer.ok() && (*writer)->Append("before").ok());
   auto reader = Open(path);
-  auto writer = file_system().OpenForAppending(path);
-  ASSERT_TRUE(reader.ok() && writer.ok());
+  ASSERT_TRUE(reader.ok()) << reader.status();
   ASSERT_TRUE((*writer)->Append(Pattern(1000000)).ok());
   std::string bytes(6, '\0');
   ASSERT_TRUE((*reader)->ReadAt(0, bytes).ok());

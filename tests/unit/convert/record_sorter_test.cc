@@ -1,10 +1,11 @@
 // Sorting beyond memory: the same order whatever the memory, equal numbers as they came, and nothing left behind.
-#include "convert/columns/record_sorter.h"
+#include "convert/record_sorter.h"
 
 #include <algorithm>
 #include <random>
 
 #include "dataset/dataset_support.h"
+#include "shardkit/forwarding_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -20,8 +21,10 @@ Records MakeRecords(size_t count, uint64_t numbers) {
   return records;
 }
 
+std::string PathOf(size_t file) { return "/sort-" + std::to_string(file) + ".tmp"; }
+
 absl::StatusOr<Records> Sorted(FileSystem& files, const Records& records, uint64_t memory) {
-  convert::RecordSorter sorter(files, "/sort.tmp", memory);
+  convert::RecordSorter sorter(files, PathOf, memory);
   for (const auto& [number, record] : records) {
     if (absl::Status status = sorter.Add(number, record); !status.ok()) return status;
   }
@@ -50,7 +53,7 @@ TEST(RecordSorterTest, AnyMemoryGivesTheSameOrder) {
       const auto sorted = Sorted(*files, records, memory);
       ASSERT_TRUE(sorted.ok()) << sorted.status();
       EXPECT_TRUE(*sorted == expected) << numbers << " numbers in " << memory;
-      EXPECT_FALSE(Exists(*files, "/sort.tmp"));
+      EXPECT_TRUE(ReadTree(*files, "/").empty());
     }
   }
   EXPECT_TRUE(Sorted(*files, {}, 1000)->empty());
@@ -69,29 +72,63 @@ TEST(RecordSorterTest, RecordsLargerThanTheMemoryAndThePieces) {
   EXPECT_TRUE(*sorted == records);
 }
 
-TEST(RecordSorterTest, AChangedFileIsNoticed) {
+// Numbers as hashes are: of all 64 bits, in a known order.
+uint64_t Spread(uint64_t i) { return i * 0x9e3779b97f4a7c15; }
+
+TEST(RecordSorterTest, FilesGoOneAfterTheOther) {
   const auto files = NewMemoryFileSystem();
-  const Records records = MakeRecords(200, 10);
-  for (const size_t at : {0, 9, 12, 500, 2000}) {
-    convert::RecordSorter sorter(*files, "/sort.tmp", 2000);
-    for (const auto& [number, record] : records) ASSERT_TRUE(sorter.Add(number, record).ok());
-    // The last run is written by Sort, and the file read afterwards.
-    std::string bytes = ReadAll(*files, "/sort.tmp");
-    ASSERT_GT(bytes.size(), at);
-    auto file = files->OpenForAppending("/sort.tmp");
-    ASSERT_TRUE(file.ok());
-    const std::string changed(1, static_cast<char>(bytes[at] ^ 0x40));
-    ASSERT_TRUE((*file)->WriteAt(at, changed).ok());
-    ASSERT_TRUE((*file)->Close().ok());
-    absl::Status status = sorter.Sort();
-    uint64_t number = 0;
-    std::string_view record;
-    while (status.ok()) {
-      const auto more = sorter.Next(&number, &record);
-      status = more.status();
-      if (more.ok() && !*more) break;
+  const size_t count = 1000;
+  convert::RecordSorter sorter(*files, PathOf, 5000);
+  for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(sorter.Add(Spread(i), std::string(100, 'x')).ok());
+  ASSERT_TRUE(sorter.Sort().ok());
+  ASSERT_EQ(ReadTree(*files, "/").size(), convert::RecordSorter::kFiles);
+  uint64_t number = 0, last = 0;
+  std::string_view record;
+  for (size_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(*sorter.Next(&number, &record));
+    EXPECT_LE(last, number);
+    last = number;
+    EXPECT_EQ(ReadTree(*files, "/").size(), convert::RecordSorter::kFiles - (number >> 60)) << number;
+  }
+  EXPECT_FALSE(*sorter.Next(&number, &record));
+  EXPECT_TRUE(ReadTree(*files, "/").empty());
+}
+
+// Changes a byte of each file when it is opened, or cuts it there.
+class DamagingFileSystem final : public ForwardingFileSystem {
+ public:
+  DamagingFileSystem(FileSystem& files, size_t at, bool cut)
+      : ForwardingFileSystem(files), files_(files), at_(at), cut_(cut) {}
+
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override {
+    std::string bytes = ReadAll(files_, path);
+    EXPECT_GT(bytes.size(), at_);
+    if (cut_) {
+      bytes.resize(at_);
+    } else {
+      bytes[at_] = static_cast<char>(bytes[at_] ^ 0x40);
     }
-    EXPECT_TRUE(absl::IsDataLoss(status)) << at << ": " << status;
+    WriteFile(files_, path, bytes);
+    return files_.OpenForReading(path, mode, size);
+  }
+
+ private:
+  FileSystem& files_;
+  const size_t at_;
+  const bool cut_;
+};
+
+TEST(RecordSorterTest, AChangedFileIsNoticed) {
+  const Records records = MakeRecords(200, 10);
+  for (const bool cut : {false, true}) {
+    for (const size_t at : {0, 9, 12, 500, 2000}) {
+      const auto memory = NewMemoryFileSystem();
+      DamagingFileSystem files(*memory, at, cut);
+      const absl::Status status = Sorted(files, records, 2000).status();
+      EXPECT_TRUE(absl::IsDataLoss(status)) << at << ": " << status;
+      EXPECT_TRUE(ReadTree(*memory, "/").empty());
+    }
   }
 }
 

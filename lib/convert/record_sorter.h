@@ -1,8 +1,11 @@
 // Sorting more records than memory holds.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,13 +20,16 @@
 namespace shardkit::convert {
 
 // Orders records by a number, and those of one number as they came. What does not fit into memory is sorted in runs in
-// one temporary file, which is checked when it is read again. One thread at a time.
+// temporary files, which are checked when they are read again. Each file has the numbers with the same upper bits, and
+// is removed once its records were returned: numbers that are hashes leave less and less on disk. One thread at a time.
 class RecordSorter {
  public:
-  // `path` is that of the temporary file, which must not exist. `memory`, in bytes, is for records and what is needed
-  // to sort them; a larger record is a run by itself.
-  RecordSorter(FileSystem& file_system, std::string path, uint64_t memory);
-  ~RecordSorter();  // removes the file
+  static constexpr size_t kFiles = 16;
+
+  // `path_of` gives the paths of at most kFiles temporary files, which must not exist. `memory`, in bytes, is for
+  // records and what is needed to sort them; a larger record is a run by itself.
+  RecordSorter(FileSystem& file_system, std::function<std::string(size_t file)> path_of, uint64_t memory);
+  ~RecordSorter();  // removes the files
 
   absl::Status Add(uint64_t number, std::string_view record);
 
@@ -42,7 +48,7 @@ class RecordSorter {
     uint64_t place = 0;
   };
   struct Run {
-    uint64_t begin = 0;  // in the file
+    uint64_t begin = 0;  // in its file
     uint64_t end = 0;
     uint64_t hash = 0;
     StreamingHash64 read;
@@ -52,27 +58,36 @@ class RecordSorter {
     uint64_t length = 0;  // of the current record
   };
 
+  struct File {
+    std::string path;  // empty: there is none
+    std::unique_ptr<WritableFile> written;
+    std::vector<Run> runs;
+  };
+
   void SortEntries();
   absl::Status Spill();
+  absl::Status Spill(std::span<const Entry> entries, File& file);
+  absl::Status OpenNextFile();
+  absl::Status RemoveFile(File& file);
   absl::Status Fill(Run& run, size_t bytes) const;
   absl::StatusOr<bool> Advance(Run& run) const;
   bool Later(size_t a, size_t b) const;
 
   FileSystem& file_system_;
-  const std::string path_;
+  const std::function<std::string(size_t)> path_of_;
   const uint64_t memory_;
   uint64_t count_ = 0;
   Buffer records_;  // keeps its memory from run to run: the system would clear new memory each time
   std::vector<Entry> entries_;
   std::vector<Entry> scattered_;  // entries_ on their way to be sorted
   size_t next_ = 0;               // of entries_
-  std::unique_ptr<WritableFile> written_;
-  std::unique_ptr<RandomAccessFile> file_;
-  bool created_ = false;
-  std::vector<Run> runs_;
-  std::vector<size_t> heap_;    // runs by their current record; the first has the least
-  bool current_taken_ = false;  // the record of heap_[0] was returned
-  size_t read_bytes_ = 0;       // of one run at once
+  bool spilled_ = false;
+  std::array<File, kFiles> files_;
+  size_t file_ = 0;  // of files_, to be opened next
+  std::unique_ptr<RandomAccessFile> opened_;
+  std::vector<Run> runs_;     // of the file that is open
+  std::vector<size_t> heap_;  // runs by their current record; the first has the least, which was returned
+  size_t read_bytes_ = 0;     // of one run at once
 };
 
 }  // namespace shardkit::convert

@@ -1,8 +1,7 @@
-#include "convert/columns/record_sorter.h"
+#include "convert/record_sorter.h"
 
 #include <algorithm>
 #include <bit>
-#include <span>
 
 #include "base/endian.h"
 #include "base/errors.h"
@@ -14,16 +13,26 @@ namespace {
 constexpr size_t kHeadBytes = 16;  // number and length, in the file
 constexpr int kBucketBits = 14;
 constexpr size_t kWriteBytes = size_t{1} << 20;
+constexpr int kFileShift = 64 - std::bit_width(RecordSorter::kFiles - 1);
+
+absl::Status Changed(const std::string& path) {
+  return DataLoss(path, ": the temporary file is not as it was written: run this again, on a sound disk");
+}
 
 }  // namespace
 
-RecordSorter::RecordSorter(FileSystem& file_system, std::string path, uint64_t memory)
-    : file_system_(file_system), path_(std::move(path)), memory_(memory) {}
+RecordSorter::RecordSorter(FileSystem& file_system, std::function<std::string(size_t)> path_of, uint64_t memory)
+    : file_system_(file_system), path_of_(std::move(path_of)), memory_(memory) {}
 
 RecordSorter::~RecordSorter() {
-  written_.reset();
-  file_.reset();
-  if (created_) (void)file_system_.RemoveFile(path_);
+  opened_.reset();
+  for (File& file : files_) (void)RemoveFile(file);
+}
+
+absl::Status RecordSorter::RemoveFile(File& file) {
+  file.written.reset();
+  const std::string path = std::exchange(file.path, {});
+  return path.empty() ? absl::OkStatus() : file_system_.RemoveFile(path);
 }
 
 absl::Status RecordSorter::Add(uint64_t number, std::string_view record) {
@@ -61,37 +70,50 @@ void RecordSorter::SortEntries() {
 
 absl::Status RecordSorter::Spill() {
   SortEntries();
-  if (written_ == nullptr) {
-    SHARDKIT_ASSIGN_OR_RETURN(written_, file_system_.Create(path_));
-    created_ = true;
+  spilled_ = true;
+  for (auto begin = entries_.begin(); begin != entries_.end();) {
+    const size_t file = begin->number >> kFileShift;
+    const auto end =
+        std::find_if(begin, entries_.end(), [file](const Entry& entry) { return entry.number >> kFileShift != file; });
+    SHARDKIT_RETURN_IF_ERROR(Spill({begin, end}, files_[file]));
+    begin = end;
+  }
+  entries_.clear();
+  records_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status RecordSorter::Spill(std::span<const Entry> entries, File& file) {
+  if (file.written == nullptr) {
+    std::string path = path_of_(static_cast<size_t>(&file - files_.data()));
+    SHARDKIT_ASSIGN_OR_RETURN(file.written, file_system_.Create(path));
+    file.path = std::move(path);
   }
   Run run;
-  run.begin = written_->size();
+  run.begin = file.written->size();
   StreamingHash64 hash;
   std::string piece;
   const auto flush = [&]() -> absl::Status {
     hash.Update(piece);
-    SHARDKIT_RETURN_IF_ERROR(written_->Append(piece));
+    SHARDKIT_RETURN_IF_ERROR(file.written->Append(piece));
     piece.clear();
     return absl::OkStatus();
   };
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : entries) {
     const char* const place = records_.data() + entry.place;
     AppendLittle(piece, entry.number);
     piece.append(place, 8 + LoadLittle<uint64_t>(place));
     if (piece.size() >= kWriteBytes) SHARDKIT_RETURN_IF_ERROR(flush());
   }
   SHARDKIT_RETURN_IF_ERROR(flush());
-  run.end = written_->size();
+  run.end = file.written->size();
   run.hash = hash.Digest();
-  runs_.push_back(std::move(run));
-  entries_.clear();
-  records_.clear();
+  file.runs.push_back(std::move(run));
   return absl::OkStatus();
 }
 
 absl::Status RecordSorter::Sort() {
-  if (runs_.empty()) {
+  if (!spilled_) {
     SortEntries();
     return absl::OkStatus();
   }
@@ -99,10 +121,19 @@ absl::Status RecordSorter::Sort() {
   records_ = Buffer();
   entries_ = {};
   scattered_ = {};
-  SHARDKIT_RETURN_IF_ERROR(written_->Close());
-  const uint64_t length = written_->size();
-  written_.reset();
-  SHARDKIT_ASSIGN_OR_RETURN(file_, file_system_.OpenForReading(path_, ReadMode::kBuffered, length));
+  for (File& file : files_) {
+    if (file.written) SHARDKIT_RETURN_IF_ERROR(file.written->Close());
+  }
+  return absl::OkStatus();
+}
+
+// Begins with the runs of the next file. Not after the last.
+absl::Status RecordSorter::OpenNextFile() {
+  File& file = files_[file_++];
+  if (file.written == nullptr) return absl::OkStatus();
+  SHARDKIT_ASSIGN_OR_RETURN(opened_, file_system_.OpenForReading(file.path, ReadMode::kBuffered, file.written->size()));
+  if (opened_->size() != file.written->size()) return Changed(file.path);
+  runs_ = std::move(file.runs);
   // Small pieces would cost more than a few bytes beyond the limit, which takes thousands of runs to pass.
   read_bytes_ = static_cast<size_t>(std::clamp<uint64_t>(memory_ / runs_.size(), 16 << 10, 1 << 20));
   for (size_t i = 0; i < runs_.size(); ++i) {
@@ -124,14 +155,14 @@ absl::Status RecordSorter::Fill(Run& run, size_t bytes) const {
   run.taken = 0;
   const size_t held = run.buffer.size();
   const uint64_t more = std::min<uint64_t>(std::max(bytes - held, read_bytes_), run.end - run.begin);
-  if (held + more < bytes) return DataLoss(path_, ": is not what was written to it");
+  if (held + more < bytes) return Changed(opened_->path());
   run.buffer.resize(held + more);
   const std::span<char> read(run.buffer.data() + held, more);
-  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(run.begin, read));
+  SHARDKIT_RETURN_IF_ERROR(opened_->ReadAt(run.begin, read));
   run.read.Update({read.data(), read.size()});
   run.begin += more;
   if (run.begin == run.end && run.read.Digest() != run.hash) {
-    return DataLoss(path_, ": is not what was written to it");
+    return Changed(opened_->path());
   }
   return absl::OkStatus();
 }
@@ -146,7 +177,7 @@ absl::StatusOr<bool> RecordSorter::Advance(Run& run) const {
   const auto length = LoadLittle<uint64_t>(run.buffer.data() + run.taken + 8);
   // Checked before the hash of the run can be.
   if (length > run.buffer.size() - run.taken + run.end - run.begin) {
-    return DataLoss(path_, ": is not what was written to it");
+    return Changed(opened_->path());
   }
   run.taken += kHeadBytes;
   SHARDKIT_RETURN_IF_ERROR(Fill(run, length));
@@ -155,7 +186,7 @@ absl::StatusOr<bool> RecordSorter::Advance(Run& run) const {
 }
 
 absl::StatusOr<bool> RecordSorter::Next(uint64_t* number, std::string_view* record) {
-  if (runs_.empty()) {
+  if (!spilled_) {
     if (next_ == entries_.size()) return false;
     const Entry& entry = entries_[next_++];
     *number = entry.number;
@@ -164,7 +195,7 @@ absl::StatusOr<bool> RecordSorter::Next(uint64_t* number, std::string_view* reco
     return true;
   }
   const auto later = [this](size_t a, size_t b) { return Later(a, b); };
-  if (std::exchange(current_taken_, true) && !heap_.empty()) {
+  if (!heap_.empty()) {
     std::ranges::pop_heap(heap_, later);
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, Advance(runs_[heap_.back()]));
     if (more) {
@@ -174,7 +205,14 @@ absl::StatusOr<bool> RecordSorter::Next(uint64_t* number, std::string_view* reco
       heap_.pop_back();
     }
   }
-  if (heap_.empty()) return false;
+  while (heap_.empty()) {
+    if (opened_) {
+      opened_.reset();
+      SHARDKIT_RETURN_IF_ERROR(RemoveFile(files_[file_ - 1]));
+    }
+    if (file_ == kFiles) return false;
+    SHARDKIT_RETURN_IF_ERROR(OpenNextFile());
+  }
   const Run& run = runs_[heap_.front()];
   *number = run.number;
   *record = std::string_view(run.buffer).substr(run.taken, run.length);
