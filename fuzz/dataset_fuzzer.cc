@@ -97,9 +97,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ReadValues(**dataset);
     if (sound) indexed = ReadRows(**dataset);
     if (sound) found = FindKeys(**dataset);
-    Require(!sound || (*dataset)->key_problem().empty() || (*dataset)->summary().segments.empty() ||
-                !(*dataset)->summary().segments[0].keys,
-            "what validation passes has sound key tables");
     Require(!sound || indexed.has_value(), "what validation passes can be read");
   }
   (void)files->RemoveFile("/d/dataset.idx");

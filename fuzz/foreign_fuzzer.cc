@@ -14,7 +14,6 @@
 #include "format/foreign/mds_layout.h"
 #include "format/foreign/tar_index_layout.h"
 #include "format/foreign/webdataset_names.h"
-#include "format/foreign/wids_index.h"
 #include "shardkit/ndarray.h"
 #include "support/input.h"
 #include "support/memory_bound.h"
@@ -40,42 +39,6 @@ void CheckTarIndex(Input input) {
   const format::TarSamples &samples = *found, &samples_again = *again;
   Require(samples_again == samples && again->columns == found->columns && again->tar_length == found->tar_length,
           "an index comes back");
-}
-
-std::vector<format::DaliMember> DaliMembers(std::string_view text, bool* whole) {
-  std::vector<format::DaliMember> members;
-  *whole = format::ParseDaliIndex(text, [&](uint64_t, format::DaliMember member) {
-             members.push_back(std::move(member));
-             return absl::OkStatus();
-           }).ok();
-  return members;
-}
-
-void CheckDaliIndex(std::string_view text) {
-  (void)format::IsDaliIndex(text);
-  std::vector<format::DaliSample> samples;
-  uint64_t last = 0;
-  const absl::Status status = format::ParseDaliIndex(text, [&](uint64_t line, format::DaliMember member) {
-    Require(line >= 2 && line >= last, "lines come in order");
-    if (line != last) samples.emplace_back();
-    last = line;
-    samples.back().members.push_back(std::move(member));
-    return absl::OkStatus();
-  });
-  if (!status.ok()) return;
-  bool whole = false, again = false;
-  const auto members = DaliMembers(text, &whole);
-  Require(DaliMembers(format::FormatDaliIndex(samples), &again) == members && again, "DALI's index comes back");
-}
-
-void CheckWidsIndex(std::string_view text) {
-  const auto index = format::ParseWidsIndex(text);
-  if (!index.ok() || !index->has_value()) return;
-  const std::string written = format::FormatWidsIndex(**index);
-  const auto again = format::ParseWidsIndex(written);
-  RequireOk(again.status(), "an index for wids that was formatted");
-  Require(again->has_value() && format::FormatWidsIndex(**again) == written, "an index for wids comes back");
-  for (const auto& shard : (*index)->shards) (void)format::LocalPathOfUrl(shard.url);
 }
 
 void CheckMdsShard(Input input) {
@@ -123,25 +86,19 @@ void CheckMdsEncoding(Input input) {
 void CheckNames(std::string_view name) {
   (void)format::SplitDaliName(name);
   const auto ours = format::SplitWebDatasetName(name);
-  const auto wids = format::SplitWidsName(name);
   const std::string_view member = format::MemberName(name);
   if (ours)
     Require(std::string(ours->key) + "." + std::string(ours->extension) == member, "key and extension make the name");
   // The regular expression engine needs stack for every byte.
   if (name.size() > 200 || name.find_first_of(std::string_view("\n\r\0", 3)) != name.npos) return;
   if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return;
-  static const std::regex webdataset_rule("((?:.*/|)[^.]+)[.]([^/]*)"), wids_rule("((?:.*/)?.*?)(\\..*)");
-  const std::string text(name), read(member);
+  static const std::regex webdataset_rule("((?:.*/|)[^.]+)[.]([^/]*)");
+  const std::string read(member);
   std::smatch parts;
   const bool matches = std::regex_match(read, parts, webdataset_rule) && !format::IsWebDatasetMeta(member);
   Require(matches == ours.has_value(), "a name is a sample's by webdataset's expression");
   if (matches)
     Require(parts[1].str() == ours->key && parts[2].str() == ours->extension, "its parts are those of the expression");
-  const bool for_wids = std::regex_match(text, parts, wids_rule);
-  Require(for_wids == wids.has_value(), "a name is a sample's by wids's expression");
-  if (for_wids)
-    Require(parts[1].str() == wids->key && parts[2].str() == wids->extension,
-            "its parts are those of wids's expression");
 }
 
 void CheckDecompressors(Input input) {
@@ -157,32 +114,26 @@ void CheckDecompressors(Input input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const MemoryBound bound(size);
   Input input(data, size);
-  switch (input.Below(10)) {
+  switch (input.Below(8)) {
     case 0:
       CheckTarIndex(input);
       break;
     case 1:
-      CheckDaliIndex(input.rest());
-      break;
-    case 2:
-      CheckWidsIndex(input.rest());
-      break;
-    case 3:
       CheckMdsShard(input);
       break;
-    case 4:
+    case 2:
       CheckMdsSample(input);
       break;
-    case 5:
+    case 3:
       CheckMdsEncoding(input);
       break;
-    case 6:
+    case 4:
       CheckNames(input.rest());
       break;
-    case 7:
+    case 5:
       CheckDecompressors(input);
       break;
-    case 8:
+    case 6:
       (void)format::ParseMdsHeader(input.rest());
       break;
     default:

@@ -7,9 +7,9 @@
 
 namespace shardkit::fuzz {
 
-enum TarFile : size_t { kTar, kTarIndex, kDaliIndex, kWidsIndex, kOrigin, kGzip, kZstd };
+enum TarFile : size_t { kTar, kTarIndex, kOrigin, kGzip, kZstd };
 
-inline constexpr std::array<std::string_view, 7> kTarFiles = {
-    "x.tar", "x.tar.shardidx", "x.idx", "wids.json", "shardkit.json", "y.tar.gz", "y.tar.zst"};
+inline constexpr std::array<std::string_view, 5> kTarFiles = {"x.tar", "x.tar.shardidx", "shardkit.json", "y.tar.gz",
+                                                              "y.tar.zst"};
 
 }  // namespace shardkit::fuzz

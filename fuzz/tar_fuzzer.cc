@@ -1,5 +1,5 @@
 // A tar, plain and compressed, with optional indexes beside it, each with any bytes. A tar gives the same samples
-// without an index, through an index made of it, through DALI's index where one can be made, and compressed.
+// without an index, through an index made of it, and compressed; DALI's index can be made of no other.
 
 #include <cstdint>
 #include <memory>
@@ -39,15 +39,11 @@ void FindKeys(FileSystem& files, const std::vector<Row>& rows) {
 
 void CompareIndexes(FileSystem& files) {
   // shardkit.json may be damaged, and building an index does not use it.
-  for (const std::string_view name : {"x.tar.shardidx", "x.idx", "shardkit.json"})
-    (void)files.RemoveFile(JoinPath("/d", name));
+  for (const std::string_view name : {"x.tar.shardidx", "shardkit.json"}) (void)files.RemoveFile(JoinPath("/d", name));
   const auto rows = ReadRows(files, "/d/x.tar");
   const auto dali = BuildDaliIndex(files, "/d/x.tar");
-  if (dali.ok() && dali->problem_count == 0) {
-    Require(rows.has_value(), "a tar that DALI's index can be made of can be read");
-    Require(ReadRows(files, "/d/x.tar") == rows, "a tar says the same through DALI's index");
-  }
-  (void)files.RemoveFile("/d/x.idx");
+  Require(!dali.ok() || dali->problem_count > 0 || rows.has_value(),
+          "a tar that DALI's index can be made of can be read");
   const auto built = BuildTarIndex(files, "/d/x.tar");
   if (built.ok()) {
     Require(rows.has_value(), "a tar that an index can be made of can be read");
@@ -66,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const MemoryBound bound(size);
   const std::unique_ptr<FileSystem> files = NewMemoryFileSystem();
   WriteSections(*files, "/d", kTarFiles, {reinterpret_cast<const char*>(data), size});
-  for (const std::string_view name : {"x.tar", "wids.json", "y.tar.gz", "y.tar.zst"}) {
+  for (const std::string_view name : {"x.tar", "y.tar.gz", "y.tar.zst"}) {
     const std::string path = JoinPath("/d", name);
     if (files->Stat(path).ok()) ReadAll(*files, path);
   }

@@ -18,9 +18,9 @@ LAYERS = ["base", "io", "remote", "codec", "format", "container", "dataset", "co
 
 # The folders within layers. A file belongs to the first folder whose pattern matches, and nowhere else in the layer.
 SUBFOLDERS = {
-    "format": {"foreign": r"(mds|dali|wids)_|webdataset_names|tar_index_layout"},
+    "format": {"foreign": r"(mds|dali)_|webdataset_names|tar_index_layout"},
     "container": {"foreign": r"archive_input|foreign_shard_reader|(mds|tar)_"},
-    "dataset": {"foreign": r"(foreign|mds|webdataset|wids)_|open_foreign|validate_foreign", "repair": r"repair",
+    "dataset": {"foreign": r"(foreign|mds|webdataset)_|open_foreign|validate_foreign", "repair": r"repair",
                 "validate": r"validate|deep_check", "select": r"predicate|selection",
                 "view": r"view|compact|extend_view|shard_rewrite|layer|remove|seen_|selected_rows|stored_dataset"},
     "loader": {"simulation": r"simulate$|rank|storage$"},

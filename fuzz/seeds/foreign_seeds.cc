@@ -60,22 +60,14 @@ void AddTars(SeedWriter& seeds) {
     RequireOk(files->Rename("/d/000000.tar", "/d/x.tar"), "naming a tar");
     (void)files->RemoveFile("/d/000000.tar.shardidx");
     (void)BuildTarIndex(*files, "/d/x.tar");
-    (void)BuildDaliIndex(*files, "/d/x.tar");
-    (void)files->RemoveFile("/d/wids.json");
-    (void)WriteWidsIndex(*files, {"/d/x.tar"}, "/d/wids.json");
     const auto all = Collect(*files, kTarFiles);
     const std::string name = std::to_string(number);
     seeds.Add("tar", "all-" + name, JoinSections(all));
     const std::string tar = ReadFile(*files, "/d/x.tar");
     seeds.Add("tar", "plain-" + name, JoinSections({{kTar, tar}}));
     seeds.Add("tar", "gzip-" + name, JoinSections({{kGzip, Gzip(tar, kLevel)}}));
-    const std::array<std::pair<std::string_view, char>, 3> parts = {
-        {{"/d/x.tar.shardidx", 0}, {"/d/x.idx", 1}, {"/d/wids.json", 2}}};
-    for (const auto& [path, choice] : parts) {
-      if (files->Stat(std::string(path)).ok()) {
-        seeds.Add("foreign", std::to_string(choice) + "-" + name,
-                  std::string(1, choice) + ReadFile(*files, std::string(path)));
-      }
+    if (files->Stat("/d/x.tar.shardidx").ok()) {
+      seeds.Add("foreign", "index-" + name, std::string(1, 0) + ReadFile(*files, "/d/x.tar.shardidx"));
     }
   }
 }

@@ -40,9 +40,8 @@ absl::Status CheckOptions(const ConvertOptions& options) {
     return InvalidArgument("--append is only for --to shard");
   }
   if (!options.pack.dataset.sha256 || options.to == Container::kShard) return absl::OkStatus();
-  return InvalidArgument("--sha256 is only for --to shard", options.to == Container::kMds
-                                                                ? "; --hash sha256 writes hashes into the index of MDS"
-                                                                : "; shardctl index --wids lists the MD5 of tars");
+  return InvalidArgument("--sha256 is only for --to shard",
+                         options.to == Container::kMds ? "; --hash sha256 writes hashes into the index of MDS" : "");
 }
 
 absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> CreateForeignJob(FileSystem& file_system,

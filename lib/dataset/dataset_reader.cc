@@ -94,7 +94,6 @@ class AnyDatasetReader : public StoredDataset {
   const ManifestSummary& summary() const override { return summary_; }
   const std::vector<Column>& columns() const override { return columns_; }
   std::string index_problem() const override { return index_problem_; }
-  std::string key_problem() const override { return keys_ ? keys_->problem() : std::string(); }
   std::string fallback_reason() const override { return shards_->fallback_reason(); }
 
   absl::StatusOr<Location> Locate(uint64_t sample) const override {

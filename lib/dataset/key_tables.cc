@@ -82,15 +82,8 @@ absl::StatusOr<bool> KeyTables::Find(size_t segment, uint64_t hash,
   }
   SHARDKIT_RETURN_IF_ERROR(of_visit);
   if (status.ok()) return true;
-  if (!IsLostTable(status)) return status;
-  std::lock_guard lock(mutex_);
-  if (problem_.empty()) problem_ = StrCat(ToStd(status.message()), "; run shardctl index ", directory_);
-  return false;
-}
-
-std::string KeyTables::problem() const {
-  std::lock_guard lock(mutex_);
-  return problem_;
+  if (IsLostTable(status)) return false;
+  return status;
 }
 
 }  // namespace shardkit::dataset

@@ -36,9 +36,6 @@ class KeyTables {
   absl::StatusOr<bool> Find(size_t segment, uint64_t hash,
                             const std::function<absl::StatusOr<bool>(uint64_t ordinal)>& visit) const;
 
-  // Why the first table could not be used that could not be; else empty.
-  std::string problem() const;
-
  private:
   absl::StatusOr<std::shared_ptr<const container::KeyTable>> Get(size_t segment) const;
 
@@ -52,7 +49,6 @@ class KeyTables {
   };
   mutable std::mutex mutex_;
   mutable std::vector<Table> tables_;
-  mutable std::string problem_;
 };
 
 }  // namespace shardkit::dataset

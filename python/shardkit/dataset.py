@@ -16,7 +16,7 @@ from shardkit.schema import Schema
 
 
 class Dataset(Sequence[Mapping[str, Any]]):
-    """The samples of a dataset: Shardkit's own, MDS, WebDataset, or a wids index. Made by `open`.
+    """The samples of a dataset: Shardkit's own, MDS or WebDataset. Made by `open`.
 
     Thread-safe; reading does not hold the GIL. Pickled as its path and options. After a fork it opens its files
     again in the child.
@@ -294,7 +294,7 @@ def open(
     Parameters
     ----------
     path : str
-        A dataset's directory or a shard; an MDS directory; tars, a folder of them or a wids index.
+        A dataset's directory or a shard; an MDS directory; tars, or a folder of them.
     columns : sequence of str
         Columns to read, in this order; all by default.
     mode : str
@@ -303,7 +303,7 @@ def open(
         Which checksums are compared: ``"every"``, of all that is read; ``"first"``, of each block when this process
         reads it for the first time; ``"never"``.
     verify_listed_hashes : bool
-        For MDS and wids: compare the hash that an index lists for a file before its first value is returned.
+        For MDS: compare the hash that an index lists for a file before its first value is returned.
     max_decompression : int
         Bytes that decompressing a block may add; more is a `MemoryError`.
     max_open_shards : int

@@ -1,5 +1,4 @@
-"""Indexes of other programs: DALI and wids (for tars), and MDS."""
-import hashlib
+"""Indexes of other programs: DALI (for tars), and MDS."""
 import io
 import json
 import os
@@ -56,76 +55,13 @@ class TarIndexes(CliTest):
         self.assertIn("no problem", self.shardctl("validate", "tars").stdout)
         self.assertEqual(len(self.shardctl("ls", "tars").stdout.splitlines()), 3)
 
-    def test_dali_index_that_does_not_fit(self):
-        self.shardctl("index", "--dali", "tars")
-        os.replace(self.path("tars", "one.idx"), self.path("tars", "two.idx"))
-        run = self.shardctl("ls", "tars/two.tar", code=1)
-        self.assertIn("tars/two.idx: has 'a.jpg', 700 bytes at byte 512, where tars/two.tar has member 'c.jpg', 1 bytes at", run.stderr)
-        self.shardctl("validate", "tars", code=1)
-        self.shardctl("index", "--dali", "tars/two.tar")
-        self.shardctl("ls", "tars/two.tar")
-        self.write("tars/two.idx", b"v1.2 1\njpg 512 1 c.jpg cls 1536 1 x.cls\n")
-        for arguments in (["ls"], ["cat", "--sample", "0", "-c", "jpg"], ["bench", "--batch-size", "1", "--epochs", "1"]):
-            verb, *rest = arguments
-            self.assertIn("where tars/two.tar has member 'c.cls'", self.shardctl(verb, "tars/two.tar", *rest, code=1).stderr)
-
     def test_dali_refusals(self):
         self.write("space.tar", tar_of([("a b.jpg", b"")]))
         self.assertIn("white space", self.shardctl("index", "--dali", "space.tar", code=2).stderr)
         self.assertIn("is no tar", self.shardctl("index", "--dali", self.write("file", b""), code=2).stderr)
         os.mkdir(self.path("empty"))
         self.assertIn("holds no tar", self.shardctl("index", "--dali", "empty", code=3).stderr)
-        self.shardctl("index", "--dali", "--wids", "x.json", "tars", code=2)
         self.shardctl("index", "--dali", "missing.tar", code=3)
-
-    def test_wids(self):
-        run = self.shardctl("index", "--wids", "tars/all.json", "--name", "train", "tars/two.tar", "tars")
-        self.assertEqual(run.stdout, "listed 3 tars with 4 samples, 30.0 KiB, in tars/all.json\n")
-        index = json.loads(self.read("tars", "all.json"))
-        one, two = self.read("tars", "one.tar"), self.read("tars", "two.tar")
-        entry = lambda name, tar, samples: {"url": name, "md5sum": hashlib.md5(tar).hexdigest(), "nsamples": samples, "filesize": len(tar)}
-        self.assertEqual(index, {"__kind__": "wids-shard-index-v1", "wids_version": 1, "name": "train",
-                                 "shardlist": [entry("two.tar", two, 1), entry("one.tar", one, 2), entry("two.tar", two, 1)]})
-        self.assertEqual(self.read("tars", "all.json").decode(), json.dumps(index | {"name": index.pop("name")}, indent=2))
-        self.assertEqual([line.split()[1] for line in self.shardctl("ls", "tars/all.json").stdout.splitlines()], ["c", "a", "b", "c"])
-        self.assertEqual(self.shardctl("cat", "tars/all.json", "--sample", "1", "-c", "jpg").out, b"j" * 700)
-        self.assertIn("no problem", self.shardctl("validate", "tars/all.json").stdout)
-        self.shardctl("bench", "tars/all.json", "--batch-size", "2", "--epochs", "1")
-        # From another folder, in JSON, without hashes.
-        report = self.shardctl("index", "--wids", "list.json", "--no-md5", "--json", "tars").json()
-        self.assertEqual((report["index"], report["shards"], report["samples"]), ("list.json", 2, 3))
-        self.assertEqual([shard["url"] for shard in json.loads(self.read("list.json"))["shardlist"]], ["tars/one.tar", "tars/two.tar"])
-        self.assertNotIn("md5sum", self.read("list.json").decode())
-        self.shardctl("ls", "list.json")
-
-    def test_wids_that_does_not_fit(self):
-        self.shardctl("index", "--wids", "all.json", "tars")
-        tar = self.read("tars", "two.tar")
-        self.write("tars/two.tar", tar[:-512])
-        run = self.shardctl("ls", "all.json", code=1)
-        self.assertIn(f"tars/two.tar: has {len(tar) - 512} bytes, but all.json says {len(tar)} (shard 1)", run.stderr)
-        self.write("tars/two.tar", tar.replace(b"l" + bytes(511), b"L" + bytes(511)))
-        self.shardctl("ls", "all.json")
-        self.assertIn("md5 is ", self.shardctl("validate", "all.json", code=1).stderr)
-        os.remove(self.path("tars", "two.tar"))
-        self.assertIn("tars/two.tar: shard 1 of all.json is missing", self.shardctl("ls", "all.json", code=3).stderr)
-        self.write("cut.json", self.read("all.json")[:-40])
-        self.assertIn("cut.json: is a damaged wids index", self.shardctl("ls", "cut.json", code=1).stderr)
-        self.write("far.json", json.dumps({"__kind__": "wids-shard-index-v1", "wids_version": 1,
-                                           "shardlist": [{"url": "https://host/a.tar", "nsamples": 1}]}))
-        self.assertIn("is not on this machine", self.shardctl("ls", "far.json", code=None).stderr)
-
-    def test_wids_refusals(self):
-        self.write("hidden.tar", tar_of([("a.jpg", b""), (".hidden", b"")]))
-        run = self.shardctl("index", "--wids", "out.json", "hidden.tar", code=2)
-        self.assertIn("hidden.tar: member '.hidden' at byte 512: is a part of a sample for wids", run.stderr)
-        self.assertFalse(os.path.exists(self.path("out.json")))
-        before = self.tree("tars")
-        # When OUT is missing, the first tar would become OUT.
-        self.shardctl("index", "--wids", "tars/one.tar", "tars/two.tar", code=2)
-        self.assertEqual(self.tree("tars"), before)
-        self.shardctl("index", "--no-md5", "tars", code=2)
-        self.shardctl("index", "--name", "x", "--dali", "tars", code=2)
 
 
 class MdsFolders(CliTest):

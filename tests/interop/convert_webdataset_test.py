@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""shardctl convert --to webdataset: its tars in webdataset, wids, tarfile and with the rules of DALI's indexer.
+"""shardctl convert --to webdataset: its tars in webdataset, tarfile and with the rules of DALI's indexer.
 
 SHARDCTL names the command, SHARDKIT_BUILD_DIR the build. Skips itself when the package `webdataset` is missing.
 """
@@ -16,7 +16,6 @@ from support import InteropTest
 try:
     import numpy
     import webdataset
-    import wids.wids
 except ImportError as error:
     MISSING = f"needs the package webdataset: {error}"
 else:
@@ -116,49 +115,6 @@ class ConvertWebDatasetTest(InteropTest):
                       for key, values in grouped(path)]
             self.assertTrue(all(offset % 512 == 0 for _, values in grouped(path) for offset, _ in values.values()))
         self.assertEqual(found, samples)
-
-    def make_flat(self, count):
-        """Names that wids accepts: up to 100 bytes, and no dot except the extension's."""
-        chance = mds_values.seeded(9)
-        os.makedirs(self.path("files", "d"))
-        for i in range(count):
-            for extension in chance.sample(["bin", "seg.png", "txt"], chance.randint(1, 3)):
-                with open(self.path("files", "d", f"{i:03}.{extension}"), "wb") as file:
-                    file.write(chance.randbytes(i * 10))
-        self.shardctl("pack", "--from", "files", self.path("files"), "-o", self.path("native"), "--type", "seg.png=bytes")
-        return self.path("native")
-
-    def check_wids_sample(self, sample, path, ordinal, key):
-        self.assertEqual(sample.pop("__key__"), key)
-        lengths = json.loads(self.shardctl("ls", "--long", "--json", "--offset", ordinal, "--limit", 1, path))["entries"][0]["lengths"]
-        sample = {name: value for name, value in sample.items() if not name.startswith("__")}
-        self.assertEqual(sorted(sample), sorted(f".{name}" for name, length in lengths.items() if name != "key" and length is not None))
-        for name, value in sample.items():
-            content = value.read() if hasattr(value, "read") else bytes(value)
-            self.assertEqual(content, self.shardctl("cat", path, "--sample", ordinal, "--column", name[1:], "--force"))
-
-    def test_wids_reads_tars_at_random(self):
-        ours = self.convert(self.make_flat(40), "tars", "webdataset", "--shard-samples", 15)
-        first = 0
-        for path in self.tars(ours):
-            indexed = wids.wids.IndexedTarSamples(path=path)
-            for i in reversed(range(len(indexed))):
-                self.check_wids_sample(indexed[i], ours, first + i, f"d/{first + i:03}")
-            first += len(indexed)
-            indexed.close()
-        self.assertEqual(first, 40)
-
-    def test_wids_index(self):
-        native = self.make_flat(40)
-        ours = self.convert(native, "tars", "webdataset", "--shard-samples", 15)
-        index = os.path.join(ours, "wids.json")
-        dataset = wids.wids.ShardListDataset(index, cache_dir=self.path("cache"), keep=True, transformations=[])
-        self.assertEqual(len(dataset), 40)
-        for i in mds_values.seeded(1).sample(range(40), 40):
-            self.check_wids_sample(dict(dataset[i]), ours, i, f"d/{i:03}")
-        dataset.close()
-        # shardctl reads their index.
-        self.assertEqual(self.hashes(index), self.hashes(native))
 
     def test_values_of_every_type_as_webdataset_decodes_them(self):
         if mds_values.MISSING:

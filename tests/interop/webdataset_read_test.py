@@ -8,7 +8,6 @@ SHARDCTL or build/tools/shardctl; real tars from --data, SHARDKIT_TEST_DATA or .
 """
 import argparse
 import glob
-import hashlib
 import io
 import json
 import os
@@ -167,24 +166,6 @@ class WebDatasetRead(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.theirs(path)
         self.shardctl("ls", path, code=1)
-
-    def test_lists_for_wids_count_what_webdataset_counts(self):
-        names = []
-        for number in range(5):
-            names.append(self.path(f"{number}.tar"))
-            self.write(names[-1], [{"__key__": f"d.x/{i}", "jpg": bytes(i), "A.b": b"", "cls": b"1"} for i in range(number * 7)])
-        index = self.path("all.json")
-        self.shardctl("index", "--wids", index, *reversed(names))
-        with open(index, encoding="utf-8") as file:
-            text = file.read()
-        listed = json.loads(text)
-        self.assertEqual(text, json.dumps(listed, indent=2))
-        for entry, path in zip(listed["shardlist"], reversed(names)):
-            self.assertEqual(entry["url"], os.path.basename(path))
-            self.assertEqual(entry["nsamples"], len(self.theirs(path)))
-            with open(path, "rb") as file:
-                self.assertEqual(entry["md5sum"], hashlib.md5(file.read()).hexdigest())
-        self.assertEqual(self.ours(index), self.ours(names[4]) + self.ours(names[3]) + self.ours(names[2]) + self.ours(names[1]))
 
     def test_indexes_for_dali_name_the_members(self):
         """Positions and names as in Python's tarfile, samples as in webdataset; with and without the index."""

@@ -26,10 +26,9 @@ void DecompressionOption::AddTo(CommandLine* line) {
 }
 
 void HashOption::AddTo(CommandLine* line) {
-  line->Flag(
-      "--no-verify-hashes", &off_,
-      "do not compare the hashes that an index lists for whole files (MDS, tars in wids's list): the first value "
-      "comes sooner, and damage passes for data");
+  line->Flag("--no-verify-hashes", &off_,
+             "do not compare the hashes that an index lists for whole files (MDS): the first value comes sooner, and "
+             "damage passes for data");
 }
 
 void JobsOption::AddTo(CommandLine* line, const std::string& description) {

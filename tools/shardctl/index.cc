@@ -124,19 +124,13 @@ int Rebuild(const std::vector<std::string>& paths, bool dali, bool json) {
 }  // namespace
 
 int RunIndex(int argc, char** argv) {
-  CommandLine line(
-      "index", "make the indexes of datasets and tars",
-      "[OPTION]... DATASET...\n       shardctl index --dali TAR...\n       shardctl index --wids OUT.json TAR...");
+  CommandLine line("index", "make the indexes of datasets and tars",
+                   "[OPTION]... DATASET...\n       shardctl index --dali TAR...");
   std::vector<std::string> paths;
-  std::optional<std::string> wids, name;
   bool dali = false;
-  bool no_md5 = false;
   bool json = false;
   line.Arguments("DATASET", 1, SIZE_MAX, &paths);
   line.Flag("--dali", &dali, "write X.idx for each X.tar, as DALI's wds2idx does");
-  line.Text("--wids", "OUT.json", &wids, "write an index for wids that lists the tars in the order given");
-  line.Text("--name", "NAME", &name, "what the index for wids calls the dataset");
-  line.Flag("--no-md5", &no_md5, "leave the MD5 of the tars out of the index for wids: it takes reading all of them");
   line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
@@ -146,11 +140,7 @@ int RunIndex(int argc, char** argv) {
       "TAR is a tar, or a directory that stands for its tars in the order of their names.");
   line.Example("shardctl index photos", "rebuild photos/dataset.idx, photos/dataset.keys and photos/dataset.json");
   line.Example("shardctl index train-0.tar", "write train-0.tar.shardidx");
-  line.Example("shardctl index --wids train/train.json train", "list the tars of a directory for wids");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
-  if (wids.has_value() && dali) return line.UsageError("--dali and --wids cannot be combined");
-  if (!wids.has_value() && (name.has_value() || no_md5)) return line.UsageError("--name and --no-md5 go with --wids");
-  if (wids.has_value()) return WriteWids(paths, *wids, {.name = name.value_or(""), .md5 = !no_md5}, json);
   return Rebuild(paths, dali, json);
 }
 

@@ -70,25 +70,4 @@ absl::StatusOr<std::vector<std::string>> CollectTars(const std::vector<std::stri
   return tars;
 }
 
-int WriteWids(const std::vector<std::string>& paths, const std::string& output, const shardkit::WidsOptions& options,
-              bool json) {
-  const absl::StatusOr<std::vector<std::string>> tars = CollectTars(paths);
-  if (!tars.ok()) return Fail(tars.status());
-  const absl::StatusOr<shardkit::WidsReport> report =
-      shardkit::WriteWidsIndex(*shardkit::PosixFileSystem(), *tars, output, options, CancelOnSignal());
-  if (absl::IsCancelled(report.status())) {
-    PrintError("shardctl: interrupted; nothing was left behind");
-    return kExitEnvironment;
-  }
-  if (!report.ok()) return Fail(report.status());
-  if (json) {
-    PrintJson(
-        Json{{"index", output}, {"shards", report->shards}, {"samples", report->samples}, {"bytes", report->bytes}});
-  } else {
-    Stdout().Write("listed " + Counted(report->shards, "tar") + " with " + Counted(report->samples, "sample") + ", " +
-                   FormatBytes(report->bytes) + ", in " + Printable(output) + "\n");
-  }
-  return kExitSuccess;
-}
-
 }  // namespace shardctl

@@ -19,8 +19,4 @@ absl::Status IndexTar(const std::string& path, bool dali, bool json, Json* tars)
 // InvalidArgument for a file that is not a tar.
 absl::StatusOr<std::vector<std::string>> CollectTars(const std::vector<std::string>& paths);
 
-// Collects the tars of `paths`, writes their wids index to `output` and returns the exit code.
-int WriteWids(const std::vector<std::string>& paths, const std::string& output, const shardkit::WidsOptions& options,
-              bool json);
-
 }  // namespace shardctl

@@ -111,7 +111,7 @@ class BeginningsOnly final : public shardkit::ForwardingReadableFileSystem {
  private:
   bool IsIndex(std::string_view path) const {
     if (bytes_ == UINT64_MAX) return false;
-    return path.ends_with(shardkit::kTarIndexSuffix) || path.ends_with(shardkit::kDaliIndexSuffix);
+    return path.ends_with(shardkit::kTarIndexSuffix);
   }
 
   const uint64_t bytes_;

@@ -28,7 +28,7 @@ constexpr size_t kMostRead = size_t{256} << 10;
 
 constexpr size_t kDiscardPiece = size_t{64} << 10;
 
-enum class Content { kBytes, kTar, kWithinTar };
+enum class Content { kBytes, kTar };
 
 absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compression, Content content) {
   Archive reader(archive_read_new());
@@ -47,14 +47,12 @@ absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compress
   } else {
     archive_read_support_format_tar(a);
   }
-  // Without this, what lies behind the first end mark would be passed over. It forgets the format that is set below.
-  if (content != Content::kBytes) archive_read_set_options(a, "tar:read_concatenated_archives");
-  // Without this, libarchive would not accept a member of unknown type as the beginning of a tar.
-  if (content == Content::kWithinTar) archive_read_set_format(a, ARCHIVE_FORMAT_TAR);
+  // Without this, what lies behind the first end mark would be passed over.
+  if (content == Content::kTar) archive_read_set_options(a, "tar:read_concatenated_archives");
   input.Attach(a);
   if (archive_read_open1(a) == ARCHIVE_OK) return reader;
   return input.Describe(
-      a, content != Content::kBytes ? "is not a tar, or its beginning is damaged" : "cannot be decompressed");
+      a, content == Content::kTar ? "is not a tar, or its beginning is damaged" : "cannot be decompressed");
 }
 
 // Decompresses a file from its beginning.
@@ -120,13 +118,11 @@ absl::StatusOr<TarCompression> DetectCompression(const RandomAccessFile& file) {
 }
 
 struct TarHeaders::State {
-  State(const RandomAccessFile& from, uint64_t first)
-      : file(from), begin(first), input(from, kLeastRead, kMostRead, first) {}
+  explicit State(const RandomAccessFile& from) : file(from), input(from, kLeastRead, kMostRead) {}
   State(const RandomAccessFile& from, std::unique_ptr<Decompressor> bytes)
-      : file(from), begin(0), decompressor(std::move(bytes)), input(from, kLeastRead, kMostRead, *decompressor) {}
+      : file(from), decompressor(std::move(bytes)), input(from, kLeastRead, kMostRead, *decompressor) {}
 
   const RandomAccessFile& file;
-  const uint64_t begin;
   const std::unique_ptr<Decompressor> decompressor;  // null for a tar that is not compressed
   ArchiveInput input;
   Archive reader;
@@ -146,21 +142,17 @@ TarHeaders::~TarHeaders() = default;
 std::optional<uint64_t> TarHeaders::left_behind() const { return state_->left_behind; }
 uint64_t TarHeaders::memory() const { return state_->regular.capacity() * (sizeof(Hash128Bytes) + sizeof(Placed) + 1); }
 
-uint64_t TarHeaders::position() const {
-  return state_->begin + static_cast<uint64_t>(archive_filter_bytes(state_->reader.get(), 0));
-}
+uint64_t TarHeaders::position() const { return static_cast<uint64_t>(archive_filter_bytes(state_->reader.get(), 0)); }
 
-absl::StatusOr<std::unique_ptr<TarHeaders>> TarHeaders::Open(const RandomAccessFile& file, TarCompression compression,
-                                                             uint64_t begin) {
+absl::StatusOr<std::unique_ptr<TarHeaders>> TarHeaders::Open(const RandomAccessFile& file, TarCompression compression) {
   std::unique_ptr<State> state;
   if (compression == TarCompression::kNone) {
-    state = std::make_unique<State>(file, begin);
+    state = std::make_unique<State>(file);
   } else {
     SHARDKIT_ASSIGN_OR_RETURN(auto decompressor, Decompressor::Open(file, compression));
     state = std::make_unique<State>(file, std::move(decompressor));
   }
-  SHARDKIT_ASSIGN_OR_RETURN(state->reader, OpenArchive(state->input, TarCompression::kNone,
-                                                       begin == 0 ? Content::kTar : Content::kWithinTar));
+  SHARDKIT_ASSIGN_OR_RETURN(state->reader, OpenArchive(state->input, TarCompression::kNone, Content::kTar));
   return std::unique_ptr<TarHeaders>(new TarHeaders(std::move(state)));
 }
 
@@ -217,7 +209,7 @@ absl::StatusOr<bool> TarHeaders::Next(TarHeader* header) {
     return true;
   }
   const auto remember = [&] {
-    if (!header->regular || state_->begin != 0) return;
+    if (!header->regular) return;
     state_->regular.insert_or_assign(Hash128(format::MemberName(header->name)),
                                      Placed{header->offset, header->length, header->sparse});
   };

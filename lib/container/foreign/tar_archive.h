@@ -35,10 +35,8 @@ struct TarHeader {
 // at a time.
 class TarHeaders {
  public:
-  // `file` must outlive the object. `begin` is where the first header is; it must be 0 for a compressed tar. DataLoss
-  // when there is no header.
-  static absl::StatusOr<std::unique_ptr<TarHeaders>> Open(const RandomAccessFile& file, TarCompression compression,
-                                                          uint64_t begin = 0);
+  // `file` must outlive the object. DataLoss when there is no header.
+  static absl::StatusOr<std::unique_ptr<TarHeaders>> Open(const RandomAccessFile& file, TarCompression compression);
   ~TarHeaders();
 
   // False at the end: behind the last end mark, or where what is behind an end mark is no tar. DataLoss, with the

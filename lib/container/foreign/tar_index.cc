@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "codec/content_type.h"
-#include "container/foreign/tar_dali_index.h"
 #include "container/foreign/tar_sample_grouper.h"
 #include "container/foreign/tar_sidecar.h"
 #include "format/chunk.h"
@@ -149,10 +148,7 @@ absl::StatusOr<container::TarContents> LoadWhole(ReadableFileSystem& file_system
   container::TarContents contents;
   SHARDKIT_ASSIGN_OR_RETURN(contents.compression, container::DetectCompression(file));
   if (contents.compression == container::TarCompression::kNone) {
-    SHARDKIT_ASSIGN_OR_RETURN(bool indexed, container::LoadTarIndex(file_system, file, &contents));
-    if (!indexed) {
-      SHARDKIT_ASSIGN_OR_RETURN(indexed, container::LoadDaliContents(file_system, file, &contents));
-    }
+    SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, container::LoadTarIndex(file_system, file, &contents));
     if (indexed) return contents;
   }
   return container::ScanTar(file, max_decompression, nullptr);

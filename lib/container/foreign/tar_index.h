@@ -1,4 +1,4 @@
-// Finding out where the samples of a tar lie: from its own index, from a DALI index, or from its headers.
+// Finding out where the samples of a tar lie: from its own index, or from its headers.
 #pragma once
 
 #include <memory>
@@ -25,9 +25,6 @@ struct TarContents {
   // The keys of the samples were escaped in the tar (format::EscapeWebDatasetKey). Those in `index` are not.
   bool escaped_keys = false;
   TarCompression compression = TarCompression::kNone;
-  // The path of the DALI index that the contents come from, or empty. Such contents must be checked: see
-  // CheckTarMembers.
-  std::string dali_index;
   // Members that are read though readers of WebDataset do not see them, or that are passed over and might not be meant
   // to be. Not known of contents that come from an index.
   std::optional<TarProblem> after_end_mark;  // the first member behind an end mark
@@ -55,9 +52,9 @@ std::vector<TarProblem> FindRepeatedKeys(const format::TarIndex& index);
 // Removes the escapes from the keys.
 void UnescapeKeys(format::TarSamples* samples);
 
-// Uses the tar's own index when there is one, else a DALI index, else the headers. DataLoss when an index is damaged or
-// belongs to another tar, or when the tar is damaged. With `skip_lost`, a damaged tar is no error: the result is what
-// ScanTar takes of it. The blocks of the index are formed.
+// Uses the tar's own index when there is one, else the headers. DataLoss when the index is damaged or belongs to
+// another tar, or when the tar is damaged. With `skip_lost`, a damaged tar is no error: the result is what ScanTar
+// takes of it. The blocks of the index are formed.
 absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(ReadableFileSystem& file_system,
                                                                    const std::string& path, uint64_t max_decompression,
                                                                    bool skip_lost = false, bool escaped_keys = false);

@@ -1,18 +1,13 @@
 // Writing the indexes of tars: our own, and those that other programs read.
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "base/errors.h"
 #include "base/hash.h"
-#include "base/named_hash.h"
 #include "base/status_macros.h"
-#include "base/utf8.h"
 #include "container/foreign/tar_dali_index.h"
-#include "container/foreign/tar_wids.h"
 #include "format/foreign/dali_index.h"
-#include "format/foreign/wids_index.h"
 #include "io/publish_file.h"
 #include "shardkit/shard_reader.h"
 
@@ -20,7 +15,6 @@ namespace shardkit {
 namespace {
 
 constexpr uint64_t kWindowBytes = uint64_t{4} << 20;
-constexpr uint64_t kHashPiece = uint64_t{4} << 20;
 constexpr uint64_t kMaxReplacedBytes = uint64_t{1} << 30;
 constexpr size_t kReportedProblems = 100;
 
@@ -73,64 +67,6 @@ absl::StatusOr<std::string> ReadReplaced(FileSystem& file_system, const std::str
   return text;
 }
 
-absl::Status CheckReplacesIndex(FileSystem& file_system, const std::string& output) {
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string old, ReadReplaced(file_system, output));
-  if (old.empty()) return absl::OkStatus();
-  const auto index = format::ParseWidsIndex(old);
-  if (index.ok() && !*index)
-    return InvalidArgument(output, ": is there and is no wids index: choose another name, or remove it");
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> NameRelative(const std::string& tar, const std::string& output) {
-  const std::filesystem::path path(tar), folder(io::ParentDirectory(output));
-  if (path.is_absolute() != folder.is_absolute()) {
-    return InvalidArgument(tar, ": is named in ", output,
-                           " relative to its folder: give both as absolute paths, or none");
-  }
-  std::string name = path.lexically_normal().lexically_relative(folder.lexically_normal()).generic_string();
-  if (name.empty())
-    return InvalidArgument(tar, ": cannot be named relative to the folder of ", output, ": give absolute paths");
-  const auto local = format::LocalPathOfUrl(name);
-  if (!ValidUtf8(name) || !local.ok() || *local != name) {
-    return InvalidArgument(tar, ": has a name that an index cannot say: rename it");
-  }
-  return name;
-}
-
-absl::StatusOr<std::string> Md5Of(const RandomAccessFile& file, const Cancellation* cancellation) {
-  SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<NamedHash> hash, NamedHash::Create("md5"));
-  std::string piece;
-  for (uint64_t position = 0; position < file.size(); position += piece.size()) {
-    if (cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("indexing"));
-    piece.resize(std::min(kHashPiece, file.size() - position));
-    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(position, piece));
-    hash->Update(piece);
-  }
-  return hash->HexDigest();
-}
-
-absl::StatusOr<format::WidsShard> DescribeForWids(FileSystem& file_system, const std::string& tar,
-                                                  const WidsOptions& options, const Cancellation* cancellation) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(tar));
-  SHARDKIT_ASSIGN_OR_RETURN(const container::TarContents contents,
-                            container::ScanTar(*file, kDefaultMaxDecompression, nullptr));
-  if (contents.compression != container::TarCompression::kNone) {
-    return InvalidArgument(tar, ": is compressed, and wids reads plain tars alone: decompress it first");
-  }
-  SHARDKIT_ASSIGN_OR_RETURN(const container::WidsView view, container::ViewAsWids(*file));
-  if (view.difference) {
-    return InvalidArgument(Where(tar, *view.difference), ": wids would read other samples; rename the member");
-  }
-  format::WidsShard shard;
-  shard.samples = view.samples;
-  shard.bytes = file->size();
-  if (options.md5) {
-    SHARDKIT_ASSIGN_OR_RETURN(shard.md5, Md5Of(*file, cancellation));
-  }
-  return shard;
-}
-
 // More problems, behind those that the report has already.
 void AddProblems(std::vector<TarProblem> problems, TarIndexReport* report) {
   report->problems.insert(report->problems.end(), std::make_move_iterator(problems.begin()),
@@ -165,32 +101,6 @@ absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std:
   report.samples = contents.index.sample_count();
   report.values = contents.index.values.size();
   report.bytes = file->size();
-  return report;
-}
-
-absl::StatusOr<WidsReport> WriteWidsIndex(FileSystem& file_system, const std::vector<std::string>& tars,
-                                          const std::string& output, const WidsOptions& options,
-                                          const Cancellation* cancellation) {
-  if (tars.empty()) return InvalidArgument(output, ": no tars to list were given");
-  if (!output.ends_with(".json")) return InvalidArgument(output, ": the name of a wids index ends in .json");
-  if (io::BaseName(output) == "index.json")
-    return InvalidArgument(output, ": is the name of an MDS index: choose another");
-  if (!ValidUtf8(options.name)) return InvalidArgument(output, ": the dataset's name is not UTF-8");
-  SHARDKIT_RETURN_IF_ERROR(CheckReplacesIndex(file_system, output));
-  format::WidsIndex index;
-  index.name = options.name;
-  WidsReport report;
-  for (const std::string& tar : tars) {
-    if (cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("indexing"));
-    SHARDKIT_ASSIGN_OR_RETURN(std::string url, NameRelative(tar, output));
-    SHARDKIT_ASSIGN_OR_RETURN(format::WidsShard shard, DescribeForWids(file_system, tar, options, cancellation));
-    shard.url = std::move(url);
-    report.samples += shard.samples;
-    report.bytes += *shard.bytes;
-    index.shards.push_back(std::move(shard));
-  }
-  report.shards = index.shards.size();
-  SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, output, format::FormatWidsIndex(index)));
   return report;
 }
 

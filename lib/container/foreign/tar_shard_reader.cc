@@ -10,7 +10,6 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/decompression_limit.h"
-#include "container/foreign/tar_dali_index.h"
 
 namespace shardkit::container {
 namespace {
@@ -29,12 +28,10 @@ uint64_t SlotBytes(uint64_t samples) { return RoundUp(16 * samples + (samples + 
 absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFileSystem& file_system,
                                                                      const std::string& path,
                                                                      const ReadOptions& options,
-                                                                     std::shared_ptr<const TarContents> contents,
-                                                                     std::shared_ptr<ListedHash> hash) {
+                                                                     std::shared_ptr<const TarContents> contents) {
   std::unique_ptr<TarShardReader> reader(new TarShardReader());
   reader->path_ = path;
   reader->options_ = options;
-  if (options.verify_listed_hashes) reader->hash_ = std::move(hash);
   if (contents == nullptr) {
     SHARDKIT_ASSIGN_OR_RETURN(contents, LoadTarContents(file_system, path, options.max_decompression));
   }
@@ -49,9 +46,6 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFil
   }
   reader->fallback_reason_ = reader->file_->fallback_reason();
   if (compressed) {
-    if (reader->hash_) {
-      SHARDKIT_ASSIGN_OR_RETURN(reader->compressed_, file_system.OpenForReading(path));
-    }
     SHARDKIT_ASSIGN_OR_RETURN(
         reader->file_, OpenDecompressed(std::move(reader->file_), contents->compression, index.blocks.back().offset));
     reader->fallback_reason_ =
@@ -75,23 +69,7 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFil
     const uint64_t chunks = reader->blocks_.size() * reader->schema_.size();
     reader->verified_ = VerifiedChunks::Of(reader->file_->identity(), chunks);
   }
-  if (!reader->contents_->dali_index.empty()) {
-    reader->checked_ = std::make_unique<std::atomic<bool>[]>(reader->blocks_.size());
-  }
   return reader;
-}
-
-// Checks what must hold before bytes of a block are used. The hash listed for the file must match, unless only keys are
-// wanted: keys come from headers, which have checksums. With a DALI index, which has no checksums, the headers of the
-// block's members must match the index. Threads that come at the same time all check.
-absl::Status TarShardReader::CheckBefore(size_t block, bool key_alone) const {
-  if (hash_ && !key_alone) SHARDKIT_RETURN_IF_ERROR(hash_->Check(compressed_ ? *compressed_ : *file_));
-  if (checked_ == nullptr || checked_[block].load(std::memory_order_relaxed)) return absl::OkStatus();
-  const std::vector<format::TarBlock>& blocks = contents_->index.blocks;
-  SHARDKIT_RETURN_IF_ERROR(
-      CheckTarMembers(*file_, *contents_, blocks[block].first_value, blocks[block + 1].first_value, /*to_end=*/false));
-  checked_[block].store(true, std::memory_order_relaxed);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<TarShardReader::Samples> TarShardReader::SamplesOf(size_t block) const {
@@ -243,7 +221,6 @@ absl::Status TarShardReader::Read(size_t index, std::span<const size_t> columns,
     if (column >= schema_.size()) return InvalidArgument(path_, ": there is no column ", column);
     state.wanted[column] = 1;
   }
-  const bool key_alone = std::ranges::count(state.wanted, 1) == state.wanted[kKeyColumn];
   const BlockInfo& block = blocks_[index];
   SHARDKIT_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(index));
   // The keys are in the index, so damage of the tar does not lose them.
@@ -254,7 +231,6 @@ absl::Status TarShardReader::Read(size_t index, std::span<const size_t> columns,
     }
     return FillView(block, samples, {}, "", state, view, nullptr);
   };
-  if (absl::Status status = CheckBefore(index, key_alone); !status.ok()) return lost(status);
   if (const auto mapped = file_->Mapped()) {
     state.mapped = file_.get();
     state.file_offset = block.offset;
@@ -276,7 +252,6 @@ absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64
                                                                           BlockBuffer* buffer) const {
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
   const size_t block = BlockOfSample(ordinal);
-  SHARDKIT_RETURN_IF_ERROR(CheckBefore(block, column == kKeyColumn));
   SHARDKIT_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(block));
   const uint64_t i = ordinal - blocks_[block].first_sample;
   BlockBuffer::State& state = buffer->state();
@@ -306,7 +281,6 @@ absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64
 absl::StatusOr<bool> TarShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
   const size_t block = BlockOfSample(ordinal);
-  SHARDKIT_RETURN_IF_ERROR(CheckBefore(block, column == kKeyColumn));
   SHARDKIT_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(block));
   const uint64_t i = ordinal - blocks_[block].first_sample;
   if (column == kKeyColumn) {

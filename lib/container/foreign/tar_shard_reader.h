@@ -1,14 +1,12 @@
 // Reader of a WebDataset's tar, compressed or not.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "container/foreign/foreign_shard_reader.h"
-#include "container/foreign/listed_hash.h"
 #include "container/foreign/tar_index.h"
 #include "container/foreign/tar_sidecar.h"
 #include "container/verified_chunks.h"
@@ -17,12 +15,10 @@ namespace shardkit::container {
 
 class TarShardReader : public ForeignShardReader {
  public:
-  // `contents` are the contents of this tar if they are known already, else null. `hash` is the hash that an index
-  // lists for the file, or null; it is compared before the first value is used.
+  // `contents` are the contents of this tar if they are known already, else null.
   static absl::StatusOr<std::unique_ptr<TarShardReader>> Open(ReadableFileSystem& file_system, const std::string& path,
                                                               const ReadOptions& options,
-                                                              std::shared_ptr<const TarContents> contents = nullptr,
-                                                              std::shared_ptr<ListedHash> hash = nullptr);
+                                                              std::shared_ptr<const TarContents> contents = nullptr);
 
   // Without the values: of a tar with an index of its own, its pages are read.
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
@@ -69,7 +65,6 @@ class TarShardReader : public ForeignShardReader {
   };
 
   TarShardReader() = default;
-  absl::Status CheckBefore(size_t block, bool key_alone) const;
   absl::StatusOr<Samples> SamplesOf(size_t block) const;
   std::vector<Stretch> FindStretches(std::span<const format::TarValue> values, const Wanted& wanted) const;
   absl::Status CheckMemory(uint64_t bytes, std::string_view what) const;
@@ -80,12 +75,9 @@ class TarShardReader : public ForeignShardReader {
 
   ReadOptions options_;
   std::shared_ptr<const TarContents> contents_;
-  std::unique_ptr<TarPages> pages_;               // null where the contents have all samples
-  std::unique_ptr<RandomAccessFile> file_;        // of a compressed tar: its decompressed bytes
-  std::unique_ptr<RandomAccessFile> compressed_;  // the compressed file itself, to be hashed
-  std::shared_ptr<ListedHash> hash_;
-  std::shared_ptr<VerifiedChunks> verified_;      // columns of blocks; with Verify::kFirst, of a file with an identity
-  std::unique_ptr<std::atomic<bool>[]> checked_;  // blocks whose headers match the DALI index; null without one
+  std::unique_ptr<TarPages> pages_;           // null where the contents have all samples
+  std::unique_ptr<RandomAccessFile> file_;    // of a compressed tar: its decompressed bytes
+  std::shared_ptr<VerifiedChunks> verified_;  // columns of blocks; with Verify::kFirst, of a file with an identity
 };
 
 }  // namespace shardkit::container

@@ -54,11 +54,6 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSystem& file_system, const std::string& path,
                                                                const DatasetOptions& options);
 
-// Opens the tars that the wids index at `path` lists; null when that file is not such an index. DataLoss when a tar
-// does not match the index, NotFound when it is missing, Unimplemented when it is on another machine.
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(ReadableFileSystem& file_system, const std::string& path,
-                                                         const DatasetOptions& options);
-
 // Opens the dataset at `path`; null when it is none of the above, or one of our own. `info` is the result of Stat;
 // `has_manifest` says whether there is a manifest of ours, where the caller knows.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(ReadableFileSystem& file_system, const std::string& path,

@@ -100,10 +100,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(ReadableFileSystem& 
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container,
                             ForeignContainerAt(file_system, path, info, has_manifest));
   if (container == "mds") return OpenMds(file_system, path, options);
-  if (container.empty()) {
-    const bool list = info.type != FileType::kDirectory && path.ends_with(".json");
-    return list ? OpenWids(file_system, path, options) : nullptr;
-  }
+  if (container.empty()) return nullptr;
   if (info.type == FileType::kDirectory) {
     // While a dataset is being written, each of its tars looks complete.
     SHARDKIT_ASSIGN_OR_RETURN(const bool begun, HasJournal(file_system, path));

@@ -1,4 +1,4 @@
-// Tars as datasets: single ones, directories, and those that a wids index lists.
+// Tars as datasets: single ones, and directories.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -7,11 +7,9 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
-#include "container/foreign/tar_dali_index.h"
 #include "container/foreign/tar_shard_reader.h"
 #include "container/foreign/tar_sidecar.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/foreign/wids_dataset.h"
 #include "format/foreign/webdataset_names.h"
 #include "io/publish_file.h"
 #include "shardkit/tar_index.h"
@@ -27,7 +25,7 @@ constexpr size_t kThreads = 8;
 
 class WebDataset final : public ForeignDataset {
  public:
-  WebDataset(ReadableFileSystem& file_system, std::vector<ListedTar> tars, const std::optional<Manifest>& origin,
+  WebDataset(ReadableFileSystem& file_system, std::vector<std::string> tars, const std::optional<Manifest>& origin,
              bool skip_lost)
       : file_system_(file_system), tars_(std::move(tars)), skip_lost_(skip_lost), contents_(tars_.size()) {
     if (!origin) return;
@@ -86,7 +84,7 @@ class WebDataset final : public ForeignDataset {
 
   absl::Status FindProblems(size_t shard, const ReadOptions& options,
                             const std::function<void(std::string)>& report) const override {
-    const std::string& path = tars_[shard].path;
+    const std::string& path = tars_[shard];
     SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path));
     std::vector<TarProblem> problems;
     SHARDKIT_ASSIGN_OR_RETURN(container::TarContents contents,
@@ -98,33 +96,20 @@ class WebDataset final : public ForeignDataset {
                     problem.offset, ": ", problem.message));
     }
     if (contents.compression == container::TarCompression::kNone) {
-      SHARDKIT_RETURN_IF_ERROR(container::CheckDaliIndex(file_system_, *file, report));
       SHARDKIT_RETURN_IF_ERROR(container::CheckTarIndex(file_system_, path, std::move(contents.index), report));
     }
-    return CheckTarMd5(*file, tars_[shard], report);
+    return absl::OkStatus();
   }
 
  private:
-  // The size is compared before the tar is scanned, so that the error says that a tar was cut off.
   absl::StatusOr<std::unique_ptr<container::TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
-    const ListedTar& tar = tars_[shard];
-    const absl::Status size = CheckTarSize(file_system_, tar);
-    if (!size.ok() && !(skip_lost_ && absl::IsDataLoss(size))) return size;
     std::shared_ptr<const container::TarContents> contents = contents_[shard];
     if (contents == nullptr) {
-      auto loaded =
-          container::LoadTarContents(file_system_, tar.path, options.max_decompression, skip_lost_, escaped_keys_);
-      if (!loaded.ok()) return DescribeMissing(tar, loaded.status());
-      contents = *std::move(loaded);
+      SHARDKIT_ASSIGN_OR_RETURN(
+          contents,
+          container::LoadTarContents(file_system_, tars_[shard], options.max_decompression, skip_lost_, escaped_keys_));
     }
-    // The hash is of the whole tar, so it cannot be compared for a cut one.
-    auto opened =
-        container::TarShardReader::Open(file_system_, tar.path, options, contents, contents->cut ? nullptr : tar.hash);
-    if (!opened.ok()) return DescribeMissing(tar, opened.status());
-    if (contents->cut) return opened;
-    SHARDKIT_RETURN_IF_ERROR(size);
-    SHARDKIT_RETURN_IF_ERROR(CheckTarSamples(file_system_, tar, (*opened)->sample_count() + contents->lost.size()));
-    return opened;
+    return container::TarShardReader::Open(file_system_, tars_[shard], options, contents);
   }
 
   absl::Status Take(size_t shard, absl::StatusOr<std::unique_ptr<container::TarShardReader>> opened) {
@@ -137,8 +122,11 @@ class WebDataset final : public ForeignDataset {
       if (!merged.ok()) return Annotate(merged.status(), StrCat(reader.path(), ": does not fit the tars before it"));
       manifest_.schema = *std::move(merged);
     }
-    manifest_.shards.push_back(
-        {tars_[shard].name, reader.file_length(), reader.sample_count(), reader.blocks().size(), {}});
+    manifest_.shards.push_back({std::string(io::BaseName(tars_[shard])),
+                                reader.file_length(),
+                                reader.sample_count(),
+                                reader.blocks().size(),
+                                {}});
     const container::TarContents& contents = *reader.contents();
     for (const container::LostTarSample& lost : contents.lost) lost_samples_.push_back({shard, lost.key, lost.status});
     const auto place = [&](const TarProblem& problem) {
@@ -159,7 +147,7 @@ class WebDataset final : public ForeignDataset {
   }
 
   ReadableFileSystem& file_system_;
-  const std::vector<ListedTar> tars_;
+  const std::vector<std::string> tars_;  // paths
   const bool skip_lost_;
   bool escaped_keys_ = false;
   std::vector<LostSample> lost_samples_;
@@ -184,19 +172,9 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSyste
     SHARDKIT_ASSIGN_OR_RETURN(paths, ListTars(file_system, path));
   }
   if (paths.empty()) return NotFound(path, ": holds no tar files");
-  std::vector<ListedTar> tars;
-  for (std::string& tar : paths) {
-    std::string name(io::BaseName(tar));
-    tars.push_back({std::move(tar), std::move(name), "", 0, {}, nullptr});
-  }
   const std::string folder = info.type == FileType::kDirectory ? path : io::ParentDirectory(path);
-  return OpenTars(file_system, folder, std::move(tars), options);
-}
-
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(ReadableFileSystem& file_system, const std::string& folder,
-                                                         std::vector<ListedTar> tars, const DatasetOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto origin, ReadOrigin(file_system, folder));
-  auto dataset = std::make_unique<WebDataset>(file_system, std::move(tars), origin, options.skip_lost_samples);
+  auto dataset = std::make_unique<WebDataset>(file_system, std::move(paths), origin, options.skip_lost_samples);
   SHARDKIT_RETURN_IF_ERROR(dataset->Describe(options));
   return dataset;
 }

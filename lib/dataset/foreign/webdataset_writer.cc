@@ -37,7 +37,7 @@ class WebDatasetJobFiles final : public dataset::ForeignJobFiles {
   Name Recognize(std::string_view name) const override {
     const bool temporary = name.ends_with(".tmp");
     if (temporary) name.remove_suffix(4);
-    if (name == kOriginName || name == kWidsName) return {true, {}};
+    if (name == kOriginName) return {true, {}};
     if (name.ends_with(kTarIndexSuffix)) name.remove_suffix(kTarIndexSuffix.size());
     size_t number = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
@@ -94,10 +94,7 @@ class WebDatasetWriter final : public dataset::ForeignJob {
     return tar_ && (tar_->sample_count() > 0 || manifest_.shards.empty()) ? FinishTar() : DiscardOpen();
   }
 
-  absl::Status PublishIndexes() override {
-    SHARDKIT_RETURN_IF_ERROR(PublishWids());
-    return PublishOrigin(/*must_be_new=*/true);
-  }
+  absl::Status PublishIndexes() override { return PublishOrigin(/*must_be_new=*/true); }
 
   absl::Status DiscardOpen() override {
     const absl::Status status = tar_ ? tar_->Abort() : absl::OkStatus();
@@ -106,16 +103,6 @@ class WebDatasetWriter final : public dataset::ForeignJob {
   }
 
  private:
-  // Without MD5, which would take longer than everything else. Tars that wids would split into other samples get no
-  // index: wids cannot read them.
-  absl::Status PublishWids() const {
-    std::vector<std::string> tars;
-    for (const ManifestShard& shard : manifest_.shards) tars.push_back(Path(shard.name));
-    const absl::Status status =
-        WriteWidsIndex(file_system_, tars, Path(kWidsName), {.name = {}, .md5 = false}, options_.cancellation).status();
-    return absl::IsInvalidArgument(status) ? absl::OkStatus() : status;
-  }
-
   absl::Status BeginTar() {
     keys_.clear();
     SHARDKIT_ASSIGN_OR_RETURN(tar_,

@@ -55,7 +55,6 @@ class SeenDataset final : public DatasetReader {
   std::string_view container() const override { return stored_->container(); }
   const ManifestSummary& summary() const override { return summary_; }
   const std::vector<Column>& columns() const override { return columns_; }
-  std::string key_problem() const override { return stored_->key_problem(); }
   std::string fallback_reason() const override { return stored_->fallback_reason(); }
   std::span<const LostSample> lost_samples() const override { return stored_->lost_samples(); }
   std::vector<std::string> notes() const override { return stored_->notes(); }

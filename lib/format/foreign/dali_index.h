@@ -2,14 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 namespace shardkit::format {
 
@@ -43,13 +38,5 @@ std::string_view UnfitForDali(const DaliMember& member);
 
 // The text that wds2idx writes for these samples.
 std::string FormatDaliIndex(const std::vector<DaliSample>& samples);
-
-// Whether the text is an index of version 1.2. Indexes of other versions lack the names of the members.
-bool IsDaliIndex(std::string_view text);
-
-// Calls `take` for each member in order, with the number of its line (the first is 1). Stops at the first error of
-// `take`. DataLoss, naming the line, for text that FormatDaliIndex does not write; other white space is accepted.
-absl::Status ParseDaliIndex(std::string_view text,
-                            const std::function<absl::Status(uint64_t line, DaliMember member)>& take);
 
 }  // namespace shardkit::format

@@ -42,14 +42,6 @@ std::optional<WebDatasetName> SplitWebDatasetName(std::string_view name) {
   return WebDatasetName{name.substr(0, dot), name.substr(dot + 1)};
 }
 
-std::optional<WebDatasetName> SplitWidsName(std::string_view name) {
-  const size_t last_dot = name.rfind('.');
-  if (last_dot == std::string_view::npos || name.find('\n') != std::string_view::npos) return std::nullopt;
-  const size_t base = name.substr(0, last_dot).rfind('/') + 1;
-  const size_t dot = name.find('.', base);
-  return WebDatasetName{name.substr(0, dot), name.substr(dot)};
-}
-
 absl::Status CheckMemberName(std::string_view name) {
   if (name.starts_with('/')) return InvalidArgument("an absolute name could not be unpacked below a directory");
   for (size_t begin = 0; begin <= name.size();) {

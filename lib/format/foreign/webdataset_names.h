@@ -25,10 +25,6 @@ std::string_view MemberName(std::string_view name);
 // hidden file, or a name for which IsWebDatasetMeta is true.
 std::optional<WebDatasetName> SplitWebDatasetName(std::string_view name);
 
-// Splits a name by the rule of wids, ^((?:.*/)?.*?)(\..*)$ : the extension begins with its dot, and the key may be
-// empty. Empty for names without a dot, or with a line feed.
-std::optional<WebDatasetName> SplitWidsName(std::string_view name);
-
 // Whether the whole name, or its first folder, has the form "__name__": data about the shard, which is skipped.
 bool IsWebDatasetMeta(std::string_view name);
 

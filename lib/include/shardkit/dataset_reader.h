@@ -156,9 +156,6 @@ class DatasetReader {
   // Empty when the offset index is used; else the reason why not ("dataset.idx is missing: run shardctl index PATH").
   virtual std::string index_problem() const = 0;
 
-  // Empty, or why FindKey had to search shards in place of a key table.
-  virtual std::string key_problem() const = 0;
-
   // The shard of a sample; `local` is the sample's ordinal in it, where removed samples count. OutOfRange past the end.
   struct Location {
     size_t shard = 0;

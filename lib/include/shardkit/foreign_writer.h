@@ -21,9 +21,6 @@ namespace shardkit {
 // store. Other programs ignore it. It has the form of dataset.json, without shards.
 inline constexpr std::string_view kOriginName = "shardkit.json";
 
-// Name of the wids index of a written WebDataset.
-inline constexpr std::string_view kWidsName = "wids.json";
-
 // The options that both containers have.
 struct ForeignWriterOptions {
   // A shard is closed before a sample that would make it larger than this many bytes.
@@ -72,11 +69,10 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateMdsWriter(FileSystem& file_
                                                                const Schema& schema,
                                                                const MdsWriterOptions& options = {});
 
-// Writes 000000.tar, …, and wids.json, their index for wids (without MD5; not written where wids would read other
-// samples, as with names over 100 bytes). Fields are byte strings. They are the tar's members, in order, named
-// KEY.COLUMN (as columns are named when tars are read). Absent fields have no member. InvalidArgument for a field of
-// another type, and for a sample that would not be read back unchanged: see Append's errors. Columns that the schema
-// lacks are allowed. Otherwise as DatasetWriter::Create.
+// Writes 000000.tar, …. Fields are byte strings. They are the tar's members, in order, named KEY.COLUMN (as columns are
+// named when tars are read). Absent fields have no member. InvalidArgument for a field of another type, and for a
+// sample that would not be read back unchanged: see Append's errors. Columns that the schema lacks are allowed.
+// Otherwise as DatasetWriter::Create.
 absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWebDatasetWriter(FileSystem& file_system,
                                                                       const std::string& directory,
                                                                       const Schema& schema,

@@ -40,11 +40,11 @@ enum class Verify {
 struct ReadOptions {
   Verify verify = Verify::kEvery;
 
-  // For other containers: compare a hash that an index lists for a whole file (index.json of MDS, md5sum of wids)
-  // before the first value of the file is returned. This reads the whole file, once for each DatasetReader. One hash is
-  // compared: the first of the xxHash family, otherwise the first that this build can compute; if there is none, no
-  // hash. False returns the first value of a large file sooner, but passes damage on as data: those containers have no
-  // other checksums of values. Validate compares every hash.
+  // For MDS: compare a hash that index.json lists for a whole file before the first value of the file is returned. This
+  // reads the whole file, once for each DatasetReader. One hash is compared: the first of the xxHash family, otherwise
+  // the first that this build can compute; if there is none, no hash. False returns the first value of a large file
+  // sooner, but passes damage on as data: those containers have no other checksums of values. Validate compares every
+  // hash.
   bool verify_listed_hashes = true;
 
   ReadMode mode = ReadMode::kAuto;

@@ -49,26 +49,6 @@ inline constexpr std::string_view kDaliIndexSuffix = ".idx";
 absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std::string& path,
                                               const Cancellation* cancellation = nullptr);
 
-struct WidsOptions {
-  std::string name;  // of the dataset; the index has no name when this is empty
-  bool md5 = true;   // list the MD5 of every tar; this reads each tar completely
-};
-
-struct WidsReport {
-  uint64_t shards = 0;
-  uint64_t samples = 0;
-  uint64_t bytes = 0;  // of all tars
-};
-
-// Writes the index of `tars`, in this order, for wids, to `output`, atomically. `output` must end in .json; an existing
-// file is replaced only when it is such an index. Tars are named relative to the folder of `output`: either all paths
-// are absolute, or none is. InvalidArgument for a compressed tar, and, with the member's name, for a tar that wids
-// would split into other samples than webdataset does. DataLoss when a tar is damaged. Unimplemented when this build
-// has no MD5.
-absl::StatusOr<WidsReport> WriteWidsIndex(FileSystem& file_system, const std::vector<std::string>& tars,
-                                          const std::string& output, const WidsOptions& options = {},
-                                          const Cancellation* cancellation = nullptr);
-
 // Whether the file name is a tar's: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz.
 bool IsTarPath(std::string_view path);
 

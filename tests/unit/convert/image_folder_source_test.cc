@@ -179,7 +179,6 @@ TEST_F(DetectTest, DirectoriesOfTarsAreTheSamplesInThem) {
   Add("/in/0.tar", tar);
   ASSERT_TRUE(BuildTarIndex(*file_system_, "/in/0.tar").ok());
   ASSERT_TRUE(BuildDaliIndex(*file_system_, "/in/0.tar").ok());
-  Add("/in/wids.json", "x");
   Add("/in/.hidden", "x");
   Add("/b.tar", tar);
   EXPECT_EQ(Kind(), "webdataset");

@@ -157,9 +157,6 @@ TEST_P(ConvertFaultTest, EveryCall) {
 // An error of the file system is not the fault of the present sample, whatever its code: no sample is silently lost.
 TEST_P(ConvertFaultTest, EveryCallWhileBadSamplesAreSkipped) {
   const Case which = Cases()[GetParam()];
-  const Tree expected = Expected(which);
-  Tree same = expected;
-  same.erase(".shardkit-job");  // records whether the job skips samples
   for (uint64_t number = 1;; number += TestStep()) {
     ASSERT_LT(number, 10000u);
     const auto files = NewInput(which);
@@ -172,12 +169,7 @@ TEST_P(ConvertFaultTest, EveryCallWhileBadSamplesAreSkipped) {
     if (!failed) return;
     SCOPED_TRACE("call " + std::to_string(number) + ": " + failed->operation + " " + failed->path);
     if (!report.ok()) continue;
-    if (failed->path.starts_with("/out")) {
-      // A WebDataset may be without wids.json; all else must be there.
-      Tree left = ReadDataset(*files, "/out");
-      left["wids.json"] = expected.contains("wids.json") ? expected.at("wids.json") : "";
-      EXPECT_TRUE(which.to == Container::kWebDataset && left == same) << Describe(left);
-    }
+    EXPECT_FALSE(failed->path.starts_with("/out"));
     EXPECT_EQ(report->manifest.samples() + report->skipped.size(), kFaultSamples);
     EXPECT_EQ(ScanRows(*files, "/out").size(), report->manifest.samples());
     if (HasFailure()) return;

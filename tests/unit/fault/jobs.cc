@@ -366,12 +366,6 @@ std::vector<Job> WritingJobs() {
        },
        [](FileSystem& files) { return BuildTarIndex(files, tar).status(); }},
       {"dali_index", tars, [](FileSystem& files) { return BuildDaliIndex(files, tar).status(); }},
-      {"wids_index",
-       [tars](FileSystem& files) {
-         tars(files);
-         (void)files.RemoveFile("/data/wids.json");
-       },
-       [](FileSystem& files) { return WriteWidsIndex(files, {tar}, "/data/all.json").status(); }},
       {"repair_shard",
        [native](FileSystem& files) {
          native(files);

@@ -13,55 +13,53 @@ using Parts = std::optional<WebDatasetName>;
 struct Case {
   std::string_view name;
   Parts webdataset;
-  Parts wids;
 };
 
 // The results of Python for the two regular expressions.
 const Case kCases[] = {
-    {"a.jpg", WebDatasetName{"a", "jpg"}, WebDatasetName{"a", ".jpg"}},
-    {"d/a.b.jpg", WebDatasetName{"d/a", "b.jpg"}, WebDatasetName{"d/a", ".b.jpg"}},
-    {"a/b.c/d.jpg", WebDatasetName{"a/b.c/d", "jpg"}, WebDatasetName{"a/b.c/d", ".jpg"}},
-    {"a.b/c", std::nullopt, WebDatasetName{"a", ".b/c"}},
-    {"x/a.b/c", std::nullopt, WebDatasetName{"x/a", ".b/c"}},
-    {".hidden", std::nullopt, WebDatasetName{"", ".hidden"}},
-    {"a.b/.c.d", std::nullopt, WebDatasetName{"a.b/", ".c.d"}},
-    {"dir/.hidden.jpg", WebDatasetName{"dir/", "hidden.jpg"}, WebDatasetName{"dir/", ".hidden.jpg"}},
-    {"a.b/dir/.hidden.jpg", WebDatasetName{"a.b/dir/", "hidden.jpg"}, WebDatasetName{"a.b/dir/", ".hidden.jpg"}},
-    {"/.x", WebDatasetName{"/", "x"}, WebDatasetName{"/", ".x"}},
-    {"//.x", WebDatasetName{"//", "x"}, WebDatasetName{"//", ".x"}},
-    {"a..b", WebDatasetName{"a", ".b"}, WebDatasetName{"a", "..b"}},
-    {"a.", WebDatasetName{"a", ""}, WebDatasetName{"a", "."}},
-    {"./a.jpg", WebDatasetName{"a", "jpg"}, WebDatasetName{"./a", ".jpg"}},  // not as webdataset
-    {"././d/a.jpg", WebDatasetName{"d/a", "jpg"}, WebDatasetName{"././d/a", ".jpg"}},
-    {"./__meta__/a.json", std::nullopt, WebDatasetName{"./__meta__/a", ".json"}},
-    {"../a.JPG", WebDatasetName{"../a", "JPG"}, WebDatasetName{"../a", ".JPG"}},
-    {"a", std::nullopt, std::nullopt},
-    {"", std::nullopt, std::nullopt},
-    {"a.b/", std::nullopt, WebDatasetName{"a", ".b/"}},
-    {"__meta__", std::nullopt, std::nullopt},
-    {"__a.b__", std::nullopt, WebDatasetName{"__a", ".b__"}},
-    {"__meta__/a.json", std::nullopt, WebDatasetName{"__meta__/a", ".json"}},
-    {"__a.b__/c.d", std::nullopt, WebDatasetName{"__a.b__/c", ".d"}},
-    {"__k__.json", WebDatasetName{"__k__", "json"}, WebDatasetName{"__k__", ".json"}},
-    {"d/__k__/a.json", WebDatasetName{"d/__k__/a", "json"}, WebDatasetName{"d/__k__/a", ".json"}},
-    {"___/a.b", WebDatasetName{"___/a", "b"}, WebDatasetName{"___/a", ".b"}},
-    {"____/a.b", std::nullopt, WebDatasetName{"____/a", ".b"}},
-    {"a\nb/c.jpg", WebDatasetName{"a\nb/c", "jpg"}, std::nullopt},
-    {"a.x\nb/c.jpg", std::nullopt, std::nullopt},
-    {"a.x/b\nc.jpg", WebDatasetName{"a.x/b\nc", "jpg"}, std::nullopt},
-    {"__a.b__\n", std::nullopt, std::nullopt},
+    {"a.jpg", WebDatasetName{"a", "jpg"}},
+    {"d/a.b.jpg", WebDatasetName{"d/a", "b.jpg"}},
+    {"a/b.c/d.jpg", WebDatasetName{"a/b.c/d", "jpg"}},
+    {"a.b/c", std::nullopt},
+    {"x/a.b/c", std::nullopt},
+    {".hidden", std::nullopt},
+    {"a.b/.c.d", std::nullopt},
+    {"dir/.hidden.jpg", WebDatasetName{"dir/", "hidden.jpg"}},
+    {"a.b/dir/.hidden.jpg", WebDatasetName{"a.b/dir/", "hidden.jpg"}},
+    {"/.x", WebDatasetName{"/", "x"}},
+    {"//.x", WebDatasetName{"//", "x"}},
+    {"a..b", WebDatasetName{"a", ".b"}},
+    {"a.", WebDatasetName{"a", ""}},
+    {"./a.jpg", WebDatasetName{"a", "jpg"}},  // not as webdataset
+    {"././d/a.jpg", WebDatasetName{"d/a", "jpg"}},
+    {"./__meta__/a.json", std::nullopt},
+    {"../a.JPG", WebDatasetName{"../a", "JPG"}},
+    {"a", std::nullopt},
+    {"", std::nullopt},
+    {"a.b/", std::nullopt},
+    {"__meta__", std::nullopt},
+    {"__a.b__", std::nullopt},
+    {"__meta__/a.json", std::nullopt},
+    {"__a.b__/c.d", std::nullopt},
+    {"__k__.json", WebDatasetName{"__k__", "json"}},
+    {"d/__k__/a.json", WebDatasetName{"d/__k__/a", "json"}},
+    {"___/a.b", WebDatasetName{"___/a", "b"}},
+    {"____/a.b", std::nullopt},
+    {"a\nb/c.jpg", WebDatasetName{"a\nb/c", "jpg"}},
+    {"a.x\nb/c.jpg", std::nullopt},
+    {"a.x/b\nc.jpg", WebDatasetName{"a.x/b\nc", "jpg"}},
+    {"__a.b__\n", std::nullopt},
 };
 
 TEST(WebDatasetNames, AreDividedAsWebdatasetDoes) {
   for (const Case& test : kCases) {
     EXPECT_EQ(SplitWebDatasetName(test.name), test.webdataset) << test.name;
-    EXPECT_EQ(SplitWidsName(test.name), test.wids) << test.name;
   }
 }
 
 // Compares with the regular expressions themselves in std::regex, over names of the few important letters.
 TEST(WebDatasetNames, AgreeWithTheExpressions) {
-  const std::regex rule("^((?:.*/|)[^.]+)[.]([^/]*)$"), wids("^((?:.*/)?.*?)(\\..*)$"), meta("^__[^/]*__($|/)");
+  const std::regex rule("^((?:.*/|)[^.]+)[.]([^/]*)$"), meta("^__[^/]*__($|/)");
   std::mt19937 random(7);
   for (int i = 0; i < 30000; ++i) {
     std::string name;
@@ -78,11 +76,6 @@ TEST(WebDatasetNames, AgreeWithTheExpressions) {
     }
     EXPECT_EQ(SplitWebDatasetName(name), expected) << name;
     EXPECT_EQ(IsWebDatasetMeta(name), skipped) << name;
-    const auto parts = SplitWidsName(name);
-    ASSERT_EQ(std::regex_match(name, match, wids), parts.has_value()) << name;
-    if (parts) {
-      EXPECT_EQ(match[1].str(), parts->key) << name;
-    }
   }
 }
 

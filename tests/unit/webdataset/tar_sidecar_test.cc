@@ -233,14 +233,11 @@ TEST_F(TarSidecarTest, EscapedKeysAreFound) {
   key.type = Type::kUtf8;
   const Manifest origin{.schema = Schema::Create({key}).value(), .metadata = {{"webdataset.keys", "escaped"}}};
   const std::vector<std::string> keys = {"cat/a.v2", "b%", "c%2", "d%zz.", "plain"};
-  for (const std::string way : {"none", "own", "dali"}) {
+  for (const std::string way : {"none", "own"}) {
     WriteTree(*files_, "/" + way, {{"x.tar", MakeTar(members)}, {"shardkit.json", FormatManifest(origin)}});
     const std::string tar = StrCat("/", way, "/x.tar");
     if (way == "own") {
       ASSERT_TRUE(BuildTarIndex(*files_, tar).ok());
-    }
-    if (way == "dali") {
-      ASSERT_TRUE(BuildDaliIndex(*files_, tar).ok());
     }
     const auto dataset = DatasetReader::Open(*files_, "/" + way);
     ASSERT_TRUE(dataset.ok()) << dataset.status();
