@@ -12,12 +12,11 @@
 #include "format/foreign/mds_encoding.h"
 #include "format/foreign/mds_index.h"
 #include "format/foreign/mds_layout.h"
-#include "format/foreign/tar_index_layout.h"
+#include "format/foreign/tar_samples.h"
 #include "format/foreign/webdataset_names.h"
 #include "shardkit/ndarray.h"
 #include "support/input.h"
 #include "support/memory_bound.h"
-#include "support/repair_checksums.h"
 #include "support/require.h"
 
 namespace {
@@ -26,19 +25,25 @@ using namespace shardkit;
 using namespace shardkit::fuzz;
 
 void CheckTarIndex(Input input) {
-  std::string bytes(input.rest());
-  (void)format::DecodeTarIndex(bytes);
-  RepairTarIndex(&bytes, "tar");
-  const auto found = format::DecodeTarIndex(bytes);
-  if (!found.ok()) return;
-  for (uint64_t i = 1; i < found->sample_count(); ++i) {
-    if (found->key(i) == found->key(i - 1)) return;  // in pages of their own, which one page may not have
+  const Schema schema = format::TarIndexSchema({"jpg", "cls"});
+  std::vector<BlockInfo> blocks(input.Below(4));
+  uint64_t samples = 0;
+  for (BlockInfo& block : blocks) {
+    block.first_sample = samples;
+    samples += block.sample_count = static_cast<uint32_t>(input.Number(2) + 1);
   }
-  const auto again = format::DecodeTarIndex(format::EncodeTarIndex(*found));
-  RequireOk(again.status(), "an index that was encoded");
-  const format::TarSamples &samples = *found, &samples_again = *again;
-  Require(samples_again == samples && again->columns == found->columns && again->tar_length == found->tar_length,
-          "an index comes back");
+  Metadata metadata{{std::string(format::kTarLengthName), std::to_string(input.Number(4))},
+                    {std::string(format::kTarIdentityName), "0123456789abcdef"}};
+  metadata[std::string(format::kTarBlocksName)] = std::string(input.rest());
+  const auto found = format::DecodeTarIndex(schema, metadata, blocks);
+  if (!found.ok()) return;
+  const auto again = format::DecodeTarIndex(schema, format::TarIndexMetadata(*found), blocks);
+  RequireOk(again.status(), "what an index says of its blocks");
+  Require(*again == *found, "what an index says of its blocks comes back");
+  for (size_t i = 0; i + 1 < found->blocks.size(); ++i) {
+    Require(found->blocks[i].offset <= found->blocks[i + 1].offset, "blocks follow each other");
+  }
+  Require(found->blocks.back().offset <= found->tar_length, "blocks lie in the tar");
 }
 
 void CheckMdsShard(Input input) {

@@ -18,7 +18,7 @@ LAYERS = ["base", "io", "remote", "codec", "format", "container", "dataset", "co
 
 # The folders within layers. A file belongs to the first folder whose pattern matches, and nowhere else in the layer.
 SUBFOLDERS = {
-    "format": {"foreign": r"(mds|dali)_|webdataset_names|tar_index_layout"},
+    "format": {"foreign": r"(mds|dali)_|webdataset_names|tar_samples"},
     "container": {"foreign": r"archive_input|foreign_shard_reader|(mds|tar)_"},
     "dataset": {"foreign": r"(foreign|mds|webdataset)_|open_foreign|validate_foreign", "repair": r"repair",
                 "validate": r"validate|deep_check", "select": r"predicate|selection",

@@ -66,9 +66,6 @@ void AddTars(SeedWriter& seeds) {
     const std::string tar = ReadFile(*files, "/d/x.tar");
     seeds.Add("tar", "plain-" + name, JoinSections({{kTar, tar}}));
     seeds.Add("tar", "gzip-" + name, JoinSections({{kGzip, Gzip(tar, kLevel)}}));
-    if (files->Stat("/d/x.tar.shardidx").ok()) {
-      seeds.Add("foreign", "index-" + name, std::string(1, 0) + ReadFile(*files, "/d/x.tar.shardidx"));
-    }
   }
 }
 

@@ -25,7 +25,7 @@ void RepairReference(std::string* manifest, std::string_view name, std::string_v
 // dataset.json: the checksum on its last line.
 void RepairManifest(std::string* manifest);
 
-// X.tar.shardidx: lengths, identity of `tar`, and checksums.
+// X.tar.shardidx: length and identity of `tar`, and what RepairShard repairs.
 void RepairTarIndex(std::string* index, std::string_view tar);
 
 }  // namespace shardkit::fuzz

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "format/foreign/tar_index_layout.h"
+#include "format/foreign/tar_samples.h"
 #include "support/little_endian.h"
 #include "support/repair_checksums.h"
 
@@ -27,27 +27,17 @@ void RepairManifest(std::string* manifest) {
 }
 
 void RepairTarIndex(std::string* index, std::string_view tar) {
-  std::string& bytes = *index;
-  if (bytes.size() < format::kTarIndexHeaderBytes) return;
+  // In the metadata a value follows its name and four bytes with its length.
+  const auto set = [&](std::string_view name, const std::string& value) {
+    const size_t at = index->rfind(name);
+    if (at == index->npos || index->size() - at < name.size() + 4 + value.size()) return;
+    if (Load<uint32_t>(*index, at + name.size()) == value.size())
+      index->replace(at + name.size() + 4, value.size(), value);
+  };
   const size_t part = std::min<size_t>(tar.size(), format::kTarIdentityBytes);
-  Store<uint64_t>(&bytes, 16, tar.size());
-  Store(&bytes, 24, format::TarIdentity(tar.substr(0, part), tar.substr(tar.size() - part)));
-  Store<uint64_t>(&bytes, 80, bytes.size());
-  const auto blocks = Load<uint64_t>(bytes, 48), pages = Load<uint64_t>(bytes, 64), keys = Load<uint64_t>(bytes, 72);
-  const uint64_t front = format::kTarIndexHeaderBytes;
-  if (pages >= front && pages <= bytes.size() && blocks <= (pages - front) / format::kTarPageEntryBytes) {
-    const uint64_t directory = pages - format::kTarPageEntryBytes * blocks;
-    for (uint64_t i = 0; i < blocks; ++i) {
-      const uint64_t entry = directory + format::kTarPageEntryBytes * i;
-      const auto begin = Load<uint64_t>(bytes, entry);
-      const uint64_t end = i + 1 < blocks ? Load<uint64_t>(bytes, entry + format::kTarPageEntryBytes) : keys;
-      if (begin <= end && end <= bytes.size())
-        Store(&bytes, entry + 32, Hash(std::string_view(bytes).substr(begin, end - begin)));
-    }
-    Store(&bytes, 88, Hash(std::string_view(bytes).substr(front, pages - front)));
-  }
-  if (keys <= bytes.size()) RepairTable(&bytes, keys, bytes.size() - keys);
-  Store(&bytes, 120, Hash(std::string_view(bytes).substr(0, 120)));
+  set(format::kTarLengthName, std::to_string(tar.size()));
+  set(format::kTarIdentityName, Digits(format::TarIdentity(tar.substr(0, part), tar.substr(tar.size() - part))));
+  RepairShard(index);
 }
 
 }  // namespace shardkit::fuzz

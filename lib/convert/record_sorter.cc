@@ -39,6 +39,8 @@ absl::Status RecordSorter::Add(uint64_t number, std::string_view record) {
   // Sorting takes as many entries again.
   const uint64_t used = records_.size() + 8 + record.size() + 2 * sizeof(Entry) * (entries_.size() + 1);
   if (!entries_.empty() && used > memory_) SHARDKIT_RETURN_IF_ERROR(Spill());
+  // Growing step by step would hold the records twice in the end. Memory that is not used costs nothing.
+  if (used > memory_ / 8) records_.reserve(std::max<uint64_t>(memory_, used));
   entries_.push_back({number, records_.size()});
   StoreLittle(records_.Extend(8), static_cast<uint64_t>(record.size()));
   records_.Append(record);

@@ -43,6 +43,16 @@ class TarIndexes(CliTest):
         self.write("tars/one.tar", tar_of(self.MEMBERS))
         self.write("tars/two.tar", tar_of([("c.jpg", b"l"), ("c.cls", b"3")]))
 
+    def test_an_index_of_a_tar_is_a_shard(self):
+        self.shardctl("index", "tars")
+        index = "tars/one.tar.shardidx"
+        self.assertIn("no problem", self.shardctl("validate", "--deep", index).stdout)
+        self.assertEqual([line.split()[1] for line in self.shardctl("ls", index).stdout.splitlines()], ["a", "b"])
+        columns = self.shardctl("inspect", index, "--json").json()["columns"]
+        self.assertEqual([column["name"] for column in columns], ["key", "column", "offset", "length", "xxh3"])
+        offsets = self.shardctl("cat", index, "--key", "a", "-c", "offset").out
+        self.assertEqual(struct.unpack("<2Q", offsets[-16:]), (512, 2048))
+
     def test_dali(self):
         run = self.shardctl("index", "--dali", "tars")
         self.assertEqual(self.read("tars", "one.idx"), b"v1.2 3\njpg 512 700 a.jpg cls 2048 1 a.cls\nREADME 3072 1 README\n"

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "format/chunk.h"
-#include "format/foreign/tar_index_layout.h"
+#include "format/foreign/tar_samples.h"
 #include "format/foreign/webdataset_names.h"
 
 namespace shardkit::container {

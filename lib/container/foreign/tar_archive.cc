@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "container/foreign/archive_input.h"
 #include "format/constants.h"
-#include "format/foreign/tar_index_layout.h"
+#include "format/foreign/tar_samples.h"
 #include "format/foreign/webdataset_names.h"
 
 namespace shardkit::container {

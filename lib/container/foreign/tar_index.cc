@@ -169,7 +169,7 @@ absl::StatusOr<std::shared_ptr<const container::TarContents>> container::LoadTar
   }
   if (!loaded.ok()) return loaded.status();
   loaded->escaped_keys = escaped_keys;
-  if (loaded->index_length == 0) {
+  if (!loaded->stored) {
     if (escaped_keys) container::UnescapeKeys(&loaded->index);
     loaded->index.blocks = format::FormTarBlocks(loaded->index);
   }

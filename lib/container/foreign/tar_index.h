@@ -9,7 +9,9 @@
 #include "absl/status/statusor.h"
 #include "container/foreign/tar_archive.h"
 #include "container/foreign/tar_sample_grouper.h"
-#include "format/foreign/tar_index_layout.h"
+#include "container/table_place.h"
+#include "format/file_header.h"
+#include "format/foreign/tar_samples.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
 #include "shardkit/tar_index.h"
@@ -18,10 +20,17 @@ namespace shardkit::container {
 
 // Immutable once made.
 struct TarContents {
-  // Offsets are in the decompressed tar; tar_length is the file's. Without samples where `index_length` is not 0.
+  // Offsets are in the decompressed tar; tar_length is the file's. Without samples where they are left in
+  // the index.
   format::TarIndex index;
-  // Bytes of the tar's own index, in whose pages the samples are left: see TarPages. Else 0.
-  uint64_t index_length = 0;
+  // What was read of the tar's own index, in whose blocks the samples are left: see TarBlocks.
+  struct Stored {
+    uint64_t length = 0;  // of the file
+    format::FileHeader header;
+    std::vector<BlockInfo> blocks;
+    TablePlace keys;
+  };
+  std::optional<Stored> stored;
   // The keys of the samples were escaped in the tar (format::EscapeWebDatasetKey). Those in `index` are not.
   bool escaped_keys = false;
   TarCompression compression = TarCompression::kNone;
@@ -36,6 +45,10 @@ struct TarContents {
   // tar's name for a key.
   std::vector<LostTarSample> lost;
   bool cut = false;
+
+  uint64_t memory() const {  // approximate number of bytes
+    return index.memory() + (stored ? sizeof(BlockInfo) * stored->blocks.capacity() + stored->header.length : 0);
+  }
 };
 
 // Reads all headers. DataLoss for a damaged tar and the samples that TarSampleGrouper refuses, Unimplemented for too

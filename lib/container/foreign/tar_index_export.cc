@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/foreign/tar_dali_index.h"
+#include "container/foreign/tar_index_encoder.h"
 #include "format/foreign/dali_index.h"
 #include "io/publish_file.h"
 #include "shardkit/shard_reader.h"
@@ -96,10 +97,11 @@ absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std:
   SHARDKIT_RETURN_IF_ERROR(HashValues(*file, cancellation, &contents.index));
   SHARDKIT_ASSIGN_OR_RETURN(contents.index.identity, container::ReadTarIdentity(*file));
   report.index_path = StrCat(path, kTarIndexSuffix);
-  SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, report.index_path, format::EncodeTarIndex(contents.index)));
   AddProblems(container::FindRepeatedKeys(contents.index), &report);
   report.samples = contents.index.sample_count();
   report.values = contents.index.values.size();
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, container::EncodeTarIndex(std::move(contents.index)));
+  SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, report.index_path, bytes));
   report.bytes = file->size();
   return report;
 }

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "container/foreign/tar_archive.h"
-#include "format/foreign/tar_index_layout.h"
+#include "format/foreign/tar_samples.h"
 #include "format/foreign/webdataset_names.h"
 
 namespace shardkit::container {

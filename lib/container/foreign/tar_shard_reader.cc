@@ -61,8 +61,8 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFil
                                .first_sample = block.first_sample,
                                .sample_count = static_cast<uint32_t>(next.first_sample - block.first_sample)});
   }
-  if (contents->index_length > 0) {
-    SHARDKIT_ASSIGN_OR_RETURN(reader->pages_, TarPages::Open(file_system, path, contents));
+  if (contents->stored) {
+    SHARDKIT_ASSIGN_OR_RETURN(reader->stored_, TarBlocks::Open(file_system, path, contents));
   }
   reader->contents_ = std::move(contents);
   if (options.verify == Verify::kFirst) {
@@ -74,8 +74,8 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFil
 
 absl::StatusOr<TarShardReader::Samples> TarShardReader::SamplesOf(size_t block) const {
   Samples samples{.count = blocks_[block].sample_count};
-  if (pages_) {
-    SHARDKIT_ASSIGN_OR_RETURN(samples.all, pages_->Page(block));
+  if (stored_) {
+    SHARDKIT_ASSIGN_OR_RETURN(samples.all, stored_->Block(block));
   } else {
     samples.all = std::shared_ptr<const format::TarSamples>(contents_, &contents_->index);
     samples.first = blocks_[block].first_sample;
@@ -308,8 +308,8 @@ absl::StatusOr<bool> TarShardReader::CopyValue(uint64_t ordinal, size_t column, 
 }
 
 absl::StatusOr<std::optional<uint64_t>> TarShardReader::FindKey(std::string_view key, BlockBuffer* /*buffer*/) const {
-  if (pages_) {
-    SHARDKIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> found, pages_->FindKey(key));
+  if (stored_) {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> found, stored_->FindKey(key));
     // A key with a percent sign may stand in the tar as no escaping makes it, and so at another place of the table.
     if (found || !contents_->escaped_keys || key.find('%') == key.npos) return found;
   }

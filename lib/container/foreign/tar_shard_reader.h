@@ -20,10 +20,10 @@ class TarShardReader : public ForeignShardReader {
                                                               const ReadOptions& options,
                                                               std::shared_ptr<const TarContents> contents = nullptr);
 
-  // Without the values: of a tar with an index of its own, its pages are read.
+  // Without the values: of a tar with an index of its own, that is read.
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
 
-  // One read, and one of the index where the sample's page is not in memory. In kMapped mode there is no copy.
+  // One read, and one of the index where the sample's block of it is not in memory. In kMapped mode there is no copy.
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
@@ -75,7 +75,7 @@ class TarShardReader : public ForeignShardReader {
 
   ReadOptions options_;
   std::shared_ptr<const TarContents> contents_;
-  std::unique_ptr<TarPages> pages_;           // null where the contents have all samples
+  std::unique_ptr<TarBlocks> stored_;         // null where the contents have all samples
   std::unique_ptr<RandomAccessFile> file_;    // of a compressed tar: its decompressed bytes
   std::shared_ptr<VerifiedChunks> verified_;  // columns of blocks; with Verify::kFirst, of a file with an identity
 };

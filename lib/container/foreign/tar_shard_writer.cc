@@ -16,7 +16,8 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/foreign/tar_index.h"
-#include "format/foreign/tar_index_layout.h"
+#include "container/foreign/tar_index_encoder.h"
+#include "format/foreign/tar_samples.h"
 #include "format/foreign/webdataset_names.h"
 #include "io/publish_file.h"
 #include "shardkit/schema.h"
@@ -243,8 +244,8 @@ absl::StatusOr<TarSummary> TarShardWriter::Finish(bool index) {
     state.index.tar_length = summary.bytes;
     state.index.identity = format::TarIdentity(state.first, state.last);
     // The index is published before the tar, so that a finished tar always has its index.
-    SHARDKIT_RETURN_IF_ERROR(
-        io::PublishFile(*state.file_system, StrCat(state.path, kTarIndexSuffix), format::EncodeTarIndex(state.index)));
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, EncodeTarIndex(std::move(state.index)));
+    SHARDKIT_RETURN_IF_ERROR(io::PublishFile(*state.file_system, StrCat(state.path, kTarIndexSuffix), bytes));
   }
   SHARDKIT_RETURN_IF_ERROR(state.file_system->Rename(state.temporary_path, state.path));
   state.file.reset();

@@ -1,12 +1,15 @@
 #include "container/foreign/tar_sidecar.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "format/foreign/webdataset_names.h"
+#include "io/read_again.h"
+#include "shardkit/forwarding_filesystem.h"
 #include "shardkit/tar_index.h"
 
 namespace shardkit::container {
@@ -16,13 +19,8 @@ using format::TarBlock;
 using format::TarIndex;
 using format::TarSamples;
 
-// The front of an index of up to 6 GB of tar fits in this.
-constexpr uint64_t kFrontRead = 65536;
-
-// The pages of a tar that are kept in memory, and the most that is read at once unless one page has more.
+// The samples of a tar that are kept in memory, and the most that is read at once unless one block has more.
 constexpr uint64_t kRecentBytes = uint64_t{256} << 10;
-
-constexpr uint64_t kMaxTarIndexBytes = uint64_t{8} << 30;
 
 std::string IndexPath(const std::string& tar) { return StrCat(tar, kTarIndexSuffix); }
 
@@ -39,17 +37,6 @@ absl::Status OfIndex(const absl::Status& status, const std::string& tar) {
                   StrCat(named ? "" : IndexPath(tar), named ? "" : ": ", ToStd(status.message()), TarIndexAdvice(tar)));
 }
 
-absl::StatusOr<TarIndex> ReadFront(const RandomAccessFile& file) {
-  std::string bytes(std::min(file.size(), kFrontRead), '\0');
-  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(0, bytes));
-  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t length, format::TarIndexFrontLength(bytes, file.size()));
-  if (const uint64_t have = bytes.size(); length > have) {
-    bytes.resize(length);
-    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(have, {bytes.data() + have, length - have}));
-  }
-  return format::DecodeTarIndexFront(bytes, file.size());
-}
-
 absl::Status CheckBelongs(const TarIndex& index, const RandomAccessFile& tar) {
   if (index.tar_length != tar.size()) {
     return DataLoss("is of a tar of ", index.tar_length, " bytes, but ", tar.path(), " has ", tar.size());
@@ -59,126 +46,163 @@ absl::Status CheckBelongs(const TarIndex& index, const RandomAccessFile& tar) {
   return absl::OkStatus();
 }
 
+// Reads along what is cheaper read than asked for by itself.
+class ReadAhead final : public ForwardingFile {
+ public:
+  using ForwardingFile::ForwardingFile;
+
+  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+    const std::lock_guard lock(mutex_);
+    const bool held = offset >= begin_ && offset - begin_ <= bytes_.size() &&
+                      buffer.size() <= bytes_.size() - (offset - begin_) && !io::ReadingAgain::on();
+    if (!held) {
+      const uint64_t together = std::min(hints().bridge_gap_bytes, kRecentBytes);
+      bytes_.resize(std::min(std::max<uint64_t>(buffer.size(), together), std::max(size(), offset) - offset));
+      if (bytes_.size() < buffer.size()) return ForwardingFile::ReadAt(offset, buffer);
+      begin_ = offset;
+      const absl::Status status = ForwardingFile::ReadAt(offset, bytes_);
+      if (!status.ok()) bytes_.clear();
+      SHARDKIT_RETURN_IF_ERROR(status);
+    }
+    std::memcpy(buffer.data(), bytes_.data() + (offset - begin_), buffer.size());
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
+    return RandomAccessFile::ReadBatch(requests);
+  }
+  void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
+    RandomAccessFile::StartRead(requests, std::move(done));
+  }
+
+ private:
+  mutable std::mutex mutex_;  // of what follows
+  mutable std::string bytes_;
+  mutable uint64_t begin_ = 0;
+};
+
 }  // namespace
 
 absl::StatusOr<bool> LoadTarIndex(ReadableFileSystem& file_system, const RandomAccessFile& file,
                                   TarContents* contents) {
-  const auto opened = file_system.OpenForReading(IndexPath(file.path()));
-  if (absl::IsNotFound(opened.status())) return false;
-  if (!opened.ok()) return opened.status();
-  absl::StatusOr<TarIndex> index = ReadFront(**opened);
-  const absl::Status status = index.ok() ? CheckBelongs(*index, file) : index.status();
+  const auto load = [&]() -> absl::Status {
+    SHARDKIT_ASSIGN_OR_RETURN(
+        const auto shard, NativeShardReader::Open(file_system, IndexPath(file.path()), {.mode = ReadMode::kBuffered}));
+    SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, shard->ReadMetadata());
+    SHARDKIT_ASSIGN_OR_RETURN(contents->index, format::DecodeTarIndex(shard->schema(), metadata, shard->blocks()));
+    SHARDKIT_RETURN_IF_ERROR(CheckBelongs(contents->index, file));
+    contents->stored = TarContents::Stored{.length = shard->file_length(),
+                                           .header = shard->header(),
+                                           .blocks = {shard->blocks().begin(), shard->blocks().end()},
+                                           .keys = shard->key_table_place().value()};
+    return absl::OkStatus();
+  };
+  const absl::Status status = load();
+  if (absl::IsNotFound(status)) return false;
   if (!status.ok()) return OfIndex(status, file.path());
-  contents->index = *std::move(index);
-  contents->index_length = (*opened)->size();
   return true;
 }
 
-absl::StatusOr<std::unique_ptr<TarPages>> TarPages::Open(ReadableFileSystem& file_system, const std::string& tar,
-                                                         std::shared_ptr<const TarContents> contents) {
-  std::unique_ptr<TarPages> pages(new TarPages());
-  const uint64_t length = contents->index_length;
-  SHARDKIT_ASSIGN_OR_RETURN(pages->file_, file_system.OpenForReading(IndexPath(tar), ReadMode::kBuffered, length));
-  if (pages->file_->size() != length) {
-    return DataLoss(pages->file_->path(), ": has ", pages->file_->size(), " bytes, but had ", length,
+absl::StatusOr<std::unique_ptr<TarBlocks>> TarBlocks::Open(ReadableFileSystem& file_system, const std::string& tar,
+                                                           std::shared_ptr<const TarContents> contents) {
+  std::unique_ptr<TarBlocks> blocks(new TarBlocks());
+  const TarContents::Stored& stored = *contents->stored;
+  SHARDKIT_ASSIGN_OR_RETURN(auto file, file_system.OpenForReading(IndexPath(tar), ReadMode::kBuffered, stored.length));
+  if (file->size() != stored.length) {
+    return DataLoss(file->path(), ": has ", file->size(), " bytes, but had ", stored.length,
                     " when it was opened: it was changed; open the tar again");
   }
-  pages->tar_ = tar;
-  pages->contents_ = std::move(contents);
-  return pages;
+  SHARDKIT_ASSIGN_OR_RETURN(blocks->shard_, NativeShardReader::OpenBlocks(std::make_unique<ReadAhead>(std::move(file)),
+                                                                          stored.header, stored.blocks, {}));
+  blocks->tar_ = tar;
+  blocks->contents_ = std::move(contents);
+  return blocks;
 }
 
-absl::Status TarPages::Describe(const absl::Status& status) const { return OfIndex(status, tar_); }
+absl::Status TarBlocks::Describe(const absl::Status& status) const { return OfIndex(status, tar_); }
 
-absl::StatusOr<std::shared_ptr<const TarSamples>> TarPages::Page(size_t block) const {
+absl::StatusOr<std::shared_ptr<const TarSamples>> TarBlocks::Block(size_t block) const {
+  std::unique_ptr<BlockBuffer> buffer;
   {
     std::lock_guard lock(mutex_);
     for (const auto& [number, samples] : recent_) {
       if (number == block) return samples;
     }
-  }
-  const std::vector<TarBlock>& blocks = contents_->index.blocks;
-  const uint64_t begin = blocks[block].page_offset;
-  const uint64_t together = std::min(file_->hints().bridge_gap_bytes, kRecentBytes);
-  size_t end = block + 1;
-  while (end + 1 < blocks.size() && blocks[end + 1].page_offset - begin <= together) ++end;
-  std::string bytes(blocks[end].page_offset - begin, '\0');
-  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, bytes));
-
-  std::shared_ptr<const TarSamples> wanted;
-  for (size_t i = block; i < end; ++i) {
-    const TarBlock& next = blocks[i + 1];
-    auto decoded = format::DecodeTarPage(
-        contents_->index, i,
-        std::string_view(bytes).substr(blocks[i].page_offset - begin, next.page_offset - blocks[i].page_offset));
-    if (!decoded.ok()) {
-      if (i > block) break;  // whoever asks for that page is told
-      return Describe(Annotate(decoded.status(), StrCat("page ", i, " (samples ", blocks[i].first_sample, " to ",
-                                                        next.first_sample - 1, ") at byte ", begin)));
-    }
-    if (contents_->escaped_keys) UnescapeKeys(&*decoded);
-    auto samples = std::make_shared<const TarSamples>(*std::move(decoded));
-    if (i == block) wanted = samples;
-    std::lock_guard lock(mutex_);
-    recent_bytes_ += samples->memory();
-    recent_.emplace_back(i, std::move(samples));
-    for (; recent_bytes_ > kRecentBytes && recent_.size() > 1; recent_.pop_front()) {
-      recent_bytes_ -= recent_.front().second->memory();
+    if (!buffers_.empty()) {
+      buffer = std::move(buffers_.back());
+      buffers_.pop_back();
     }
   }
-  return wanted;
+  if (!buffer) buffer = std::make_unique<BlockBuffer>();
+  BlockView view;
+  if (absl::Status status = shard_->ReadBlock(block, {}, buffer.get(), &view); !status.ok()) return Describe(status);
+  auto decoded = format::DecodeTarBlock(contents_->index, block, view);
+  if (!decoded.ok()) return Describe(decoded.status());
+  if (contents_->escaped_keys) UnescapeKeys(&*decoded);
+  auto samples = std::make_shared<const TarSamples>(*std::move(decoded));
+  std::lock_guard lock(mutex_);
+  buffers_.push_back(std::move(buffer));
+  recent_bytes_ += samples->memory();
+  recent_.emplace_back(block, samples);
+  for (; recent_bytes_ > kRecentBytes && recent_.size() > 1; recent_.pop_front()) {
+    recent_bytes_ -= recent_.front().second->memory();
+  }
+  return samples;
 }
 
-absl::StatusOr<std::shared_ptr<const KeyTable>> TarPages::OpenKeys() const {
+absl::StatusOr<std::shared_ptr<const KeyTable>> TarBlocks::OpenKeys() const {
   std::lock_guard lock(keys_mutex_);
   if (!keys_) {
-    const TarBlock& end = contents_->index.blocks.back();
-    const TablePlace place{.offset = end.page_offset, .length = contents_->index_length - end.page_offset};
-    SHARDKIT_ASSIGN_OR_RETURN(keys_, KeyTable::Open(file_, place, end.first_sample));
+    const std::shared_ptr<const RandomAccessFile> file(shard_, &shard_->file());
+    SHARDKIT_ASSIGN_OR_RETURN(keys_, KeyTable::Open(file, contents_->stored->keys, shard_->sample_count()));
   }
   return keys_;
 }
 
-absl::StatusOr<std::optional<uint64_t>> TarPages::FindKey(std::string_view key) const {
+absl::StatusOr<std::optional<uint64_t>> TarBlocks::FindKey(std::string_view key) const {
   const auto table = OpenKeys();
   if (!table.ok()) return Describe(table.status());
-  const std::vector<TarBlock>& blocks = contents_->index.blocks;
   const std::string stored = contents_->escaped_keys ? format::EscapeWebDatasetKey(key) : std::string(key);
   std::optional<uint64_t> found;
   const absl::Status status = (*table)->Find(Hash64(stored), [&](uint64_t ordinal) -> absl::StatusOr<bool> {
-    const auto after = std::ranges::upper_bound(blocks, ordinal, {}, &TarBlock::first_sample);
-    const auto block = static_cast<size_t>(after - blocks.begin()) - 1;
-    SHARDKIT_ASSIGN_OR_RETURN(const auto samples, Page(block));
-    if (samples->key(ordinal - blocks[block].first_sample) == key) found = ordinal;
+    const size_t block = shard_->BlockOfSample(ordinal);
+    SHARDKIT_ASSIGN_OR_RETURN(const auto samples, Block(block));
+    if (samples->key(ordinal - shard_->blocks()[block].first_sample) == key) found = ordinal;
     return found.has_value();
   });
   if (!status.ok()) return Describe(status);
   return found;
 }
 
-absl::Status CheckTarIndex(ReadableFileSystem& file_system, const std::string& tar, TarIndex scanned,
-                           const std::function<void(std::string)>& report) {
-  const std::string path = IndexPath(tar);
-  const auto bytes = file_system.ReadFile(path, kMaxTarIndexBytes);
-  if (absl::IsNotFound(bytes.status())) return absl::OkStatus();
-  if (!bytes.ok()) return bytes.status();
-  absl::StatusOr<TarIndex> index = format::DecodeTarIndex(*bytes);
-  if (!index.ok()) return absl::OkStatus();
-  scanned.identity = index->identity;
-  scanned.checksums = std::move(index->checksums);
-  scanned.checksums.resize(scanned.values.size());
-  const std::string wanted = format::EncodeTarIndex(scanned);
-  const auto differs = std::ranges::mismatch(*bytes, wanted);
-  if (differs.in1 == bytes->end() && differs.in2 == wanted.end()) return absl::OkStatus();
-  const TarBlock& end = index->blocks.back();
-  const bool same_counts = end.first_sample == scanned.sample_count() && end.first_value == scanned.values.size();
-  report(StrCat(path, ": ",
-                same_counts
-                    ? StrCat("byte ", differs.in1 - bytes->begin(), " is not what the index of this tar has there")
-                    : StrCat("has ", end.first_sample, " samples of ", end.first_value, " values, but ", tar, " has ",
-                             scanned.sample_count(), " of ", scanned.values.size()),
-                TarIndexAdvice(tar)));
-  return absl::OkStatus();
+absl::StatusOr<bool> CheckTarIndex(ReadableFileSystem& file_system, const RandomAccessFile& tar,
+                                   const TarIndex& scanned, const std::function<void(std::string)>& report) {
+  auto contents = std::make_shared<TarContents>();
+  const absl::StatusOr<bool> loaded = LoadTarIndex(file_system, tar, contents.get());
+  if (!loaded.ok() || !*loaded) return false;
+  SHARDKIT_ASSIGN_OR_RETURN(const auto blocks, TarBlocks::Open(file_system, tar.path(), contents));
+  const TarIndex& index = contents->index;
+  TarSamples all;
+  for (size_t i = 0; i + 1 < index.blocks.size(); ++i) {
+    const auto samples = blocks->Block(i);
+    if (!samples.ok()) return false;
+    const uint64_t keys = all.keys.size(), values = all.values.size();
+    all.keys += (*samples)->keys;
+    all.values.insert(all.values.end(), (*samples)->values.begin(), (*samples)->values.end());
+    for (uint64_t k = 1; k <= (*samples)->sample_count(); ++k) {
+      all.key_ends.push_back(keys + (*samples)->key_ends[k]);
+      all.value_ends.push_back(values + (*samples)->value_ends[k]);
+    }
+  }
+  const TarSamples& wanted = scanned;
+  if (all == wanted && index.columns == scanned.columns && index.blocks == format::FormTarBlocks(scanned)) return true;
+  const std::string path = IndexPath(tar.path());
+  if (all.sample_count() != wanted.sample_count() || all.values.size() != wanted.values.size()) {
+    report(StrCat(path, ": has ", all.sample_count(), " samples of ", all.values.size(), " values, but ", tar.path(),
+                  " has ", wanted.sample_count(), " of ", wanted.values.size(), TarIndexAdvice(tar.path())));
+  } else {
+    report(StrCat(path, ": does not say what the index of this tar says", TarIndexAdvice(tar.path())));
+  }
+  return true;
 }
 
 }  // namespace shardkit::container

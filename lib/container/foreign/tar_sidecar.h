@@ -1,5 +1,5 @@
-// The index beside a tar (format-spec/interop.md): its front when the tar is opened, its pages and keys when they are
-// asked for.
+// The index beside a tar, a shard (format-spec/interop.md): what it says of itself when the tar is opened, its blocks
+// and keys when they are asked for.
 #pragma once
 
 #include <cstdint>
@@ -15,51 +15,53 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "container/foreign/tar_index.h"
-#include "container/key_table_reader.h"
+#include "container/native_shard_reader.h"
 
 namespace shardkit::container {
 
-// False when the tar has no index of its own. Otherwise fills in *contents, but leaves the samples in the pages. One
-// read of the index where its front has at most 64 KiB, else two; and two of the tar. DataLoss when the front is
-// damaged or the index belongs to another tar.
+// False when the tar has no index of its own. Otherwise fills in *contents, but leaves the samples in the index. Two
+// requests for the index, and one for the tar. DataLoss when what is read of the index is damaged, or when it belongs
+// to another tar.
 absl::StatusOr<bool> LoadTarIndex(ReadableFileSystem& file_system, const RandomAccessFile& file, TarContents* contents);
 
-// Pages and keys of the index of one tar. Thread-safe. Errors name the index; DataLoss where the page or the keys that
-// are asked for are damaged.
-class TarPages {
+// Blocks and keys of the index of one tar. Thread-safe. Errors name the index; DataLoss where the block or the keys
+// that are asked for are damaged.
+class TarBlocks {
  public:
   // Reads nothing. DataLoss when the index has changed since `contents` were loaded from it.
-  static absl::StatusOr<std::unique_ptr<TarPages>> Open(ReadableFileSystem& file_system, const std::string& tar,
-                                                        std::shared_ptr<const TarContents> contents);
+  static absl::StatusOr<std::unique_ptr<TarBlocks>> Open(ReadableFileSystem& file_system, const std::string& tar,
+                                                         std::shared_ptr<const TarContents> contents);
 
-  // The samples of a block, their keys without escapes. One read, which also brings the pages behind it that are
-  // cheaper read along (ReadHints::bridge_gap_bytes), or none of a page that was used lately.
-  absl::StatusOr<std::shared_ptr<const format::TarSamples>> Page(size_t block) const;
+  // The samples of a block, their keys without escapes. One read, which also brings what lies behind it and is cheaper
+  // read along (ReadHints::bridge_gap_bytes), or none of a block that was used lately.
+  absl::StatusOr<std::shared_ptr<const format::TarSamples>> Block(size_t block) const;
 
-  // The first sample with this key. Two reads, and one for the page of each sample whose key has the same hash; the
+  // The first sample with this key. Two reads, and one for the block of each sample whose key has the same hash; the
   // first of them only once.
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key) const;
 
  private:
-  TarPages() = default;
+  TarBlocks() = default;
   absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeys() const;
   // Adds path and advice to an error of the index.
   absl::Status Describe(const absl::Status& status) const;
 
   std::string tar_;
   std::shared_ptr<const TarContents> contents_;
-  std::shared_ptr<const RandomAccessFile> file_;
+  std::shared_ptr<const NativeShardReader> shard_;
   mutable std::mutex keys_mutex_;
   mutable std::shared_ptr<const KeyTable> keys_;
   mutable std::mutex mutex_;                                                                 // of what follows
   mutable std::deque<std::pair<size_t, std::shared_ptr<const format::TarSamples>>> recent_;  // oldest first
   mutable uint64_t recent_bytes_ = 0;
+  mutable std::vector<std::unique_ptr<BlockBuffer>> buffers_;  // not in use
 };
 
 // Compares the index, if there is one, with `scanned`, the samples that the tar has. The checksums of values are not
-// compared, and an index with damaged pages is passed over: reading the blocks tells of both. Returns an error only
-// when the check could not be done.
-absl::Status CheckTarIndex(ReadableFileSystem& file_system, const std::string& tar, format::TarIndex scanned,
-                           const std::function<void(std::string message)>& report);
+// compared. False where the index has damaged blocks, and is not compared: reading the blocks tells of them. Returns an
+// error only when the check could not be done.
+absl::StatusOr<bool> CheckTarIndex(ReadableFileSystem& file_system, const RandomAccessFile& tar,
+                                   const format::TarIndex& scanned,
+                                   const std::function<void(std::string message)>& report);
 
 }  // namespace shardkit::container

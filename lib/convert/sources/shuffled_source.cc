@@ -31,7 +31,6 @@ class ShuffledSource::SortedUnit final : public WorkUnit {
   std::vector<std::string_view> rows;
 };
 
-// While the sorter's memory grows, it takes a third more than is in it.
 ShuffledSource::ShuffledSource(FileSystem& file_system, DatasetSource& source, ShuffleOptions options)
     : source_(source),
       options_(std::move(options)),
@@ -39,7 +38,7 @@ ShuffledSource::ShuffledSource(FileSystem& file_system, DatasetSource& source, S
       sorter_(
           file_system,
           [this](size_t file) { return io::UniqueTemporary(JoinPath(options_.directory, dataset::ShardName(file))); },
-          options_.memory / 4 * 3) {}
+          options_.memory) {}
 
 uint64_t ShuffledSource::HashOf(uint64_t ordinal) const {
   char bytes[8];

@@ -13,6 +13,7 @@
 #include "format/foreign/webdataset_names.h"
 #include "io/publish_file.h"
 #include "shardkit/tar_index.h"
+#include "shardkit/validate.h"
 
 namespace shardkit::dataset {
 namespace {
@@ -96,12 +97,21 @@ class WebDataset final : public ForeignDataset {
                     problem.offset, ": ", problem.message));
     }
     if (contents.compression == container::TarCompression::kNone) {
-      SHARDKIT_RETURN_IF_ERROR(container::CheckTarIndex(file_system_, path, std::move(contents.index), report));
+      SHARDKIT_ASSIGN_OR_RETURN(const bool sound,
+                                container::CheckTarIndex(file_system_, *file, contents.index, report));
+      if (sound) return ValidateIndex(path, report);
     }
     return absl::OkStatus();
   }
 
  private:
+  // What reading its blocks does not show.
+  absl::Status ValidateIndex(const std::string& tar, const std::function<void(std::string)>& report) const {
+    SHARDKIT_ASSIGN_OR_RETURN(const ValidateReport checked, Validate(file_system_, StrCat(tar, kTarIndexSuffix)));
+    for (const Problem& problem : checked.problems) report(StrCat(problem.message, "; run shardctl index ", tar));
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::unique_ptr<container::TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
     std::shared_ptr<const container::TarContents> contents = contents_[shard];
     if (contents == nullptr) {
@@ -138,7 +148,7 @@ class WebDataset final : public ForeignDataset {
     }
     if (contents.passed_over && passed_over_ == 0) first_passed_over_ = place(*contents.passed_over);
     passed_over_ += contents.passed_over_count;
-    const uint64_t bytes = contents.index.memory();
+    const uint64_t bytes = contents.memory();
     if (kept_bytes_ + bytes <= kKeptBytes) {
       kept_bytes_ += bytes;
       contents_[shard] = reader.contents();

@@ -1,5 +1,5 @@
-// Indexes of WebDataset tars. An index is a file beside the tar. It lists where the tar's values are, their checksums,
-// and the keys, in pages that are read one at a time.
+// Indexes of WebDataset tars. An index is a shard beside the tar. It lists where the tar's values are, their checksums,
+// and the keys, block by block.
 #pragma once
 
 #include <cstdint>

@@ -237,16 +237,16 @@ TEST_F(TarIndexTest, SidecarIsUsedAndChecked) {
   EXPECT_EQ(report->index_path, "/x.tar.shardidx");
   const auto loaded = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ((*loaded)->index_length, ReadAll(*files_, "/x.tar.shardidx").size());
-  EXPECT_EQ((*loaded)->index.sample_count(), 0u);  // they are in the pages
-  const auto pages = container::TarPages::Open(*files_, "/x.tar", *loaded);
-  ASSERT_TRUE(pages.ok()) << pages.status();
-  const auto page = (*pages)->Page(0);
-  ASSERT_TRUE(page.ok()) << page.status();
-  EXPECT_EQ((*page)->checksums.size(), 3u);
+  EXPECT_EQ((*loaded)->stored->length, ReadAll(*files_, "/x.tar.shardidx").size());
+  EXPECT_EQ((*loaded)->index.sample_count(), 0u);  // they are in the blocks
+  const auto blocks = container::TarBlocks::Open(*files_, "/x.tar", *loaded);
+  ASSERT_TRUE(blocks.ok()) << blocks.status();
+  const auto block = (*blocks)->Block(0);
+  ASSERT_TRUE(block.ok()) << block.status();
+  EXPECT_EQ((*block)->checksums.size(), 3u);
   auto scanned = Scan(tar);
-  scanned->index.checksums = (*page)->checksums;
-  EXPECT_EQ(static_cast<const format::TarSamples&>(scanned->index), **page);
+  scanned->index.checksums = (*block)->checksums;
+  EXPECT_EQ(static_cast<const format::TarSamples&>(scanned->index), **block);
   EXPECT_EQ(scanned->index.columns, (*loaded)->index.columns);
 
   // A tar with another length, another content, and an empty one.

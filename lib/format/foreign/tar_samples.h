@@ -1,33 +1,32 @@
-// Where the values in a WebDataset's tar lie, and the file beside the tar that stores this in checked pages
-// (format-spec/interop.md). Pure.
+// Where the values in a WebDataset's tar lie, and the shard beside the tar that stores this (format-spec/interop.md).
+// Pure.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "shardkit/block.h"
+#include "shardkit/schema.h"
+#include "shardkit/shard_info.h"
 
 namespace shardkit::format {
 
 inline constexpr uint64_t kTarBlockBytes = 512;
 
-// Limits of an index. An index above them is refused.
+// Limits of a tar. One above them is refused.
 inline constexpr uint64_t kMaxTarValues = uint64_t{1} << 26;
 inline constexpr uint64_t kMaxTarKeyBytes = 32768;
 inline constexpr uint64_t kMaxTarKeysLength = uint64_t{4} << 30;
 
-// Limits of a page that tells of more than one sample.
-inline constexpr uint64_t kMaxTarPageSpan = uint64_t{4} << 20;    // bytes of the tar from its first value to the next's
-inline constexpr uint64_t kMaxTarPagePlaces = uint64_t{1} << 20;  // samples times columns, the key column included
-inline constexpr uint64_t kMaxTarPageKeys = uint64_t{4} << 20;    // bytes
-
-inline constexpr uint64_t kTarIndexHeaderBytes = 128;
-inline constexpr uint64_t kTarPageEntryBytes = 40;  // of the directory
-inline constexpr uint64_t kTarPageValueBytes = 32;
-inline constexpr uint64_t kTarPageSampleBytes = 8;
+// Limits of a block of more than one sample.
+inline constexpr uint64_t kMaxTarBlockSpan = uint64_t{4} << 20;  // bytes of the tar from its first value to the next's
+inline constexpr uint64_t kMaxTarBlockPlaces = uint64_t{1} << 20;  // samples times columns, the key column included
+inline constexpr uint64_t kMaxTarBlockKeys = uint64_t{4} << 20;    // bytes
 
 // The identity is made from this many bytes at the start of the tar and this many at its end.
 inline constexpr uint64_t kTarIdentityBytes = 65536;
@@ -57,18 +56,15 @@ struct TarSamples {
   uint64_t memory() const;  // approximate number of bytes
 };
 
-// Neighbouring samples that are read together, and the page of an index that tells of them.
+// Neighbouring samples that are read together: a block of the index.
 struct TarBlock {
-  uint64_t page_offset = 0;  // in the index; 0 where there is none
   uint64_t first_sample = 0;
-  uint64_t first_value = 0;
-  uint64_t offset = 0;         // of the first value's first byte in the tar
-  uint64_t page_checksum = 0;  // XXH3-64
+  uint64_t offset = 0;  // of the first value's first byte in the tar
 
   bool operator==(const TarBlock&) const = default;
 };
 
-// Plain data. All samples of a tar, or none of them where they are left in the pages.
+// Plain data. All samples of a tar, or none of them where they are left in the index.
 struct TarIndex : TarSamples {
   uint64_t tar_length = 0;
   uint64_t identity = 0;             // set only for an index that is stored, else 0
@@ -86,25 +82,27 @@ struct TarIndex : TarSamples {
 // parts are the whole tar.
 uint64_t TarIdentity(std::string_view first, std::string_view last);
 
-// The blocks of an index with all samples, without what an index says about pages. A sample reaches from its first
-// value to the first value of the next one.
+// The blocks of an index with all samples. A sample reaches from its first value to the first value of the next one.
 std::vector<TarBlock> FormTarBlocks(const TarIndex& index);
 
-// `index` has all samples, and checksums. Forms its blocks anew.
-std::string EncodeTarIndex(const TarIndex& index);
+// Columns of the shard that stores an index. A sample of it is a sample of the tar; its values are arrays with an
+// element for each value of that, in their order.
+enum TarIndexColumn : size_t { kTarKey, kTarColumn, kTarOffset, kTarLength, kTarXxh3, kTarIndexColumns };
 
-// Bytes of header, column names and directory, at most `file_length`. `header` is the first kTarIndexHeaderBytes of the
-// file, or all of a shorter one. DataLoss for another file; Unimplemented for a later version.
-absl::StatusOr<uint64_t> TarIndexFrontLength(std::string_view header, uint64_t file_length);
+// Names of its metadata.
+inline constexpr std::string_view kTarLengthName = "shardkit.tar_length";      // bytes, decimal
+inline constexpr std::string_view kTarIdentityName = "shardkit.tar_identity";  // TarIdentity, 16 hexadecimal digits
+inline constexpr std::string_view kTarBlocksName = "shardkit.tar_blocks";      // offsets of all of TarIndex::blocks
 
-// The index without its samples, from the first TarIndexFrontLength bytes of the file or more. The key table
-// (format/key_table.h) is what follows blocks.back().page_offset. DataLoss and Unimplemented as above.
-absl::StatusOr<TarIndex> DecodeTarIndexFront(std::string_view bytes, uint64_t file_length);
+// The schema and the metadata of that shard. `index` has blocks.
+Schema TarIndexSchema(const std::vector<std::string>& columns);
+Metadata TarIndexMetadata(const TarIndex& index);
 
-// The samples of block `block`, from its page. DataLoss for anything that EncodeTarIndex does not write there.
-absl::StatusOr<TarSamples> DecodeTarPage(const TarIndex& index, size_t block, std::string_view page);
+// The index without its samples, from what a shard says of itself. DataLoss when that is no index of a tar.
+absl::StatusOr<TarIndex> DecodeTarIndex(const Schema& schema, const Metadata& metadata,
+                                        std::span<const BlockInfo> blocks);
 
-// The whole file, but the key table is not looked at.
-absl::StatusOr<TarIndex> DecodeTarIndex(std::string_view bytes);
+// The samples of block `block`, of which `view` has all columns. DataLoss when they cannot be those of a tar.
+absl::StatusOr<TarSamples> DecodeTarBlock(const TarIndex& index, size_t block, const BlockView& view);
 
 }  // namespace shardkit::format
