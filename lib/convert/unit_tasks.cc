@@ -76,13 +76,12 @@ absl::Status RemoveLeftovers(FileSystem& file_system, const std::string& directo
   return absl::OkStatus();
 }
 
-// Of a dataset that is published.
+// Of a dataset that is published. The end of the lock makes it durable.
 absl::Status CleanUp(FileSystem& file_system, const std::string& directory, const Manifest& manifest) {
   absl::flat_hash_set<std::string> shards;
   for (const ManifestShard& shard : manifest.shards) shards.insert(shard.name);
   SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers(file_system, directory, shards, /*tables=*/false));
-  SHARDKIT_RETURN_IF_ERROR(RemoveTree(file_system, PlanFolder(directory)));
-  return file_system.SyncDirectory(directory);
+  return RemoveTree(file_system, PlanFolder(directory));
 }
 
 }  // namespace

@@ -132,25 +132,54 @@ TEST(CrashTest, AFinishedDatasetIsThereWithItsDirectories) {
   EXPECT_TRUE(ReadTree(*left, "/new/deep/out") == ExpectedDataset()) << Describe(ReadTree(*left, "/new"));
 }
 
-TEST(CrashTest, OfAResumedPack) {
-  const auto prepare = [](UnsyncedFileSystem& files) {
-    PrepareInput(files);
-    FaultFileSystem faults(&files);
-    uint64_t number = 0;
-    {
-      UnsyncedFileSystem probe;
-      PrepareInput(probe);
-      FaultFileSystem count(&probe);
-      EXPECT_TRUE(PackOnce(count, true).ok());
-      for (const FileSystemCall& call : count.calls()) {
-        if (call.operation == "create" && call.path == "/out/00000002.shard.tmp") number = call.number;
-      }
+// Of those that have reported success, nothing may be left to do.
+TEST(CrashTest, NothingOfFinishedTasksIsLeft) {
+  UnsyncedFileSystem disk;
+  PrepareInput(disk);
+  disk.SyncEverything();
+  ASSERT_TRUE(PlanPack(disk, "files", {"/in"}, {.file_system = &disk}, "/out", SmallPack()).ok());
+  ASSERT_TRUE(PackTask(disk, "/out", {.task = 0, .tasks = 1}).ok());
+  ASSERT_TRUE(FinishPack(disk, "/out").ok());
+  const auto left = disk.Crash();
+  EXPECT_TRUE(ReadTree(*left, "/out") == ExpectedDataset()) << Describe(ReadTree(*left, "/out"));
+}
+
+// A run that ends, with its finished shards kept, when it begins the third one.
+void PackTwoShards(UnsyncedFileSystem& files) {
+  PrepareInput(files);
+  FaultFileSystem faults(&files);
+  uint64_t number = 0;
+  {
+    UnsyncedFileSystem probe;
+    PrepareInput(probe);
+    FaultFileSystem count(&probe);
+    EXPECT_TRUE(PackOnce(count, true).ok());
+    for (const FileSystemCall& call : count.calls()) {
+      if (call.operation == "create" && call.path == "/out/00000002.shard.tmp") number = call.number;
     }
-    faults.FailCall(number, {});
-    EXPECT_FALSE(PackOnce(faults, true).ok());
-  };
+  }
+  faults.FailCall(number, {});
+  EXPECT_FALSE(PackOnce(faults, true).ok());
+}
+
+// However much is lost of what was not synced.
+TEST(CrashTest, AFinishedShardIsNotPackedAgain) {
+  UnsyncedFileSystem disk;
+  PackTwoShards(disk);
+  const auto left = disk.Crash();
+  WriteTree(*left, "/in", InputTree());
+  FaultFileSystem counting(left.get());
+  const absl::Status status = PackOnce(counting, true);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(ReadTree(*left, "/out") == ExpectedDataset()) << Describe(ReadTree(*left, "/out"));
+  for (const FileSystemCall& call : counting.calls()) {
+    EXPECT_FALSE(call.operation == "create" && call.path == "/out/00000000.shard.tmp");
+  }
+}
+
+TEST(CrashTest, OfAResumedPack) {
   CrashAfterEveryCall(
-      prepare, [](FileSystem& files) { return PackOnce(files, true); }, 3,
+      PackTwoShards, [](FileSystem& files) { return PackOnce(files, true); }, 3,
       [](FileSystem& left, bool) {
         EXPECT_TRUE(NothingOrWhole(left, "/out"));
         EXPECT_TRUE(Exists(left, "/out/00000001.shard"));
