@@ -74,6 +74,17 @@ def test_iterable_has_each_sample_once(dataset: str, workers: int) -> None:
     assert sorted(seen) == list(range(SAMPLES))
 
 
+def test_iterable_gives_none_for_absent_values(every_type: str) -> None:
+    columns = {"jpeg?": sk.Image(size=2), "png?": sk.Image(size=2), "i64?": sk.Stored(), "i32[3]?": sk.Stored()}
+    stored = {sample["key"]: sample for sample in sk.open(every_type)}
+    absent = 0
+    for sample in skt.IterableDataset(every_type, columns=columns, seed=1, rank=0, world_size=1):
+        for name in columns:
+            assert (sample[name] is None) == (stored[sample["key"]][name] is None), name
+            absent += sample[name] is None
+    assert absent > len(columns)
+
+
 def test_iterable_resumes_after_any_sample(dataset: str) -> None:
     def make() -> Any:
         return skt.IterableDataset(dataset, columns=["label"], chunk=16, seed=2)

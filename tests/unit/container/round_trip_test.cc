@@ -192,6 +192,74 @@ TEST(RoundTrip, HugeCountOfSmallSamples) {
   CheckShard(*file_system, rows, random);
 }
 
+// More than the first read of a file's end has.
+TEST(RoundTrip, ManyBlocks) {
+  Random random(103);
+  const Schema schema = *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
+                                         {.name = "x", .type = Type::kU16, .nullable = true}});
+  for (const size_t count : {300, 340, 700}) {
+    const auto file_system = NewMemoryFileSystem();
+    const std::vector<ShardRow> rows = RandomRows(random, schema, count, 3);
+    const auto summary =
+        WriteShard(*file_system, std::string(kPath), schema, rows, {.max_block_samples = 1, .alignment = 64});
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    EXPECT_EQ(OpenShard(*file_system)->blocks().size(), count);
+    CheckShard(*file_system, rows, random);
+  }
+}
+
+// So many keys that their table is checked in pieces.
+TEST(RoundTrip, KeysOfManySamples) {
+  const auto file_system = NewMemoryFileSystem();
+  const Schema schema = *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true}});
+  std::vector<ShardRow> rows;
+  for (int i = 0; i < 600000; ++i) rows.push_back({StrCat("k", i)});
+  ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, {}).ok());
+  const auto report = Validate(*file_system, std::string(kPath));
+  ASSERT_TRUE(report.ok()) << report.status();
+  for (const Problem& problem : report->problems) ADD_FAILURE() << problem.message;
+  BlockBuffer buffer;
+  const auto shard = OpenShard(*file_system);
+  for (const uint64_t sample : {0, 65536, 299999, 599999}) {
+    const auto found = shard->FindKey(*rows[sample][0], &buffer);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(*found, sample);
+  }
+}
+
+TEST(RoundTrip, ASampleOfTheSizeOfABlockStandsAlone) {
+  const Schema schema = *Schema::Create({{.name = "b", .type = Type::kBytes, .codec = Codec::kZstd}});
+  for (const auto& [size, blocks] : {std::pair(99, 2u), std::pair(100, 3u), std::pair(101, 3u)}) {
+    const auto file_system = NewMemoryFileSystem();
+    const std::vector<ShardRow> rows = {{std::string(10, 'a')}, {std::string(size, 'b')}, {std::string(10, 'c')}};
+    ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, {.block_size = 100}).ok());
+    EXPECT_EQ(OpenShard(*file_system)->blocks().size(), blocks) << size;
+  }
+}
+
+// Pages of the same places hold other values.
+TEST(RoundTrip, ABufferServesTwoShardsInTurn) {
+  Random random(105);
+  const auto file_system = NewMemoryFileSystem();
+  const Schema schema = *Schema::Create({{.name = "small", .type = Type::kBytes}});
+  std::vector<ShardRow> rows[2];
+  std::unique_ptr<ShardReader> shards[2];
+  for (int s : {0, 1}) {
+    for (int i = 0; i < 3000; ++i) rows[s].push_back({random.Bytes(100)});
+    const std::string path = StrCat("/", s);
+    ASSERT_TRUE(WriteShard(*file_system, path, schema, rows[s], {.storage = {{"small", Storage::kInline}}}).ok());
+    shards[s] = *ShardReader::Open(*file_system, path);
+  }
+  BlockBuffer buffer;
+  for (const uint64_t i : {0, 0, 2999, 1500, 1501}) {
+    for (int s : {0, 1}) {
+      const auto value = shards[s]->ReadValue(i, 0, &buffer);
+      ASSERT_TRUE(value.ok()) << value.status();
+      EXPECT_EQ(**value, *rows[s][i][0]) << s << ": " << i;
+    }
+  }
+}
+
 // Blocks far smaller than a sample, values that are files, and values that take several pieces to copy.
 void CheckLargeValues(Storage storage) {
   Random random(102);

@@ -157,6 +157,24 @@ TEST_F(Sa1bSourceTest, TooManyWaitingHalvesEndTheListing) {
       << loaded.status;
 }
 
+TEST_F(Sa1bSourceTest, HalvesOfWholePairsDoNotWait) {
+  SourceOptions options;
+  options.pending_pair_bytes = 10000;
+  std::vector<TarItem> entries;
+  for (int i = 0; i < 20; ++i) {
+    entries.push_back({StrCat("sa_", i, ".jpg"), kJpeg + std::string(3000, 'x')});
+    entries.push_back({StrCat("sa_", i, ".json"), "{}"});
+  }
+  file_system_ = NewMemoryFileSystem();
+  Add("/t.tar", MakeTar(entries));
+  options.file_system = file_system_.get();
+  auto source = OpenSource("sa1b", {"/t.tar"}, options);
+  ASSERT_TRUE(source.ok());
+  const test::Loaded loaded = LoadAll(**source);
+  EXPECT_TRUE(loaded.status.ok()) << loaded.status;
+  EXPECT_EQ(loaded.samples.size() + loaded.failures.size(), 20u);
+}
+
 TEST_F(Sa1bSourceTest, RealPairsGoThroughDirectoryAndTarAlike) {
   const std::string folder = test::DataFolder();
   if (folder.empty()) GTEST_SKIP() << "no folder of real inputs";

@@ -36,6 +36,26 @@ TEST_F(CompactTest, EarlierGenerationsKeepTheirListsOfRemovedSamples) {
   Check();
 }
 
+TEST_F(CompactTest, AListOfRemovedSamplesGoesWithTheLastManifestThatNamesIt) {
+  Remove({39});  // generation 2
+  Remove({0});
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const auto& [name, bytes] : ReadTree(*files_, "/data")) {
+      if (name.ends_with(".removed")) found.push_back(name);
+    }
+    return found;
+  };
+  size_t next = 40;
+  for (; ReadManifest(*files_, "/data")->generation < 2 + kMostKeptManifests; ++next) Append(next, next + 1);
+  EXPECT_EQ(names(), (std::vector<std::string>{"dataset-2.removed", "dataset-3.removed"}));
+  EXPECT_TRUE(DatasetReader::Open(*files_, "/data", {.generation = 2}).ok());
+  Append(next, next + 1);
+  EXPECT_EQ(names(), std::vector<std::string>{"dataset-3.removed"});
+  EXPECT_TRUE(absl::IsNotFound(DatasetReader::Open(*files_, "/data", {.generation = 2}).status()));
+  Check();
+}
+
 TEST_F(CompactTest, NamesOfShardsAreNotGivenTwice) {
   Remove({27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39});  // the last two shards
   ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
@@ -77,6 +97,18 @@ TEST_F(CompactTest, CompactingDropsWhatWasRemoved) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->shards_rewritten, 0u);  // the segments are joined
   EXPECT_EQ(ReadManifest(*files_, "/data")->segments.size(), 1u);
+  Check();
+}
+
+TEST_F(CompactTest, AShardThatHasLostJustTheShareAskedForIsRewritten) {
+  UseLargeBlocks(8, 8, 8);
+  Remove({1, 6});
+  const auto less = CompactDataset(*files_, "/data", {.least_lost = 0.26});
+  ASSERT_TRUE(less.ok()) << less.status();
+  EXPECT_EQ(less->shards_rewritten, 0u);
+  const auto just = CompactDataset(*files_, "/data", {.least_lost = 0.25});
+  ASSERT_TRUE(just.ok()) << just.status();
+  EXPECT_EQ(just->shards_rewritten, 1u);
   Check();
 }
 

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "shardctl/latency_filesystem.h"
+#include "shardkit/forwarding_filesystem.h"
 #include "support/counting_filesystem.h"
 #include "support/fault_filesystem.h"
 #include "unit/container/shard_maker.h"
@@ -216,6 +217,30 @@ TEST_F(DatasetReaderTest, FindsTheFirstOfEqualKeys) {
   BlockBuffer buffer;
   EXPECT_EQ(*Open({}, "/equal")->FindKey(samples[17].key, &buffer), 3u);
   EXPECT_EQ(*Open({}, "/equal")->FindKey(samples[4].key, &buffer), 4u);
+}
+
+TEST_F(DatasetReaderTest, AKeyTableThatCannotBeReadNowIsReadLater) {
+  class Busy final : public ForwardingFileSystem {
+   public:
+    using ForwardingFileSystem::ForwardingFileSystem;
+    absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                     std::optional<uint64_t> size) override {
+      if (busy && path.ends_with(".keys")) return absl::UnavailableError("busy");
+      return ForwardingFileSystem::OpenForReading(path, mode, size);
+    }
+    bool busy = false;
+  };
+  Busy files(*files_);
+  const auto dataset = DatasetReader::Open(files, "/data");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  BlockBuffer buffer;
+  files.busy = true;
+  EXPECT_TRUE(absl::IsUnavailable((*dataset)->FindKey(samples_[95].key, &buffer).status()));
+  files.busy = false;
+  const auto found = (*dataset)->FindKey(samples_[95].key, &buffer);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, 95u);
+  EXPECT_EQ((*dataset)->key_problem(), "");
 }
 
 TEST_F(DatasetReaderTest, FindsKeysInTheShardsWhereTheTableIsMissingOrDamaged) {

@@ -26,8 +26,16 @@ class ViewTest : public testing::Test {
   }
 
   static std::vector<OwnedSample> Samples(size_t begin, size_t end) {
-    static const std::vector<OwnedSample> all = MakeSamples(100);
+    static const std::vector<OwnedSample> all = MakeSamples(1000);
     return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)};
+  }
+
+  // Begins again with a dataset of many samples, whose blocks pass what one byte or one page counts.
+  void UseLargeBlocks(size_t count, uint64_t shard_samples, uint32_t block_samples) {
+    ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+    ASSERT_TRUE(WriteDataset(*files_, "/data", Samples(0, count), SmallShards(shard_samples, block_samples)).ok());
+    rows_ = RowsOf(Samples(0, count));
+    layer_blocks_ = shard_samples;
   }
 
   // By ordinal of what is seen.
@@ -51,13 +59,14 @@ class ViewTest : public testing::Test {
     for (Row& row : RowsOf(Samples(begin, end))) rows_.push_back(std::move(row));
   }
 
-  // Adds a layer whose blocks have the samples of whole shards, with one column that `value` tells of stored samples.
+  // Adds a layer whose blocks have the samples of a shard each, with one column that `value` tells of stored samples.
   // It takes the place of the column, if there is one.
   void AddLayer(Column column, const std::function<std::optional<std::string>(uint64_t)>& value) {
     Manifest manifest = *ReadManifest(*files_, "/data");
     const std::string name = "layer-" + std::to_string(manifest.generation + 1);
     column.nullable = true;
-    auto writer = DatasetWriter::Create(*files_, "/data/" + name, MakeSchema({column}), SmallShards(27, 9));
+    auto writer = DatasetWriter::Create(*files_, "/data/" + name, MakeSchema({column}),
+                                        SmallShards(3 * layer_blocks_, static_cast<uint32_t>(layer_blocks_)));
     ASSERT_TRUE(writer.ok()) << writer.status();
     std::vector<std::optional<std::string>> values;
     for (uint64_t i = 0; i < manifest.samples(); ++i) {
@@ -233,6 +242,7 @@ class ViewTest : public testing::Test {
 
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
   std::vector<Row> rows_;
+  uint64_t layer_blocks_ = 9;  // samples
 };
 
 }  // namespace shardkit::test

@@ -1,4 +1,5 @@
 // Datasets with removed samples and with layers, as all readers see them.
+#include "dataset/view/removed_samples.h"
 #include "dataset/view_support.h"
 #include "shardkit/compact.h"
 #include "shardkit/convert.h"
@@ -130,6 +131,24 @@ TEST_F(ViewTest, BlobsOfLayersAndShards) {
   Check();
 }
 
+// Values of any sample of large blocks, and of several blocks of the shards in one of a layer.
+TEST_F(ViewTest, ManySamplesInABlock) {
+  UseLargeBlocks(900, 400, 170);
+  AddLayer(Score(), ScoreOf);
+  AddLayer(Text("note"), [](uint64_t i) -> std::optional<std::string> {
+    if (i % 7 == 3) return std::nullopt;
+    return std::string(i % 13, 'n') + std::to_string(i);
+  });
+  Column image{.name = "thumbnail", .type = Type::kBytes, .nullable = true};
+  image.SetCodec(Codec::kNone);
+  AddLayer(image, [](uint64_t i) { return std::optional(std::string(1 + i % 90, static_cast<char>(i))); });
+  Check();
+  Remove({0, 64, 65, 70, 71, 72, 169, 170, 399, 400, 401, 700, 899});
+  Check();
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.least_lost = 0.001}).ok());
+  Check();
+}
+
 TEST_F(ViewTest, ColumnsAreRenamedAndDropped) {
   Manifest manifest = *ReadManifest(*files_, "/data");
   std::vector<Column> columns = manifest.schema.columns();
@@ -217,6 +236,36 @@ TEST_F(ViewTest, EveryChangedByteOfListAndLayerIsNoticed) {
     WriteFile(*files_, path, whole);
   }
   Check();
+}
+
+TEST_F(ViewTest, ListsOfRemovedSamplesThatNameOneTwiceOrNoneAreRefused) {
+  const auto open = [&](std::vector<uint64_t> ordinals) {
+    Manifest manifest = *ReadManifest(*files_, "/data");
+    const auto written =
+        dataset::WriteRemoved(*files_, "/data", "dataset-2.removed", dataset::RemovedList(std::move(ordinals)));
+    EXPECT_TRUE(written.ok()) << written.status();
+    manifest.removed = *written;
+    WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+    return DatasetReader::Open(*files_, "/data").status();
+  };
+  EXPECT_TRUE(open({4, 5, 39}).ok());
+  for (const std::vector<uint64_t>& wrong : {std::vector<uint64_t>{4, 4}, {5, 4}, {4, 40}, {UINT64_MAX}}) {
+    const absl::Status refused = open(wrong);
+    EXPECT_TRUE(absl::IsDataLoss(refused)) << wrong.back() << ": " << refused;
+  }
+}
+
+TEST_F(ViewTest, ListsOfRemovedSamplesHaveAnyNumberOfPages) {
+  constexpr uint64_t kOfPage = 8192;  // spec.md, section 9.8
+  for (const uint64_t count : {kOfPage - 1, kOfPage, kOfPage + 1, 3 * kOfPage, 3 * kOfPage + 5}) {
+    std::vector<uint64_t> ordinals;
+    for (uint64_t i = 0; i < count; ++i) ordinals.push_back(3 * i + i % 2);
+    const auto named = dataset::WriteRemoved(*files_, "/data", "dataset-2.removed", dataset::RemovedList(ordinals));
+    ASSERT_TRUE(named.ok()) << named.status();
+    const auto read = dataset::RemovedList::Read(*files_, "/data", *named, 4 * count);
+    ASSERT_TRUE(read.ok()) << count << ": " << read.status();
+    EXPECT_TRUE(std::ranges::equal(read->ordinals(), ordinals)) << count;
+  }
 }
 
 TEST_F(ViewTest, LayersWhoseBlocksDoNotFitAreRefused) {

@@ -250,6 +250,30 @@ TEST_F(GeometryColumnsTest, MasksOfAnotherSizeAreBad) {
   }
 }
 
+// Without an image, masks of one sample need not be of one size.
+TEST_F(GeometryColumnsTest, MasksOfDifferentSizes) {
+  constexpr std::pair<uint32_t, uint32_t> kSizes[] = {{4, 6}, {4, 9}, {4, 9}, {7, 9}, {4, 6}};  // height, width
+  RleList list;
+  std::string pixels;
+  for (const auto& [height, width] : kSizes) {
+    std::vector<uint8_t> dense(height * width);
+    for (size_t i = 0; i < dense.size(); ++i) dense[i] = i * i % 3 == 0;
+    list.Append(*EncodeDense(dense, height, width));
+    pixels.append(dense.begin(), dense.end());
+  }
+  std::string value;
+  ASSERT_TRUE(AppendRleValue(list, &value).ok());
+  WriteRows(*files_, "/sizes", {KeyColumn(), {.name = "masks", .type = Type::kRle, .codec = Codec::kZstd}},
+            {{"0", value}, {"1", value}});
+  LoaderOptions options = Options({}, false, false);
+  options.columns.resize(1);
+  options.plan.batch_size = 2;
+  const auto batch = OpenLoader(*files_, options, "/sizes")->Next();
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  const std::span<const uint8_t> values = (*batch)->Find("masks")->values;
+  EXPECT_EQ(std::string(values.begin(), values.end()), pixels + pixels);
+}
+
 // A few bytes of runs stand for 80 GiB of pixels. No memory is allocated for them or for the masks before them.
 TEST_F(GeometryColumnsTest, MasksOfMorePixelsThanMemoryAreBad) {
   std::vector<Values> rows;

@@ -30,6 +30,7 @@ class MemoryStore {
     if (request.method == "POST" && query == "?uploads=") {
       const std::string id = "id" + std::to_string(++last_upload_);
       uploads_[id].key = key;
+      ++begun_uploads;
       return Xml("<InitiateMultipartUploadResult><UploadId>" + id + "</UploadId></InitiateMultipartUploadResult>");
     }
     if (request.method == "GET" && query.find("uploads=") != query.npos) {
@@ -54,12 +55,21 @@ class MemoryStore {
       const auto upload = uploads_.find(query.substr(id_at + 9));
       if (upload == uploads_.end()) return {404, {}, "<Error><Code>NoSuchUpload</Code></Error>", {}, {}, false};
       if (request.method == "PUT") {
-        upload->second.parts[std::stoi(query.substr(query.find("partNumber=") + 11))] = request.body;
-        return {200, {{"etag", "\"part\""}}, "", {}, {}, false};
+        const int number = std::stoi(query.substr(query.find("partNumber=") + 11));
+        upload->second.parts[number] = request.body;
+        return {200, {{"etag", "\"part" + std::to_string(number) + "\""}}, "", {}, {}, false};
       }
       if (request.method == "POST") {
-        std::string whole;
-        for (const auto& [number, bytes] : upload->second.parts) whole += bytes;
+        std::string whole, list;
+        for (const auto& [number, bytes] : upload->second.parts) {
+          const std::string text = std::to_string(number);
+          list += "<Part><PartNumber>" + text + "</PartNumber><ETag>\"part" + text + "\"</ETag></Part>";
+          whole += bytes;
+        }
+        if (request.body.find(">" + list + "</CompleteMultipartUpload>") == std::string::npos) {
+          return {400, {}, "<Error><Code>InvalidPart</Code></Error>", {}, {}, false};
+        }
+        if (fails_late.exchange(false)) return Xml("<Error><Code>InternalError</Code></Error>");
         etags_[key] = "\"" + std::to_string(++last_version_) + "-" + std::to_string(upload->second.parts.size()) + "\"";
         objects_[key] = whole;
       }
@@ -102,6 +112,8 @@ class MemoryStore {
   }
 
   std::atomic<bool> honours_conditions = true;
+  std::atomic<int> begun_uploads = 0;
+  std::atomic<bool> fails_late = false;  // a status of 200, and then the error
 
  private:
   struct Started {
@@ -174,8 +186,19 @@ TEST_F(ObjectWritesTest, AStreamedFileAppearsWithItsRename) {
     ASSERT_TRUE(files_->Rename("s3://b/d/x.tmp", "s3://b/d/x").ok());
     EXPECT_EQ(memory_.objects().at("d/x"), bytes);
     EXPECT_EQ(memory_.uploads(), 0u);
+    EXPECT_EQ(memory_.begun_uploads.exchange(0), size > 8 * kMebi) << "one part is put in one request";
     ASSERT_TRUE(files_->RemoveFile("s3://b/d/x").ok());
   }
+}
+
+TEST_F(ObjectWritesTest, AnErrorBehindAGoodStatusIsTriedAgain) {
+  auto file = files_->CreateForStreaming("s3://b/x.tmp");
+  const std::string bytes = Bytes(size_t{9} << 20);
+  ASSERT_TRUE((*file)->Append(bytes).ok());
+  memory_.fails_late = true;
+  const absl::Status renamed = files_->Rename("s3://b/x.tmp", "s3://b/x");
+  ASSERT_TRUE(renamed.ok()) << renamed;
+  EXPECT_EQ(memory_.objects().at("x"), bytes);
 }
 
 TEST_F(ObjectWritesTest, ARemovedTemporaryFileLeavesNoUpload) {

@@ -16,12 +16,19 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::unique_ptr<RetryingClient> NewRetryingClient(int attempts = 8) {
+constexpr milliseconds kForEver = std::chrono::hours(24);
+
+RetryOptions ShortDelays(int attempts = 8) {
   RetryOptions options;
   options.attempts = attempts;
   options.first_delay = milliseconds(1);
   options.longest_delay = milliseconds(4);
-  auto http = HttpClient::Create({});
+  return options;
+}
+
+std::unique_ptr<RetryingClient> NewRetryingClient(const RetryOptions& options = ShortDelays(),
+                                                  const HttpClient::Options& http_options = {}) {
+  auto http = HttpClient::Create(http_options);
   EXPECT_TRUE(http.ok()) << http.status();
   return std::make_unique<RetryingClient>(*std::move(http), options);
 }
@@ -80,7 +87,7 @@ TEST(RetryingClientTest, GivesUpWithWords) {
   TestServer server([&](const ServedRequest&) {
     return ServedAnswer{status, {{"x-amz-request-id", "R1"}}, "", {}, {}, false};
   });
-  const auto client = NewRetryingClient(3);
+  const auto client = NewRetryingClient(ShortDelays(3));
   std::string buffer(4, '?');
   const absl::Status busy = client->Send(Read(server, &buffer)).status();
   EXPECT_TRUE(absl::IsUnavailable(busy)) << busy;
@@ -93,13 +100,25 @@ TEST(RetryingClientTest, GivesUpWithWords) {
   EXPECT_EQ(server.requests().size(), 4u) << "what will not change is not asked for again";
 }
 
+// No attempt would begin before the deadline, so there is no waiting for one.
+TEST(RetryingClientTest, NoAttemptComesBeforeTheTimeThatTheServerSays) {
+  TestServer server([](const ServedRequest&) { return ServedAnswer{503, {{"Retry-After", "60"}}, "", {}, {}, false}; });
+  RetryOptions options = ShortDelays();
+  options.deadline = milliseconds(30'000);
+  const auto client = NewRetryingClient(options);
+  std::string buffer(4, '?');
+  const absl::Status busy = client->Send(Read(server, &buffer)).status();
+  EXPECT_TRUE(absl::IsUnavailable(busy)) << busy;
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
 TEST(RetryingClientTest, BodiesThatStayCutAreDataLoss) {
   TestServer server([&](const ServedRequest& request) {
     ServedAnswer answer = ServeObject(request, kObject, "\"1\"");
     answer.cut_after = 3;
     return answer;
   });
-  const auto client = NewRetryingClient(3);
+  const auto client = NewRetryingClient(ShortDelays(3));
   std::string buffer(kObject.size(), '?');
   EXPECT_TRUE(absl::IsDataLoss(client->Send(Read(server, &buffer)).status()));
 }
@@ -107,9 +126,9 @@ TEST(RetryingClientTest, BodiesThatStayCutAreDataLoss) {
 TEST(RetryingClientTest, CancelEndsAttemptsAndWaits) {
   TestServer server([](const ServedRequest& request) {
     if (request.target == "/o") return ServedAnswer{200, {}, "", milliseconds(60'000), {}, false};
-    return ServedAnswer{503, {{"Retry-After", "60"}}, "", {}, {}, false};
+    return ServedAnswer{503, {}, "", {}, {}, false};
   });
-  auto client = NewRetryingClient();
+  auto client = NewRetryingClient({.first_delay = kForEver, .longest_delay = kForEver, .deadline = 2 * kForEver});
   std::string buffer(4, '?');
   RetryableRequest waiting = Read(server, &buffer);
   waiting.make = [&server]() -> absl::StatusOr<HttpRequest> {
@@ -188,14 +207,17 @@ TEST(RetryingClientTest, WritesDoNotEndWithTheCancellationOfTheirThread) {
   EXPECT_TRUE(client->Send(write).ok());
 }
 
+// Of the two only the second one ends by itself, so the test ends because the first is cancelled.
 TEST(RetryingClientTest, SendsASecondRequestWhenTheFirstStalls) {
   std::atomic<bool> stall = false;
   TestServer server([&](const ServedRequest& request) {
     ServedAnswer answer = ServeObject(request, kObject, "\"1\"");
-    if (stall.exchange(false)) answer.latency = milliseconds(60'000);
+    if (stall.exchange(false)) answer.latency = kForEver;
     return answer;
   });
-  const auto client = NewRetryingClient(1);
+  HttpClient::Options patient;
+  patient.stall_timeout = std::chrono::hours(24);
+  const auto client = NewRetryingClient(ShortDelays(1), patient);
   std::string buffer(kObject.size(), '?');
   for (int i = 0; i < 200; ++i) {
     RetryableRequest read = Read(server, &buffer);
@@ -204,11 +226,21 @@ TEST(RetryingClientTest, SendsASecondRequestWhenTheFirstStalls) {
   }
   buffer.assign(kObject.size(), '?');
   stall = true;
-  const auto response = client->Send(Read(server, &buffer));
+  RetryableRequest stalls = Read(server, &buffer);
+  stalls.make = [make = stalls.make]() -> absl::StatusOr<HttpRequest> {
+    absl::StatusOr<HttpRequest> request = make();
+    request->deadline = kForEver;
+    return request;
+  };
+  const auto response = client->Send(stalls);
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(buffer, kObject);
-  EXPECT_EQ(client->counts().hedges_won, 1u);
-  EXPECT_EQ(client->counts().requests, 202u);
+  // Behind another request the first one has come to its end, too.
+  RetryableRequest last = Read(server, &buffer);
+  last.hedge = false;
+  ASSERT_TRUE(client->Send(last).ok());
+  EXPECT_EQ(client->counts().hedges_won, 1u) << "the read has ended once";
+  EXPECT_EQ(client->counts().requests, 203u);
 }
 
 }  // namespace
