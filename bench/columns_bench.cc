@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "shardkit/columns.h"
+#include "shardkit/change.h"
+#include "shardkit/copy.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/dataset_writer.h"
-#include "shardkit/merge.h"
 #include "timing.h"
 
 using namespace shardkit;

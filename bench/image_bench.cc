@@ -10,7 +10,6 @@
 #include <random>
 
 #include "shardkit/image.h"
-#include "shardkit/jpeg.h"
 #include "timing.h"
 
 using namespace shardkit;

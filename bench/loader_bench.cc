@@ -15,7 +15,7 @@
 
 #include "scan.h"
 #include "shardkit/dataset_reader.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 #include "shardkit/loader.h"
 #include "timing.h"
 

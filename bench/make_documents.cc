@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shardkit/dataset_writer.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 #include "timing.h"
 
 using namespace shardkit;

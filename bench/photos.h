@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shardkit/filesystem.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 #include "timing.h"
 
 namespace shardkit::bench {

@@ -8,7 +8,7 @@
 #include "lib/convert/sources/sa1b.h"
 #include "scan.h"
 #include "shardkit/dataset_reader.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 #include "timing.h"
 
 using namespace shardkit;

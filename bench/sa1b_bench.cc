@@ -8,7 +8,7 @@
 
 #include "lib/convert/sources/sa1b.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/shard_writer.h"
+#include "shardkit/shard.h"
 #include "timing.h"
 
 using namespace shardkit;

@@ -11,10 +11,10 @@
 #include <cstdio>
 #include <cstring>
 
+#include "shardkit/copy.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/loader.h"
-#include "shardkit/merge.h"
 #include "timing.h"
 
 using namespace shardkit;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 #include "shardkit/validate.h"
 #include "support/memory_bound.h"
 #include "support/require.h"

@@ -14,7 +14,7 @@
 #include "format/foreign/mds_layout.h"
 #include "format/foreign/tar_samples.h"
 #include "format/foreign/webdataset_names.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 #include "support/input.h"
 #include "support/memory_bound.h"
 #include "support/require.h"

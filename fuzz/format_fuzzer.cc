@@ -16,7 +16,7 @@
 #include "format/key_table.h"
 #include "format/paged_table.h"
 #include "format/shard_list.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 #include "support/input.h"
 #include "support/little_endian.h"
 #include "support/memory_bound.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 #include "support/input.h"
 #include "support/memory_bound.h"
 #include "support/require.h"

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "mds_files.h"
+#include "shardkit/copy.h"
 #include "shardkit/dataset_reader.h"
-#include "shardkit/merge.h"
 #include "shardkit/validate.h"
 #include "support/file_sections.h"
 #include "support/memory_bound.h"

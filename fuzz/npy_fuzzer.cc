@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "shardkit/convert.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/copy.h"
+#include "shardkit/schema.h"
 #include "support/input.h"
 #include "support/memory_bound.h"
 #include "support/require.h"

@@ -1,7 +1,7 @@
 // Any bytes as a predicate on a dataset with columns of every kind. What is accepted selects the same samples with and
 // without leaving out blocks by their ranges, and obeys the laws of "not", "and" and "or".
 
-#include "shardkit/predicate.h"
+#include "shardkit/select.h"
 
 #include <bit>
 #include <cstdint>
@@ -12,9 +12,8 @@
 
 #include "shardkit/dataset_reader.h"
 #include "shardkit/dataset_writer.h"
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
-#include "shardkit/selection.h"
+#include "shardkit/schema.h"
 #include "support/memory_bound.h"
 #include "support/require.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "shardkit/repair.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 #include "shardkit/validate.h"
 #include "support/file_sections.h"
 #include "support/memory_bound.h"

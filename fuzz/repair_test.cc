@@ -11,7 +11,7 @@
 
 #include "format/paged_table.h"
 #include "shardkit/manifest.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 #include "shardkit/validate.h"
 #include "support/file_sections.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 #include "shardkit/validate.h"
 #include "support/file_sections.h"
 #include "support/memory_bound.h"

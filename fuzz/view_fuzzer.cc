@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "shardkit/dataset_writer.h"
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 #include "support/require.h"
 #include "tools/view/guard.h"
 #include "tools/view/report_page.h"

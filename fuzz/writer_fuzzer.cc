@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "shardkit/foreign_writer.h"
+#include "shardkit/dataset_writer.h"
 #include "shardkit/validate.h"
 #include "support/memory_bound.h"
 #include "support/require.h"

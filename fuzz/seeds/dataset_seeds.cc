@@ -11,7 +11,7 @@
 #include "format/paged_table.h"
 #include "format/pages.h"
 #include "seeds/seeds.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 #include "support/file_sections.h"
 #include "support/little_endian.h"
 

@@ -4,7 +4,7 @@
 
 #include "mds_files.h"
 #include "seeds/seeds.h"
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 #include "shardkit/tar_index.h"
 #include "support/file_sections.h"
 #include "support/gzip.h"

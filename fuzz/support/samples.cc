@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 #include "support/require.h"
 
 namespace shardkit::fuzz {

@@ -1,4 +1,4 @@
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 
 #include <utility>
 

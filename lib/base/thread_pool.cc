@@ -15,8 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "base/strings.h"
-#include "shardkit/cancellation.h"
-#include "shardkit/processors.h"
+#include "shardkit/job.h"
 
 namespace shardkit {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "base/exceptions.h"
 #include "base/status_macros.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 
 namespace shardkit {
 

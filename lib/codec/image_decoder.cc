@@ -12,7 +12,6 @@
 #include "codec/png.h"
 #include "codec/resize.h"
 #include "shardkit/image.h"
-#include "shardkit/jpeg.h"
 
 namespace shardkit {
 namespace {

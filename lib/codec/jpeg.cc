@@ -1,5 +1,5 @@
 // Whole-image decoding and encoding with TurboJPEG; regions are in jpeg_region.cc.
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 
 #include <turbojpeg.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/errors.h"
 #include "codec/content_type.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 
 namespace shardkit {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 
 namespace shardkit::codec {
 

@@ -13,8 +13,8 @@
 #include "codec/zstd.h"
 #include "format/block_header.h"
 #include "format/pages.h"
-#include "shardkit/block.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/sample.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 

@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "format/chunk.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 namespace {

@@ -12,7 +12,7 @@
 #include "container/block_builder.h"
 #include "container/encoding_plan.h"
 #include "format/block_header.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 

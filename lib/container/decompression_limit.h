@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 

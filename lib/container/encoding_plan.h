@@ -10,7 +10,7 @@
 #include "codec/zstd.h"
 #include "container/block_builder.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_writer.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 

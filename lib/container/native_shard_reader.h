@@ -12,7 +12,7 @@
 #include "container/verified_chunks.h"
 #include "format/file_header.h"
 #include "format/footer.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 

@@ -9,7 +9,7 @@
 #include "container/block_builder.h"
 #include "container/block_encoder.h"
 #include "container/shard_file_writer.h"
-#include "shardkit/shard_writer.h"
+#include "shardkit/shard.h"
 
 namespace shardkit {
 namespace {

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "io/started_read.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "base/named_hash.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 

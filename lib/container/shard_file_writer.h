@@ -17,8 +17,8 @@
 #include "container/shard_index_part.h"
 #include "container/stored_block.h"
 #include "format/file_header.h"
-#include "shardkit/cancellation.h"
-#include "shardkit/shard_writer.h"
+#include "shardkit/job.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 

@@ -11,7 +11,7 @@
 #include "container/table_place.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit {
 class BlockBuffer;

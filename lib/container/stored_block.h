@@ -9,7 +9,7 @@
 #include "format/block_header.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 

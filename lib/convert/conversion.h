@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "convert/sources/dataset_source.h"
 #include "dataset/duplicate_key_finder.h"
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 #include "shardkit/schema.h"
 
 namespace shardkit::convert {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "convert/reform.h"
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit::convert {

@@ -1,4 +1,4 @@
-#include "shardkit/filter.h"
+#include "shardkit/copy.h"
 
 #include <functional>
 #include <utility>

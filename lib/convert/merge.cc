@@ -1,4 +1,4 @@
-#include "shardkit/merge.h"
+#include "shardkit/copy.h"
 
 #include <filesystem>
 #include <memory>

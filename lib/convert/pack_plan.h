@@ -17,8 +17,7 @@
 #include "convert/sources/file_source.h"
 #include "convert/unit_records.h"
 #include "shardkit/pack.h"
-#include "shardkit/shard_reader.h"
-#include "shardkit/shard_writer.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::convert {
 

@@ -9,8 +9,8 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "convert/npy.h"
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::convert {
 namespace {

@@ -1,4 +1,4 @@
-#include "shardkit/reshard.h"
+#include "shardkit/copy.h"
 
 #include <memory>
 #include <utility>

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "convert/conversion_plan.h"
 #include "convert/sources/source_unit.h"
-#include "shardkit/block.h"
 #include "shardkit/sample.h"
 
 namespace shardkit::convert {

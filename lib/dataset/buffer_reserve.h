@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::dataset {
 

@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "dataset/existing_keys.h"
 #include "shardkit/dataset_reader.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::dataset {
 

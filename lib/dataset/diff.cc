@@ -1,4 +1,4 @@
-#include "shardkit/diff.h"
+#include "shardkit/history.h"
 
 #include <algorithm>
 #include <memory>

@@ -5,7 +5,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::dataset {
 namespace {

@@ -15,8 +15,8 @@
 #include "dataset/duplicate_key_finder.h"
 #include "format/index_layout.h"
 #include "format/paged_table.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
 #include "shardkit/manifest.h"
 #include "shardkit/schema.h"
 

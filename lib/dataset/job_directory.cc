@@ -14,7 +14,7 @@
 #include "base/strings.h"
 #include "dataset/kept_manifests.h"
 #include "io/publish_file.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::dataset {
 namespace {

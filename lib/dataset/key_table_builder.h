@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "container/table_place.h"
 #include "format/key_table.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
 
 namespace shardkit::dataset {
 

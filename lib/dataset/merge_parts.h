@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "dataset/duplicate_key_finder.h"
 #include "dataset/segments.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
 #include "shardkit/manifest.h"
 #include "shardkit/schema.h"
 

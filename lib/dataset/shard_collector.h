@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dataset/index_writer.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
 #include "shardkit/manifest.h"
 
 namespace shardkit::dataset {

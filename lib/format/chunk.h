@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "format/pages.h"
-#include "shardkit/block.h"
+#include "shardkit/sample.h"
 #include "shardkit/schema.h"
 
 namespace shardkit::format {

@@ -12,7 +12,7 @@
 #include "base/byte_cursor.h"
 #include "format/constants.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::format {
 

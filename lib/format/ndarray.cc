@@ -1,4 +1,4 @@
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 #include <algorithm>
 

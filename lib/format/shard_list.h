@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::format {
 

@@ -9,7 +9,7 @@
 #include "base/named_hash.h"
 #include "format/footer.h"
 #include "format/widen.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "shardkit/schema.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::format {
 

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gpu/kernels.h"
-#include "shardkit/batch.h"
 #include "shardkit/gpu/backend.h"
+#include "shardkit/loader.h"
 
 namespace shardkit::gpu {
 

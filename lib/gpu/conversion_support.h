@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "base/checked.h"
 #include "base/errors.h"
-#include "shardkit/batch.h"
+#include "shardkit/loader.h"
 
 namespace shardkit::gpu {
 

@@ -23,8 +23,8 @@
 #include "gpu/staging_ring.h"
 #include "gpu/uploader.h"
 #include "loader/stage_counter.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/gpu/device_loader.h"
+#include "shardkit/job.h"
 
 namespace shardkit::gpu {
 

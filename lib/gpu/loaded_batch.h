@@ -13,7 +13,7 @@
 #include "base/exceptions.h"
 #include "gpu/device_memory.h"
 #include "gpu/event_pool.h"
-#include "shardkit/gpu/device_batch.h"
+#include "shardkit/gpu/device_loader.h"
 
 namespace shardkit::gpu {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "shardkit/batch.h"
 #include "shardkit/gpu/backend.h"
+#include "shardkit/loader.h"
 
 namespace shardkit::gpu {
 

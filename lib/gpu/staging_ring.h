@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gpu/pinned_pool.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 
 namespace shardkit::gpu {
 

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gpu/staging_ring.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/gpu/backend.h"
+#include "shardkit/job.h"
 
 namespace shardkit::gpu {
 

@@ -12,7 +12,7 @@
 
 #include "base/status_macros.h"
 #include "io/started_read.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 
 namespace shardkit::io {
 

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::loader {
 namespace {

@@ -17,10 +17,10 @@
 #include "absl/status/statusor.h"
 #include "base/buffer.h"
 #include "loader/batch_storage.h"
-#include "shardkit/block.h"
 #include "shardkit/image.h"
 #include "shardkit/loader.h"
 #include "shardkit/rle.h"
+#include "shardkit/sample.h"
 
 namespace shardkit::loader {
 

@@ -13,7 +13,7 @@
 #include "loader/batch_task.h"
 #include "loader/left_values.h"
 #include "loader/open_datasets.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "shardkit/loader.h"
 
 namespace shardkit::loader {

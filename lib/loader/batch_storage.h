@@ -10,7 +10,7 @@
 
 #include "base/buffer.h"
 #include "loader/value_buffer.h"
-#include "shardkit/batch.h"
+#include "shardkit/loader.h"
 
 namespace shardkit::loader {
 

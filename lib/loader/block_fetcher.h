@@ -5,7 +5,7 @@
 #include "loader/block_table.h"
 #include "loader/left_values.h"
 #include "loader/open_datasets.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "shardkit/loader.h"
 
 namespace shardkit::loader {

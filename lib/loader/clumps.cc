@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::loader {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::loader {
 

@@ -3,7 +3,7 @@
 
 #include "base/strings.h"
 #include "loader/percent.h"
-#include "shardkit/loader_report.h"
+#include "shardkit/loader.h"
 
 namespace shardkit {
 namespace {

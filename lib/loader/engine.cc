@@ -7,7 +7,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "loader/reading_policy.h"
-#include "shardkit/processors.h"
+#include "shardkit/job.h"
 
 namespace shardkit::loader {
 namespace {

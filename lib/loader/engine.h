@@ -38,7 +38,7 @@
 #include "loader/reader_tuner.h"
 #include "loader/stage_counter.h"
 #include "loader/trace.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "shardkit/loader.h"
 
 namespace shardkit::loader {

@@ -1,4 +1,4 @@
-#include "shardkit/shuffle_score.h"
+#include "shardkit/plan.h"
 
 #include <algorithm>
 #include <cmath>

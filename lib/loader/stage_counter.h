@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "loader/trace.h"
-#include "shardkit/loader_report.h"
+#include "shardkit/loader.h"
 
 namespace shardkit::loader {
 

@@ -6,7 +6,7 @@
 #include "base/errors.h"
 #include "loader/assembly.h"
 #include "loader/left_values.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::loader {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "io/request_counter.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 
 namespace shardkit::loader {
 

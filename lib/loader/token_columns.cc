@@ -4,7 +4,7 @@
 #include "base/errors.h"
 #include "loader/assembly.h"
 #include "loader/sequence_packing.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::loader {
 namespace {

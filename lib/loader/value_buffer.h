@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "base/buffer.h"
 #include "base/exceptions.h"
-#include "shardkit/batch.h"
+#include "shardkit/loader.h"
 
 namespace shardkit::loader {
 

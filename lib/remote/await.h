@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 
 namespace shardkit::remote {
 

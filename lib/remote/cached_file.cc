@@ -17,7 +17,7 @@
 #include "base/thread_pool.h"
 #include "io/read_again.h"
 #include "io/request_counter.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 
 namespace shardkit::remote {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "remote/await.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 
 namespace shardkit::remote {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "remote/object_filesystem.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 #include "shardkit/remote.h"
 
 namespace shardkit {

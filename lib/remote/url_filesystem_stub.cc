@@ -1,6 +1,6 @@
 // For builds without libcurl, expat or libcrypto.
 #include "base/errors.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 #include "shardkit/remote.h"
 
 namespace shardkit {

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "arrays.h"
-#include "shardkit/batch.h"
-#include "shardkit/gpu/device_batch.h"
+#include "shardkit/gpu/device_loader.h"
+#include "shardkit/loader.h"
 
 namespace shardkit::bindings {
 

@@ -13,7 +13,7 @@
 #include "arrays.h"
 #include "bind.h"
 #include "dataset.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 #include "status.h"
 
 namespace shardkit::bindings {

@@ -12,7 +12,6 @@
 #include "arrays.h"
 #include "bind.h"
 #include "shardkit/image.h"
-#include "shardkit/jpeg.h"
 #include "status.h"
 
 namespace shardkit::bindings {

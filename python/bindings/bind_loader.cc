@@ -15,7 +15,7 @@
 #include "bind.h"
 #include "job.h"
 #include "loader_options.h"
-#include "shardkit/processors.h"
+#include "shardkit/job.h"
 #include "shardkit/remote.h"
 #include "status.h"
 

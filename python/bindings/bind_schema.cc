@@ -12,7 +12,6 @@
 
 #include "bind.h"
 #include "options.h"
-#include "shardkit/ndarray.h"
 #include "shardkit/schema.h"
 #include "status.h"
 

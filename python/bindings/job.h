@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "status.h"
 
 namespace shardkit::bindings {

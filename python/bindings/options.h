@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "shardkit/dataset_writer.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::bindings {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "io/request_counter.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 
 namespace shardkit {
 

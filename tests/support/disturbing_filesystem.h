@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 
 namespace shardkit::test {
 

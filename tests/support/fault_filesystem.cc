@@ -5,7 +5,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 
 namespace shardkit {
 

@@ -7,10 +7,10 @@
 #include "absl/status/statusor.h"
 #include "bench_options.h"
 #include "bench_run.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/gpu/backend.h"
 #include "shardkit/gpu/bandwidth.h"
 #include "shardkit/gpu/device_loader.h"
+#include "shardkit/job.h"
 #include "shardkit/loader.h"
 
 namespace shardctl {

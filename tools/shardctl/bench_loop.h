@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 
 namespace shardctl {
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "bench_options.h"
 #include "ceilings.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "shardkit/loader.h"
 #include "shardkit/remote.h"
 

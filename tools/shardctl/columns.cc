@@ -1,5 +1,5 @@
 // shardctl columns
-#include "shardkit/columns.h"
+#include "shardkit/change.h"
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 // shardctl compact
-#include "shardkit/compact.h"
+#include "shardkit/change.h"
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 // shardctl convert
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 
 #include "convert_options.h"
 #include "dataset_access.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 
 namespace shardctl {
 

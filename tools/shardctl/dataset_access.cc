@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "report.h"
-#include "shardkit/processors.h"
+#include "shardkit/job.h"
 #include "shardkit/remote.h"
 
 namespace shardctl {

@@ -4,8 +4,8 @@
 
 #include "json.h"
 #include "scalar.h"
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 
 namespace shardctl {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardctl {
 

@@ -8,9 +8,9 @@
 #include "numbers.h"
 #include "report.h"
 #include "scalar.h"
-#include "shardkit/jpeg.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/image.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 
 namespace shardctl {
 namespace {

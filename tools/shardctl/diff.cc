@@ -1,5 +1,5 @@
 // shardctl diff
-#include "shardkit/diff.h"
+#include "shardkit/history.h"
 
 #include "command_line.h"
 #include "dataset_access.h"

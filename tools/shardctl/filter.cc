@@ -1,5 +1,5 @@
 // shardctl filter
-#include "shardkit/filter.h"
+#include "shardkit/copy.h"
 
 #include <optional>
 #include <string>

@@ -10,7 +10,7 @@
 #include "dataset_access.h"
 #include "json.h"
 #include "shardkit/pack.h"
-#include "shardkit/selection.h"
+#include "shardkit/select.h"
 
 namespace shardctl {
 

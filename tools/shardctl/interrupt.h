@@ -1,7 +1,7 @@
 // Ctrl-C as a request to stop and clean up.
 #pragma once
 
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 
 namespace shardctl {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 
 namespace shardctl {
 namespace {

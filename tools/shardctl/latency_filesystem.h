@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
 
 namespace shardctl {
 

@@ -1,5 +1,5 @@
 // shardctl merge
-#include "shardkit/merge.h"
+#include "shardkit/copy.h"
 
 #include <optional>
 #include <string>

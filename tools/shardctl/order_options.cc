@@ -5,7 +5,7 @@
 #include "dataset_access.h"
 #include "numbers.h"
 #include "report.h"
-#include "shardkit/shuffle_score.h"
+#include "shardkit/plan.h"
 
 namespace shardctl {
 namespace {

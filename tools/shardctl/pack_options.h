@@ -12,7 +12,7 @@
 #include "command_line.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/pack.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 #include "shardkit/source.h"
 
 namespace shardctl {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "dataset_access.h"
-#include "shardkit/shuffle_score.h"
+#include "shardkit/plan.h"
 
 namespace shardctl {
 namespace {

@@ -1,5 +1,5 @@
 // shardctl reshard
-#include "shardkit/reshard.h"
+#include "shardkit/copy.h"
 
 #include <optional>
 #include <string>

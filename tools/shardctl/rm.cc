@@ -1,5 +1,5 @@
 // shardctl rm
-#include "shardkit/remove.h"
+#include "shardkit/change.h"
 
 #include <optional>
 #include <string>

@@ -6,7 +6,7 @@
 
 #include "json.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardctl {
 

@@ -14,7 +14,7 @@
 #include "output.h"
 #include "progress.h"
 #include "report.h"
-#include "shardkit/filter.h"
+#include "shardkit/copy.h"
 #include "shardkit/remote.h"
 #include "verbs.h"
 

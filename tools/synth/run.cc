@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "shardkit/processors.h"
+#include "shardkit/job.h"
 
 namespace shardctl {
 

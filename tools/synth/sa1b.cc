@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 #include "shardkit/rle.h"
 
 namespace shardctl {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
 
 namespace shardctl {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "shardctl/json.h"
-#include "shardkit/block.h"
+#include "shardkit/sample.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardctl {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "shardkit/predicate.h"
+#include "shardkit/select.h"
 #include "view/rows.h"
 
 namespace shardctl {

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "shardctl/json.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardctl {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "shardkit/loader.h"
-#include "shardkit/shuffle_score.h"
+#include "shardkit/plan.h"
 
 namespace shardctl {
 namespace {

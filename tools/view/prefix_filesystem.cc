@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 #include "shardkit/tar_index.h"
 
 namespace shardctl {

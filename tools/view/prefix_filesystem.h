@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
 
 namespace shardctl {
 

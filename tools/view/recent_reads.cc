@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 
 namespace shardctl {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "shardctl/json.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "shardkit/validate.h"
 #include "view/viewed_dataset.h"
 

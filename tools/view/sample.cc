@@ -12,9 +12,8 @@
 #include "shardctl/numbers.h"
 #include "shardctl/scalar.h"
 #include "shardkit/image.h"
-#include "shardkit/jpeg.h"
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 #include "view/value.h"
 
 namespace shardctl {

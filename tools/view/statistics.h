@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "shardctl/json.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "view/viewed_dataset.h"
 
 namespace shardctl {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "shardkit/image.h"
-#include "shardkit/jpeg.h"
 #include "shardkit/rle.h"
 #include "view/value.h"
 

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/dataset_reader.h"
+#include "shardkit/job.h"
 
 namespace shardctl {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "container/block_buffer.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::container {
 

@@ -10,7 +10,7 @@
 #include "container/block_encoder.h"
 #include "container/shard_file_writer.h"
 #include "format/constants.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::container {
 

@@ -10,7 +10,7 @@
 #include "container/foreign/tar_index_encoder.h"
 #include "format/foreign/dali_index.h"
 #include "io/publish_file.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit {
 namespace {

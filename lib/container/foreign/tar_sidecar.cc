@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "format/foreign/webdataset_names.h"
 #include "io/read_again.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 #include "shardkit/tar_index.h"
 
 namespace shardkit::container {

@@ -12,7 +12,7 @@
 #include "dataset/job_directory.h"
 #include "dataset/view/removed_samples.h"
 #include "dataset/view/stored_dataset.h"
-#include "shardkit/columns.h"
+#include "shardkit/change.h"
 
 namespace shardkit {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "convert/columns/view_edit.h"
 #include "dataset/dataset_update.h"
-#include "shardkit/columns.h"
+#include "shardkit/change.h"
 
 namespace shardkit {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "convert/columns/row_match.h"
-#include "shardkit/columns.h"
+#include "shardkit/change.h"
 #include "shardkit/manifest.h"
 
 namespace shardkit::convert {

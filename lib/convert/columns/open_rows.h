@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "shardkit/columns.h"
+#include "shardkit/change.h"
 #include "shardkit/filesystem.h"
 
 namespace shardkit::convert {

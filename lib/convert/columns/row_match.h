@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "convert/columns/row_record.h"
 #include "dataset/view/removed_samples.h"
-#include "shardkit/columns.h"
+#include "shardkit/change.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit::convert {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "convert/sources/sa1b.h"
-#include "shardkit/block.h"
+#include "shardkit/sample.h"
 
 namespace shardkit::convert {
 

@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "convert/record_sorter.h"
 #include "convert/sources/dataset_source.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "shardkit/source.h"
 
 namespace shardkit::convert {

@@ -15,7 +15,7 @@
 #include "dataset/foreign/mds_dataset.h"
 #include "format/foreign/webdataset_names.h"
 #include "shardkit/manifest.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 #include "shardkit/tar_index.h"
 
 namespace shardkit::convert {

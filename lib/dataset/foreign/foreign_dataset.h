@@ -12,7 +12,7 @@
 #include "shardkit/dataset_reader.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::dataset {
 

@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "dataset/dataset_job.h"
 #include "io/publish_file.h"
-#include "shardkit/foreign_writer.h"
+#include "shardkit/dataset_writer.h"
 
 namespace shardkit::dataset {
 

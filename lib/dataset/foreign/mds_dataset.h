@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "format/foreign/mds_index.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::dataset {
 

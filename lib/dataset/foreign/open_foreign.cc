@@ -8,7 +8,7 @@
 #include "dataset/job_directory.h"
 #include "format/foreign/webdataset_names.h"
 #include "io/publish_file.h"
-#include "shardkit/foreign_writer.h"
+#include "shardkit/dataset_writer.h"
 
 namespace shardkit::dataset {
 namespace {

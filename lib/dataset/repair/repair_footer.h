@@ -10,9 +10,9 @@
 #include "absl/status/statusor.h"
 #include "dataset/repair/repair_header.h"
 #include "format/footer.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/job.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::dataset {
 

@@ -7,8 +7,8 @@
 #include "dataset/repair/repair_footer.h"
 #include "dataset/repair/repair_header.h"
 #include "dataset/repair/repair_scan.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
 
 namespace shardkit::dataset {
 

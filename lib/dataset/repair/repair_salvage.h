@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "container/block_encoder.h"
 #include "container/native_shard_reader.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 
 namespace shardkit::dataset {
 

@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dataset/repair/repair_header.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/job.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::dataset {
 

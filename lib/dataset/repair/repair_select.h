@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dataset/repair/repair_scan.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::dataset {
 

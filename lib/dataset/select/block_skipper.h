@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "shardkit/manifest.h"
-#include "shardkit/predicate.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/select.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::dataset {
 

@@ -1,5 +1,5 @@
 // Evaluates predicates on the samples of blocks.
-#include "shardkit/predicate.h"
+#include "shardkit/select.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 #include "dataset/select/predicate_parser.h"
 #include "dataset/select/predicate_tree.h"
 #include "format/widen.h"
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 
 namespace shardkit {
 

@@ -6,7 +6,7 @@
 #include <compare>
 #include <cstdint>
 
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::predicate {
 

@@ -21,7 +21,7 @@
 #include "base/utf8.h"
 #include "dataset/schema_mapper.h"
 #include "dataset/select/predicate_lexer.h"
-#include "shardkit/predicate.h"
+#include "shardkit/select.h"
 
 namespace shardkit::predicate {
 namespace {

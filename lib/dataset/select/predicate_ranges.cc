@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "dataset/select/predicate_tree.h"
-#include "shardkit/predicate.h"
+#include "shardkit/select.h"
 
 namespace shardkit {
 

@@ -14,7 +14,7 @@
 #include "base/thread_pool.h"
 #include "dataset/select/block_skipper.h"
 #include "shardkit/dataset_reader.h"
-#include "shardkit/predicate.h"
+#include "shardkit/select.h"
 
 namespace shardkit {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "shardkit/selection.h"
+#include "shardkit/select.h"
 
 namespace shardkit::dataset {
 

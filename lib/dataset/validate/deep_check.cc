@@ -9,7 +9,7 @@
 #include "codec/content_type.h"
 #include "codec/png.h"
 #include "shardkit/image.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::dataset {
 

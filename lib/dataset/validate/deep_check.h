@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "shardkit/block.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 #include "shardkit/rle.h"
+#include "shardkit/sample.h"
 #include "shardkit/schema.h"
 #include "shardkit/validate.h"
 

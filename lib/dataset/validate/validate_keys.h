@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "container/key_table_reader.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/dataset_reader.h"
+#include "shardkit/job.h"
 
 namespace shardkit::dataset {
 

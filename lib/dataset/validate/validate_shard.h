@@ -12,8 +12,8 @@
 #include "base/hash.h"
 #include "container/native_shard_reader.h"
 #include "dataset/validate/deep_check.h"
-#include "shardkit/cancellation.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/job.h"
+#include "shardkit/shard.h"
 #include "shardkit/validate.h"
 
 namespace shardkit::dataset {

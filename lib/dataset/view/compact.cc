@@ -1,4 +1,4 @@
-#include "shardkit/compact.h"
+#include "shardkit/change.h"
 
 #include <algorithm>
 #include <mutex>

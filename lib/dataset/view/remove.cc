@@ -1,4 +1,4 @@
-#include "shardkit/remove.h"
+#include "shardkit/change.h"
 
 #include <utility>
 #include <vector>

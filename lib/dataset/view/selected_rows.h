@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "shardkit/block.h"
+#include "shardkit/sample.h"
 
 namespace shardkit::dataset {
 

@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "dataset/view/removed_samples.h"
 #include "dataset/view/stored_dataset.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
 
 namespace shardkit::dataset {
 

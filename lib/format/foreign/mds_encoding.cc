@@ -9,7 +9,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::format {
 namespace {

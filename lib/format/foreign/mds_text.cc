@@ -7,7 +7,7 @@
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/status_macros.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::format {
 namespace {

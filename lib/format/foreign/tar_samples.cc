@@ -15,7 +15,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "format/constants.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::format {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "shardkit/block.h"
+#include "shardkit/sample.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit::format {
 

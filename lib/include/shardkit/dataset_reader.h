@@ -12,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "shardkit/manifest.h"
-#include "shardkit/predicate.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/select.h"
+#include "shardkit/shard.h"
 
 namespace shardkit {
 

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 
 namespace shardkit {
 

@@ -1,11 +1,14 @@
-// A sample on its way into a shard.
+// Samples and their values, one by one and in blocks.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +16,8 @@
 #include "shardkit/schema.h"
 
 namespace shardkit {
+
+// A sample on its way into a shard.
 
 // One value: bytes in memory, or, for values too large for memory, a whole file that is read when the value is written.
 // The bytes are as format-spec/spec.md, "Values", says for the column's type. Borrowed: whoever makes the value says
@@ -62,6 +67,139 @@ class ByteArena {
   std::vector<Chunk> chunks_;
   size_t current_ = 0;
   size_t used_ = 0;
+};
+
+// A block in memory: consecutive samples, column by column, as views without copies.
+
+namespace container {
+class BlockAssembler;
+}
+
+// The values of one column of a block. Borrows the block's memory. The reader that makes it has checked that every
+// offset lies within the chunk. Thread-safe.
+class ColumnView {
+ public:
+  ColumnView() = default;
+  // `presence` is null unless the column is nullable; `ends` is null for fixed-size values; `tail` bytes follow each
+  // present value and are not part of it. Empty memory may have a null address, so a null `values` does not mean that
+  // the column was not loaded.
+  ColumnView(uint32_t sample_count, const char* presence, const char* ends, const char* values, uint64_t fixed_size,
+             uint64_t tail)
+      : presence_(presence),
+        ends_(ends),
+        values_(values != nullptr ? values : ""),
+        fixed_size_(fixed_size),
+        tail_(tail),
+        count_(sample_count) {}
+
+  // For a column that the shard lacks.
+  static ColumnView Missing(uint32_t sample_count) {
+    ColumnView view;
+    view.count_ = sample_count;
+    return view;
+  }
+
+  // Values at any places: value i is bytes [begins[i], ends[i]) from `values` on. Both are native 64-bit numbers. For
+  // shards of other containers, which store sample after sample.
+  static ColumnView Scattered(uint32_t sample_count, const char* presence, const char* begins, const char* ends,
+                              const char* values) {
+    ColumnView view(sample_count, presence, ends, values, 0, 0);
+    view.begins_ = begins;
+    return view;
+  }
+
+  // The same column, whose values were not read: its record of value i lies in the file at record(i), counted from
+  // `offset`. value(i) then has the right length, but no bytes.
+  ColumnView InFile(uint64_t offset) const {
+    ColumnView view = *this;
+    view.file_offset_ = offset;
+    return view;
+  }
+  bool in_file() const { return file_offset_ != kInMemory; }
+
+  // Begin and end of the record of value i in the file: the value, and its checksum in the last 8 bytes. Only
+  // in_file().
+  std::pair<uint64_t, uint64_t> record(uint32_t i) const { return {file_offset_ + begin(i), file_offset_ + end(i)}; }
+
+  // Other values of the same column: those whose records lie at [begins[i], ends[i]) of its own.
+  ColumnView At(uint32_t sample_count, const char* presence, const char* begins, const char* ends) const {
+    ColumnView view = *this;
+    view.count_ = sample_count;
+    view.presence_ = presence;
+    view.begins_ = begins;
+    view.ends_ = ends;
+    return view;
+  }
+
+  // False for a column that was not requested, or that the shard lacks. All its values are absent.
+  bool loaded() const { return values_ != nullptr; }
+
+  uint32_t size() const { return count_; }
+
+  bool present(uint32_t i) const {
+    if (values_ == nullptr) return false;
+    return presence_ == nullptr || ((static_cast<uint8_t>(presence_[i / 8]) >> (i % 8)) & 1) != 0;
+  }
+
+  // Bytes of value i (i < size()), encoded as its type says; empty when absent.
+  std::optional<std::string_view> value(uint32_t i) const {
+    if (!present(i)) return std::nullopt;
+    return bytes(i);
+  }
+
+  // The same without checking whether it is present: an absent value has no bytes, or zeros when fixed-size. Only for
+  // loaded columns.
+  std::string_view bytes(uint32_t i) const {
+    if (ends_ == nullptr) return {values_ + i * fixed_size_, fixed_size_};
+    const uint64_t from = begin(i);
+    const uint64_t length = end(i) - from;
+    return {values_ + from, length < tail_ ? 0 : length - tail_};
+  }
+
+  // Whether all values have fixed_size() bytes and lie one after another.
+  bool fixed() const { return ends_ == nullptr; }
+  uint64_t fixed_size() const { return fixed_size_; }
+
+  // Null where no value of a loaded column is absent; else a bit for each sample.
+  const char* presence() const { return presence_; }
+  bool may_be_absent() const { return presence_ != nullptr; }
+
+  // Begin and end of the record of value i, from the start of the values. Not for fixed-size columns.
+  uint64_t begin(uint32_t i) const { return begins_ != nullptr ? Number(begins_, i) : i == 0 ? 0 : end(i - 1); }
+  uint64_t end(uint32_t i) const { return Number(ends_, i); }
+
+ private:
+  static constexpr uint64_t kInMemory = UINT64_MAX;
+
+  static uint64_t Number(const char* numbers, uint32_t i) {
+    uint64_t value;
+    std::memcpy(&value, numbers + 8 * uint64_t{i}, 8);
+    return value;
+  }
+
+  const char* presence_ = nullptr;
+  const char* begins_ = nullptr;
+  const char* ends_ = nullptr;
+  const char* values_ = nullptr;  // null: not loaded
+  uint64_t fixed_size_ = 0;
+  uint64_t tail_ = 0;
+  uint64_t file_offset_ = kInMemory;
+  uint32_t count_ = 0;
+};
+
+// Borrows the reader's schema and the buffer (or the memory map) that the block was read into.
+class BlockView {
+ public:
+  uint64_t first_sample() const { return first_sample_; }  // ordinal in the shard
+  uint32_t sample_count() const { return sample_count_; }
+  const ColumnView& column(size_t i) const { return columns_[i]; }  // by position in the schema that was read with
+  size_t column_count() const { return columns_.size(); }
+
+ private:
+  friend class container::BlockAssembler;
+  uint64_t first_sample_ = 0;
+  uint32_t sample_count_ = 0;
+  std::vector<ColumnView> columns_;
 };
 
 }  // namespace shardkit

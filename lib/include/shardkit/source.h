@@ -15,10 +15,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "shardkit/sample.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 
 namespace shardkit {
 

@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/job.h"
+#include "shardkit/shard.h"
 
 namespace shardkit {
 

@@ -16,7 +16,7 @@
 #include "loader/section_order.h"
 #include "loader/simulation/rank.h"
 #include "loader/simulation/storage.h"
-#include "shardkit/shard_writer.h"
+#include "shardkit/shard.h"
 
 namespace shardkit {
 namespace {

@@ -12,7 +12,6 @@
 #include "codec_support.h"
 #include "jpeg_maker.h"
 #include "shardkit/image.h"
-#include "shardkit/jpeg.h"
 #include "support/effort.h"
 
 namespace shardkit {

@@ -10,7 +10,7 @@
 
 #include "codec_support.h"
 #include "jpeg_maker.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 
 namespace shardkit {
 namespace {

@@ -1,5 +1,5 @@
 // JPEG markers, decoding and encoding. Also files from other programs, if the test data is present.
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 
 #include <gtest/gtest.h>
 #include <turbojpeg.h>

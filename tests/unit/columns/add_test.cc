@@ -3,7 +3,7 @@
 #include <random>
 
 #include "columns/columns_support.h"
-#include "shardkit/remove.h"
+#include "shardkit/change.h"
 #include "support/fault_filesystem.h"
 
 namespace shardkit::test {

@@ -4,9 +4,8 @@
 #include <functional>
 
 #include "columns/columns_support.h"
-#include "shardkit/compact.h"
+#include "shardkit/change.h"
 #include "shardkit/history.h"
-#include "shardkit/remove.h"
 
 namespace shardkit::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dataset/dataset_support.h"
-#include "shardkit/columns.h"
+#include "shardkit/change.h"
 
 namespace shardkit::test {
 

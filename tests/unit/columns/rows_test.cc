@@ -3,7 +3,7 @@
 
 #include "convert/npy.h"
 #include "dataset/dataset_support.h"
-#include "shardkit/columns.h"
+#include "shardkit/change.h"
 
 namespace shardkit::test {
 namespace {

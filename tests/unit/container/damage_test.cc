@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/strings.h"
 #include "container/native_shard_reader.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 #include "shardkit/validate.h"
 #include "support/effort.h"
 #include "unit/container/shard_maker.h"

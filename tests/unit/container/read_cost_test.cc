@@ -7,7 +7,7 @@
 #include "base/strings.h"
 #include "format/block_header.h"
 #include "shardctl/latency_filesystem.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 #include "support/counting_filesystem.h"
 #include "unit/container/shard_maker.h"
 

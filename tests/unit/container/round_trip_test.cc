@@ -5,8 +5,8 @@
 
 #include "base/strings.h"
 #include "container/record_reader.h"
-#include "shardkit/forwarding_filesystem.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/shard.h"
 #include "shardkit/validate.h"
 #include "support/effort.h"
 #include "unit/container/shard_maker.h"

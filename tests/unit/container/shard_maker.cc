@@ -8,8 +8,8 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 
 namespace shardkit {
 namespace {

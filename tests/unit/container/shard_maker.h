@@ -12,7 +12,7 @@
 #include "format/footer.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_writer.h"
+#include "shardkit/shard.h"
 
 namespace shardkit {
 

@@ -3,10 +3,10 @@
 #include <functional>
 
 #include "base/strings.h"
-#include "shardkit/convert.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/copy.h"
+#include "shardkit/filesystem.h"
 #include "shardkit/pack.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 #include "unit/convert/convert_support.h"
 
 namespace shardkit {

@@ -2,8 +2,8 @@
 #include <thread>
 
 #include "base/strings.h"
-#include "shardkit/convert.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/copy.h"
+#include "shardkit/filesystem.h"
 #include "shardkit/pack.h"
 #include "unit/convert/convert_support.h"
 

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "dataset/dataset_support.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 
 namespace shardkit::test {
 namespace {

@@ -1,8 +1,8 @@
 #include <random>
 
 #include "base/strings.h"
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 #include "unit/convert/convert_support.h"
 
 namespace shardkit {

@@ -3,7 +3,7 @@
 
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 
 namespace shardkit::test {
 namespace {

@@ -3,8 +3,8 @@
 #include <array>
 #include <numeric>
 
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::test {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dataset/dataset_support.h"
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 #include "support/effort.h"
 #include "synth/random.h"
 

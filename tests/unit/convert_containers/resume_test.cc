@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "convert_containers/containers_support.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 
 namespace shardkit::test {
 namespace {

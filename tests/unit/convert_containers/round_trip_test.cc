@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "convert_containers/containers_support.h"
-#include "shardkit/diff.h"
+#include "shardkit/history.h"
 #include "support/counting_filesystem.h"
 
 namespace shardkit::test {

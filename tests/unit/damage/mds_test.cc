@@ -1,7 +1,7 @@
 // MDS has no checksums, except the hashes of whole files that its index may list. A bit of a value changes only that
 // value. A bit of the shard's structure is found.
 #include "mds/mds_maker.h"
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 #include "unit/damage/observe.h"
 
 namespace shardkit::test {

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
-#include "shardkit/compact.h"
+#include "shardkit/change.h"
 #include "support/counting_filesystem.h"
 #include "support/disturbing_filesystem.h"
 

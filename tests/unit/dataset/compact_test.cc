@@ -5,9 +5,9 @@
 #include "base/endian.h"
 #include "base/hash.h"
 #include "dataset/view_support.h"
-#include "shardkit/cancellation.h"
-#include "shardkit/compact.h"
+#include "shardkit/change.h"
 #include "shardkit/history.h"
+#include "shardkit/job.h"
 
 namespace shardkit::test {
 namespace {

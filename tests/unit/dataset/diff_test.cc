@@ -1,5 +1,5 @@
 // What distinguishes two datasets.
-#include "shardkit/diff.h"
+#include "shardkit/history.h"
 
 #include "base/strings.h"
 #include "dataset/dataset_support.h"

@@ -1,6 +1,6 @@
 // Generations of a dataset: what each did, and reading earlier ones.
 #include "shardkit/history.h"
-#include "shardkit/compact.h"
+#include "shardkit/change.h"
 
 #include "base/strings.h"
 #include "dataset/dataset_support.h"

@@ -4,8 +4,8 @@
 #include "base/hash.h"
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
-#include "shardkit/forwarding_filesystem.h"
-#include "shardkit/merge.h"
+#include "shardkit/copy.h"
+#include "shardkit/filesystem.h"
 #include "support/fault_filesystem.h"
 
 namespace shardkit::test {

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "shardctl/latency_filesystem.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 #include "support/counting_filesystem.h"
 #include "support/fault_filesystem.h"
 #include "unit/container/shard_maker.h"

@@ -5,8 +5,7 @@
 #include "base/named_hash.h"
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
-#include "shardkit/convert.h"
-#include "shardkit/merge.h"
+#include "shardkit/copy.h"
 #include "shardkit/repair.h"
 
 namespace shardkit::test {

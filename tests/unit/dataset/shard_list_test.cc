@@ -7,8 +7,8 @@
 #include "dataset/dataset_support.h"
 #include "dataset/index_writer.h"
 #include "dataset/segments.h"
-#include "shardkit/compact.h"
-#include "shardkit/merge.h"
+#include "shardkit/change.h"
+#include "shardkit/copy.h"
 #include "shardkit/repair.h"
 #include "support/counting_filesystem.h"
 

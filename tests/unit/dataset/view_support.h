@@ -12,9 +12,9 @@
 
 #include "dataset/dataset_support.h"
 #include "dataset/manifest_text.h"
+#include "shardkit/change.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/manifest.h"
-#include "shardkit/remove.h"
 
 namespace shardkit::test {
 

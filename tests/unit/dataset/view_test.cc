@@ -1,9 +1,9 @@
 // Datasets with removed samples and with layers, as all readers see them.
 #include "dataset/view/removed_samples.h"
 #include "dataset/view_support.h"
-#include "shardkit/compact.h"
-#include "shardkit/convert.h"
-#include "shardkit/diff.h"
+#include "shardkit/change.h"
+#include "shardkit/copy.h"
+#include "shardkit/history.h"
 
 namespace shardkit::test {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "gpu_device/device_loader_support.h"
 #include "loader/geometry_support.h"
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 #include "support/effort.h"
 #include "support/fault_backend.h"
 

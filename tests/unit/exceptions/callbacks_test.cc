@@ -13,7 +13,7 @@
 #include "gpu/uploader.h"
 #include "gpu_device/device_loader_support.h"
 #include "loader/loader_support.h"
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 #include "shardkit/repair.h"
 #include "shardkit/source.h"
 #include "support/disturbing_filesystem.h"

@@ -13,9 +13,8 @@
 
 #include "base/thread_pool.h"
 #include "loader/loader_support.h"
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 #include "shardkit/pack.h"
-#include "shardkit/reshard.h"
 
 #if !defined(__SANITIZE_THREAD__)
 namespace {

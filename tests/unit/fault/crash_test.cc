@@ -5,8 +5,8 @@
 #include "base/named_hash.h"
 #include "dataset/segments.h"
 #include "fault/fault_support.h"
-#include "shardkit/compact.h"
-#include "shardkit/merge.h"
+#include "shardkit/change.h"
+#include "shardkit/copy.h"
 #include "support/unsynced_filesystem.h"
 
 namespace shardkit::test {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dataset/dataset_support.h"
-#include "shardkit/convert.h"
+#include "shardkit/copy.h"
 
 namespace shardkit::test {
 

@@ -5,14 +5,10 @@
 
 #include "base/named_hash.h"
 #include "base/strings.h"
-#include "shardkit/columns.h"
-#include "shardkit/compact.h"
-#include "shardkit/convert.h"
-#include "shardkit/diff.h"
+#include "shardkit/change.h"
+#include "shardkit/copy.h"
 #include "shardkit/history.h"
 #include "shardkit/loader.h"
-#include "shardkit/merge.h"
-#include "shardkit/remove.h"
 #include "shardkit/repair.h"
 #include "shardkit/tar_index.h"
 

@@ -1,6 +1,6 @@
 // Packing and merging when one call to the file system fails, or all calls from one on.
 #include "fault/fault_support.h"
-#include "shardkit/merge.h"
+#include "shardkit/copy.h"
 
 namespace shardkit::test {
 namespace {

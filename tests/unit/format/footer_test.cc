@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "format/footer.h"
 #include "format/index_layout.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 #include "support/effort.h"
 #include "unit/container/shard_maker.h"
 

@@ -9,7 +9,6 @@
 #include "conversion_support.h"
 #include "gpu/pixel_values.h"
 #include "shardkit/image.h"
-#include "shardkit/jpeg.h"
 #include "shardkit/rle.h"
 #include "support/effort.h"
 

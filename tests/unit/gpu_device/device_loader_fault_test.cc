@@ -6,7 +6,7 @@
 
 #include "gpu_device/device_loader_support.h"
 #include "loader/geometry_support.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "support/effort.h"
 #include "support/fault_backend.h"
 #include "support/fault_filesystem.h"

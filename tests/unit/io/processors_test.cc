@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/thread_pool.h"
-#include "shardkit/processors.h"
+#include "shardkit/job.h"
 #include "unit/io/backend.h"
 
 namespace shardkit {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "loader/loader_support.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 
 namespace shardkit::test {
 namespace {

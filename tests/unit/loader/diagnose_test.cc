@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "shardkit/loader_report.h"
+#include "shardkit/loader.h"
 
 namespace shardkit {
 namespace {

@@ -10,7 +10,7 @@
 #include "loader/permutation.h"
 #include "loader/plan_support.h"
 #include "shardkit/image.h"
-#include "shardkit/shuffle_score.h"
+#include "shardkit/plan.h"
 
 namespace shardkit::loader {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "loader/geometry_support.h"
 #include "shardkit/image.h"
-#include "shardkit/jpeg.h"
 
 namespace shardkit::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "loader/loader_support.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 #include "shardkit/rle.h"
 
 namespace shardkit::test {

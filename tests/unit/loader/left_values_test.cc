@@ -7,7 +7,7 @@
 
 #include "fault/cut_support.h"
 #include "loader/loader_support.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 
 namespace shardkit::test {
 namespace {

@@ -8,7 +8,6 @@
 #include "loader/permutation.h"
 #include "loader/plan_support.h"
 #include "shardkit/dataset_writer.h"
-#include "shardkit/shuffle_score.h"
 
 namespace shardkit {
 namespace {

@@ -4,8 +4,8 @@
 #include <random>
 
 #include "loader/loader_support.h"
-#include "shardkit/ndarray.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::test {
 namespace {

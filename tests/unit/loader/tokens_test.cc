@@ -5,7 +5,7 @@
 
 #include "loader/loader_support.h"
 #include "loader/sequence_packing.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::test {
 namespace {

@@ -2,7 +2,7 @@
 #include "mds/mds_maker.h"
 
 #include "base/strings.h"
-#include "shardkit/merge.h"
+#include "shardkit/copy.h"
 #include "support/fault_filesystem.h"
 
 namespace shardkit::test {

@@ -13,7 +13,7 @@
 
 #include "dataset/dataset_support.h"
 #include "shardkit/dataset_reader.h"
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::test {
 

@@ -22,7 +22,7 @@
 #include "base/errors.h"
 #include "io/read_again.h"
 #include "remote/cached_file.h"
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 #include "shardkit/remote.h"
 
 namespace shardkit::remote {

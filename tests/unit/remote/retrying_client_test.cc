@@ -8,7 +8,7 @@
 
 #include "base/thread_pool.h"
 #include "remote/object_error.h"
-#include "shardkit/cancellation.h"
+#include "shardkit/job.h"
 #include "unit/remote/test_server.h"
 
 namespace shardkit::remote {

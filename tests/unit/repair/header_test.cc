@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "format/constants.h"
 #include "shardkit/manifest.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 #include "unit/repair/repair_support.h"
 
 namespace shardkit::test {

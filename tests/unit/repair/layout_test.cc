@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 #include "unit/repair/repair_support.h"
 
 namespace shardkit::test {

@@ -12,7 +12,7 @@
 #include "base/strings.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/repair.h"
-#include "shardkit/shard_info.h"
+#include "shardkit/shard.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit::test {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "shardkit/shard_reader.h"
+#include "shardkit/shard.h"
 #include "shardkit/validate.h"
 #include "unit/repair/repair_support.h"
 

@@ -1,5 +1,5 @@
 // Datasets of selected samples: the right ones, whole, the same for any number of threads, and nothing after a failure.
-#include "shardkit/filter.h"
+#include "shardkit/copy.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,6 @@
 
 #include "base/seeded_hash.h"
 #include "select/select_support.h"
-#include "shardkit/convert.h"
 #include "support/effort.h"
 #include "support/fault_filesystem.h"
 

@@ -6,9 +6,7 @@
 #include "base/named_hash.h"
 #include "base/strings.h"
 #include "select/select_support.h"
-#include "shardkit/convert.h"
-#include "shardkit/filter.h"
-#include "shardkit/merge.h"
+#include "shardkit/copy.h"
 #include "support/effort.h"
 #include "support/fault_filesystem.h"
 

@@ -4,9 +4,8 @@
 #include <limits>
 
 #include "select/select_support.h"
-#include "shardkit/columns.h"
-#include "shardkit/remove.h"
-#include "shardkit/selection.h"
+#include "shardkit/change.h"
+#include "shardkit/select.h"
 #include "support/effort.h"
 #include "synth/random.h"
 

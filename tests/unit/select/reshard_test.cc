@@ -1,5 +1,5 @@
 // Other shards, and random order: all samples, once, the same whatever the threads, the memory and the interruptions.
-#include "shardkit/reshard.h"
+#include "shardkit/copy.h"
 
 #include <algorithm>
 
@@ -7,7 +7,6 @@
 #include "base/seeded_hash.h"
 #include "base/strings.h"
 #include "select/select_support.h"
-#include "shardkit/convert.h"
 #include "support/effort.h"
 #include "support/fault_filesystem.h"
 

@@ -1,6 +1,6 @@
 #include "select/select_support.h"
 
-#include "shardkit/ndarray.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::test {
 

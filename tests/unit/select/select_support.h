@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dataset/dataset_support.h"
-#include "shardkit/predicate.h"
+#include "shardkit/select.h"
 
 namespace shardkit::test {
 

@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "convert/sources/sa1b.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 #include "shardkit/rle.h"
 #include "support/fault_filesystem.h"
 #include "synth/sa1b.h"

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "select/select_support.h"
-#include "shardkit/jpeg.h"
-#include "shardkit/remove.h"
+#include "shardkit/change.h"
+#include "shardkit/image.h"
 #include "shardkit/rle.h"
 
 namespace shardctl {

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "shardkit/forwarding_filesystem.h"
+#include "shardkit/filesystem.h"
 #include "support/counting_filesystem.h"
 #include "view/prefix_filesystem.h"
 #include "view/recent_reads.h"

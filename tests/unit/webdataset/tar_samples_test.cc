@@ -6,8 +6,8 @@
 #include "base/strings.h"
 #include "container/foreign/tar_index_encoder.h"
 #include "dataset/dataset_support.h"
-#include "shardkit/ndarray.h"
-#include "shardkit/shard_reader.h"
+#include "shardkit/schema.h"
+#include "shardkit/shard.h"
 #include "shardkit/validate.h"
 
 namespace shardkit::test {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/gpu/backend.h"
+#include "shardkit/job.h"
 
 namespace shardkit::gpu {
 

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "shardkit/gpu/device_batch.h"
+#include "shardkit/gpu/device_loader.h"
 
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;

@@ -1,12 +1,7 @@
-// Changing the columns of a complete dataset, whose shards stay as they are: values are added in layers beside them,
-// and columns are dropped, renamed and described in the manifest (format-spec/spec.md, section 9.7).
-//
-// Each change is published in one step as the next generation: who has the dataset open goes on with what was opened,
-// and after any error the dataset is as it was. All functions return NotFound when there is no dataset, InvalidArgument
-// for a dataset of another container, Unavailable when another writer uses it, FailedPrecondition when a job has not
-// finished it, Aborted as DatasetWriter::Finish, and Cancelled when asked for it.
+// Changing a complete dataset: its columns, removed samples, and the space of what was removed.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,11 +15,21 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
+#include "shardkit/manifest.h"
 #include "shardkit/schema.h"
+#include "shardkit/select.h"
 
 namespace shardkit {
+
+// Changing the columns of a complete dataset, whose shards stay as they are: values are added in layers beside them,
+// and columns are dropped, renamed and described in the manifest (format-spec/spec.md, section 9.7).
+//
+// Each change is published in one step as the next generation: who has the dataset open goes on with what was opened,
+// and after any error the dataset is as it was. All functions return NotFound when there is no dataset, InvalidArgument
+// for a dataset of another container, Unavailable when another writer uses it, FailedPrecondition when a job has not
+// finished it, Aborted as DatasetWriter::Finish, and Cancelled when asked for it.
 
 // Values for columns, row by row. One thread at a time.
 class ColumnRows {
@@ -121,5 +126,74 @@ absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::strin
 // changes nothing, no generation is published. InvalidArgument for class_names that are not a JSON array of strings.
 absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::string& directory,
                                            const std::string& column, const Metadata& changes);
+
+// Removing samples from a dataset (format-spec/spec.md, section 9.8).
+
+struct RemoveReport {
+  SelectionReport selection;  // `selected` are the samples that were removed now
+  uint64_t removed = 0;       // samples that the shards hold and readers do not see, with those removed before
+  uint64_t samples = 0;       // that readers see now
+  uint64_t generation = 1;    // of the dataset afterwards
+};
+
+// Makes the selected samples of the dataset at `directory` invisible to all readers, in its next generation: the
+// manifest then names a list of them. No shard changes: the bytes are there, and earlier generations show the samples,
+// until CompactDataset with `purge`. Where no sample is selected nothing is published.
+//
+// Errors as of CountSamples; InvalidArgument when the selection has none of where, keys and ranges; and before anything
+// is read as of DatasetWriter::Create with `append`. Aborted as of DatasetWriter::Finish; after any error the dataset
+// is as it was.
+absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::string& directory,
+                                           const SampleSelection& selection, const SelectionOptions& options = {});
+
+// Rewriting what a dataset has lost, and deleting what nobody may read any more.
+
+struct CompactOptions {
+  // Shards are rewritten that lost at least this share of the bytes of their blocks to removed samples, above 0 and at
+  // most 1. With `purge`, all that hold a removed sample.
+  double least_lost = 0.2;
+
+  // Writes the columns that readers see into the shards, all of which are rewritten, so that there are no layers.
+  bool fold = false;
+
+  // Afterwards deletes the files of earlier generations. Then no byte of a removed sample is in the directory, nor of a
+  // layer that is no longer read; of a stored column that was dropped, only together with `fold`. Hard links to
+  // deleted files, as a merged dataset may have, keep them.
+  bool purge = false;
+
+  // With `purge`: waits so long before it deletes, for readers that have the dataset open as it was. Cancelling ends
+  // the wait: the files stay until the next purge.
+  std::chrono::seconds grace{0};
+
+  int threads = 1;  // the result is the same for any number
+
+  const Cancellation* cancellation = nullptr;  // may be null
+
+  // Called now and then, by one thread at a time: samples that were gone through, of all in the shards to be rewritten.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+struct CompactReport {
+  Manifest manifest;  // afterwards
+  uint64_t shards_rewritten = 0;
+  uint64_t layers_rewritten = 0;  // all columns of a layer whose samples have other numbers now
+  uint64_t samples_dropped = 0;   // removed ones that are no longer stored
+  uint64_t bytes_before = 0;      // of all shards
+  uint64_t files_deleted = 0;     // with `purge`; a layer counts as one
+};
+
+// Makes the next generation of the dataset in `directory`, of the same samples: rewrites shards as the options say,
+// block by block, with the same columns, codecs, storages and alignment, and makes the segments of the offset index
+// one. Blocks of which no sample was removed are copied as they are stored, except with `fold` and from shards with
+// dictionaries: these are trained anew, of at most 64 KiB. In blocks that are encoded, columns of codec zstd take the
+// default levels. Where nothing is to be done, nothing is published. Layers are rewritten where samples before or in
+// them are dropped. Holds a block for each thread and the list of shards, and no more.
+//
+// NotFound when there is no dataset; Unavailable when another writer uses it; FailedPrecondition when a job has not
+// finished it; InvalidArgument for a share out of its bounds; DataLoss when what has to be rewritten cannot be read;
+// Aborted as in DatasetWriter::Finish; Cancelled when the cancellation asks for it. After any error, but of the
+// deletion, the dataset is as it was.
+absl::StatusOr<CompactReport> CompactDataset(FileSystem& file_system, const std::string& directory,
+                                             const CompactOptions& options = {});
 
 }  // namespace shardkit

@@ -1,6 +1,7 @@
-// Reading one shard: by block, by ordinal, by key.
+// Single shards: what they consist of, reading them and writing them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,12 +15,86 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "shardkit/block.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/sample.h"
 #include "shardkit/schema.h"
-#include "shardkit/shard_info.h"
 
 namespace shardkit {
+
+// The description of a shard, readable without its samples.
+
+// XXH3-128 in canonical byte order, as printed by `xxh128sum`.
+using ContentHash = std::array<uint8_t, 16>;
+
+// SHA-256 of a shard's file, as printed by `sha256sum`.
+using Sha256 = std::array<uint8_t, 32>;
+
+// Lower-case hexadecimal digits, two for each byte.
+std::string ToHex(const ContentHash& hash);
+std::string ToHex(const Sha256& hash);
+
+// An entry of the block directory (format-spec/spec.md, section 5).
+struct BlockInfo {
+  uint64_t offset = 0;        // bytes from the start of the file
+  uint64_t length = 0;        // bytes, without the padding up to the alignment
+  uint64_t front_length = 0;  // bytes of header and head chunks
+  uint64_t first_sample = 0;  // ordinal in the shard
+  uint32_t sample_count = 0;
+  uint64_t header_checksum = 0;
+
+  bool operator==(const BlockInfo&) const = default;
+};
+
+// The representation of a numeric column's minimum and maximum.
+enum class RangeKind : uint32_t { kNone = 0, kI64 = 1, kU64 = 2, kF64 = 3 };
+
+// The kind of the ranges of columns of this type; kNone when they have none.
+RangeKind RangeKindOf(Type type);
+
+// Statistics of a column of a shard, or merged, of a dataset (format-spec/spec.md, "Statistics").
+struct ColumnStatistics {
+  uint64_t present_count = 0;
+  uint64_t value_bytes = 0;   // sum of the lengths of the present values
+  uint64_t stored_bytes = 0;  // of the column's chunks, including offsets and checksums
+  uint64_t min_length = 0;    // bytes; 0 when no value is present
+  uint64_t max_length = 0;
+  RangeKind range_kind = RangeKind::kNone;
+  uint64_t minimum = 0;  // bits of an i64, u64 or f64, by range_kind
+  uint64_t maximum = 0;
+  // Entry k counts present values whose length has k significant bits.
+  std::array<uint64_t, 65> length_histogram{};
+
+  // Counts a present value of `column`.
+  void Add(const Column& column, const char* value, uint64_t length);
+  // Adds the values that `other` has counted.
+  void Merge(const ColumnStatistics& other);
+  // Upper bound of the length below which `fraction` (0 to 1) of the present values lie, from the histogram: at most
+  // twice the true length, and never above max_length.
+  uint64_t LengthQuantile(double fraction) const;
+
+  bool operator==(const ColumnStatistics&) const = default;
+};
+
+// Which values of a column a block holds (format-spec/spec.md, "Block ranges").
+struct BlockRange {
+  uint32_t present_count = 0;               // values present in the block
+  RangeKind range_kind = RangeKind::kNone;  // kNone when every present value is NaN, or none is present
+  uint64_t minimum = 0;                     // bits of an i64, u64 or f64, by range_kind; NaN does not count
+  uint64_t maximum = 0;
+
+  bool operator==(const BlockRange&) const = default;
+};
+
+// The ranges of all blocks of a shard.
+struct BlockRanges {
+  std::vector<size_t> columns;     // those whose type has a range: positions in the schema, ascending
+  std::vector<BlockRange> ranges;  // for each block, one for each of `columns`
+
+  // Null when the column has no ranges. `block` is below the number of blocks.
+  const BlockRange* Find(size_t block, size_t column) const;
+};
+
+// Reading one shard: by block, by ordinal, by key.
 
 // Limits memory because few bytes may decompress to very many. Writers keep blocks within this, so that every reader
 // accepts them.
@@ -173,6 +248,64 @@ class ShardReader {
 
   // The block of sample `ordinal`, which must be below sample_count().
   size_t BlockOfSample(uint64_t ordinal) const;
+};
+
+// Writing one shard.
+
+struct ShardOptions {
+  // A block is closed when the bytes of its values, before compression, reach this. A larger sample has its own block.
+  uint64_t block_size = uint64_t{4} << 20;
+
+  // A block is also closed at this many samples (1 to 1,048,576).
+  uint32_t max_block_samples = 65536;
+
+  // Alignment of blocks in the file: a power of two from 64 to 1,048,576.
+  uint32_t alignment = 4096;
+
+  // Compression level of columns with codec zstd, by name; others use 1 for type rle and 3 for all other types.
+  std::map<std::string, int> zstd_levels;
+
+  // By column (codec zstd): trains a dictionary of at most this many bytes.
+  std::map<std::string, uint32_t> dictionaries;
+
+  // By column (codec none, values of variable size): kInline packs its values into pages, which suits many small ones;
+  // kBlob gives each its own checksum and an entry in the offset index. Other such columns of a shard get kInline where
+  // the values present in the shard's first block have less than 1024 bytes on average, else kBlob. What the schema
+  // says of their storage does not count.
+  std::map<std::string, Storage> storage;
+
+  Metadata metadata;
+
+  // Flushes the file to stable storage before Finish returns.
+  bool sync = true;
+};
+
+struct ShardSummary {
+  uint64_t file_length = 0;
+  uint64_t sample_count = 0;
+  uint64_t block_count = 0;
+  ContentHash content_hash{};
+};
+
+// Writes to "PATH.tmp" and renames it on success. One thread at a time. Destroying the writer without Finish aborts.
+class ShardWriter {
+ public:
+  virtual ~ShardWriter() = default;
+
+  // InvalidArgument for options that are out of range or name missing columns; AlreadyExists when `path` exists.
+  static absl::StatusOr<std::unique_ptr<ShardWriter>> Create(FileSystem& file_system, const std::string& path,
+                                                             const Schema& schema, const ShardOptions& options = {});
+
+  // One value per column of the schema, in its order; absent values are empty. Bytes are copied before this returns.
+  // InvalidArgument, naming the column, for an absent value that is not nullable, a fixed-size value of another size,
+  // or a key that is not UTF-8. After any other error only Abort may be called.
+  virtual absl::Status Append(std::span<const std::optional<Value>> values) = 0;
+
+  // Writes the remaining samples, the footer and the trailer, flushes, renames, and flushes the directory.
+  virtual absl::StatusOr<ShardSummary> Finish() = 0;
+
+  // Removes the temporary file. Idempotent.
+  virtual absl::Status Abort() = 0;
 };
 
 }  // namespace shardkit

@@ -1,4 +1,4 @@
-// Asking a long operation to stop.
+// What long operations have in common: asking them to stop, and how many threads they start.
 #pragma once
 
 #include <atomic>
@@ -41,5 +41,11 @@ class CancellationScope {
  private:
   std::shared_ptr<const Cancellation> before_;
 };
+
+// The default number of threads that compute, at least 1: the processors that this process may use, divided among the
+// ranks of its machine. They are limited by its affinity (taskset, Slurm) and the cpu.max of its cgroups (containers);
+// parts of a processor count as one. LOCAL_WORLD_SIZE, which torchrun sets, says how many ranks there are. Asks the
+// system at each call. Thread-safe.
+int AvailableProcessors();
 
 }  // namespace shardkit

@@ -1,0 +1,218 @@
+// From datasets to a new one: conversion, filtering and splitting, merging, resharding.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "shardkit/dataset_writer.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
+#include "shardkit/pack.h"
+#include "shardkit/select.h"
+#include "shardkit/shard.h"
+
+namespace shardkit {
+
+// Conversion between containers: Shardkit's own, MDS, WebDataset (format-spec/interop.md, "Conversion").
+
+enum class Container { kShard, kMds, kWebDataset };
+
+// "shard", "mds", "webdataset".
+std::string_view ContainerName(Container container);
+
+struct ConvertOptions {
+  Container to = Container::kShard;
+
+  // Columns to convert; empty means all.
+  std::vector<std::string> columns;
+
+  // The utf8 column that becomes the key; "" for none. By default the key column, or else a utf8 column named "key". A
+  // WebDataset must have keys: without such a column its samples are numbered 000000000000, 000000000001, ….
+  std::optional<std::string> key_column;
+
+  // As ReadOptions, for the input.
+  uint64_t max_decompression = kDefaultMaxDecompression;
+  bool verify_listed_hashes = true;
+
+  // As DatasetOptions, of the input.
+  uint64_t generation = 0;
+
+  // To Shardkit's own container: a block of the input whose samples all come into one shard stays one, if its shard
+  // stores the columns as the new one does: it is copied with its checksums, without being decompressed. The samples
+  // between two such blocks have blocks of their own. Not where `pack` asks for levels, dictionaries or storages. False
+  // makes all blocks anew; by default so does another block_size or max_block_samples than ShardOptions has at first.
+  std::optional<bool> keep_blocks;
+
+  // Values that have no exact mapping are converted by the table of format-spec/interop.md instead of being an error.
+  bool lossy = false;
+
+  // As for Pack. `pack.dataset` is for output in Shardkit's own container, and its sha256 is InvalidArgument for any
+  // other. Its threads, job, cancellation and resume apply to every container. Its shard_size counts the stored bytes
+  // of the input's blocks (of the columns chosen, where the container stores columns apart: their share in the first
+  // shard is taken for all), while those of `mds` and `webdataset` count the bytes of the output.
+  PackOptions pack;
+
+  // Their threads, job, cancellation, resume and origin are ignored: they come from `pack` and the input.
+  MdsWriterOptions mds;
+  WebDatasetWriterOptions webdataset;
+};
+
+// Writes the samples of the dataset at `input`, in their order, as a new dataset at `output`, or with
+// pack.dataset.append, for Shardkit's own container, into the one that is there. The result does not
+// depend on the number of threads. InvalidArgument, before anything is written, for columns that the container cannot
+// store. InvalidArgument, naming the sample, for such values. Otherwise as Pack. Each thread holds one block of the
+// input in memory, and there is one block more.
+absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& input, const std::string& output,
+                                   const ConvertOptions& options = {});
+
+// The same without writing anything.
+absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,
+                                         const ConvertOptions& options = {});
+
+// Converting to Shardkit's own container in tasks, as packing in tasks (see PlanPack), without a plan: every call has
+// the same input and options, which are compared. The dataset is the one that Convert makes, byte for byte. The
+// threads, the cancellation and the progress of `options.pack` are of the call; resume and keep_on_cancel are ignored.
+//
+// As PackTask. InvalidArgument for another container: where its shards end depends on all samples before.
+// FailedPrecondition when tasks with another input or other options have begun in `output`, AlreadyExists when there is
+// something else.
+absl::StatusOr<PackTaskReport> ConvertTask(FileSystem& file_system, const std::string& input, const std::string& output,
+                                           const ConvertOptions& options, uint64_t task, uint64_t tasks);
+
+// As FinishPack. NotFound when no task has begun.
+absl::StatusOr<PackReport> FinishConvert(FileSystem& file_system, const std::string& input, const std::string& output,
+                                         const ConvertOptions& options);
+
+// Datasets of some of the samples of another.
+
+struct FilterOptions {
+  // As for Convert to Shardkit's own container: the new shards take what the options say, and columns keep their
+  // codecs. Of a block of the input with some samples selected, shard_size counts that share of its stored bytes. Its
+  // threads and its cancellation are also those of the selection; progress counts selected samples. skip_errors must be
+  // false: a sample whose values cannot be read cannot be decided on.
+  PackOptions pack;
+
+  // As ConvertOptions::keep_blocks.
+  std::optional<bool> keep_blocks;
+
+  // As ReadOptions, for the input.
+  uint64_t max_decompression = kDefaultMaxDecompression;
+  bool verify_listed_hashes = true;
+
+  // Called as SelectionOptions::progress, before the samples are copied.
+  std::function<void(uint64_t done, uint64_t total)> selecting;
+};
+
+struct FilterReport {
+  SelectionReport selection;
+  PackReport pack;
+};
+
+// Writes the selected samples of the dataset at `input`, in their order, as a new dataset at `output`. Decides first,
+// on the columns that this takes (CountSamples), and then reads the blocks that have selected samples. The result does
+// not depend on the number of threads. Errors as of CountSamples and Convert; FailedPrecondition when the input has
+// changed between.
+absl::StatusOr<FilterReport> Filter(FileSystem& file_system, const std::string& input, const std::string& output,
+                                    const SampleSelection& selection, const FilterOptions& options = {});
+
+// A part of a dataset that is divided.
+struct SplitPart {
+  std::string name;  // of its directory: a file name
+  double share = 0;  // as SampleSelection::share; all together at most 1
+};
+
+struct SplitReport {
+  SelectionReport selection;
+  std::vector<PackReport> parts;
+};
+
+// Divides the samples of the dataset at `input` into datasets at `output`/NAME, by the hash of their keys with `seed`
+// (SampleSelection): samples of one key are in one part, and stay there when samples are appended. Parts take the
+// hashes in their order, so that a part that is added at the end leaves the others as they are. Samples behind the last
+// share are in no part. A failure removes the parts that were finished before, except with keep_on_cancel.
+// InvalidArgument for names and shares that are impossible. Otherwise as Filter.
+absl::StatusOr<SplitReport> Split(FileSystem& file_system, const std::string& input, const std::string& output,
+                                  const std::vector<SplitPart>& parts, uint64_t seed,
+                                  const FilterOptions& options = {});
+
+// Many datasets made one.
+
+struct MergeOptions {
+  // Takes samples of one key, and equal shards, from several inputs; by its key the first sample is found. Otherwise
+  // they are InvalidArgument, naming some of the keys and saying how many samples there are. Keys that stand several
+  // times in one input are no concern of merging.
+  bool keep_repeated_keys = false;
+
+  // Stores the samples in new shards, as Convert to Shardkit's own container does. The inputs may then be of any
+  // container, and have columns of one name with other codecs: they get that of the first input which has the column.
+  // Otherwise the shards are linked, or copied where links do not work, and no value is read.
+  bool copy = false;
+
+  // As for Convert, for `copy`. Its cancellation and its progress are for both; progress counts samples. skip_errors
+  // and dataset.append must be false.
+  PackOptions pack;
+
+  // As ConvertOptions::keep_blocks, for `copy`.
+  std::optional<bool> keep_blocks;
+
+  // As ReadOptions, for `copy`.
+  uint64_t max_decompression = kDefaultMaxDecompression;
+  bool verify_listed_hashes = true;
+};
+
+// Makes `output` a dataset of the samples of `inputs`, in that order. Its columns are those of all: a column that an
+// input lacks has absent values there. Of the metadata those stay that all inputs have.
+//
+// Shards that are linked keep the SHA-256 that their dataset lists. Index and keys are made from those of the inputs,
+// and from the shards only where these are missing or damaged. Of MDS datasets that lie below `output`, an index.json
+// is written there; shards are compared only where their index has hashes, and keys not at all.
+//
+// InvalidArgument when the columns do not fit together, and without options.keep_repeated_keys; DataLoss when a shard
+// is not the one that its dataset lists. A failure leaves nothing behind, except with pack.keep_on_cancel. The result
+// does not depend on the number of threads.
+absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& inputs,
+                                       const std::string& output, const MergeOptions& options = {});
+
+// The samples of a dataset in other shards, or in another order.
+
+struct ReshardOptions {
+  // As for Convert to Shardkit's own container. With `shuffle`, shard_size counts the bytes of values. skip_errors and
+  // dataset.append must be false.
+  PackOptions pack;
+
+  // As ConvertOptions::keep_blocks. With `shuffle` all blocks are made anew.
+  std::optional<bool> keep_blocks;
+
+  // Stores the samples in random order: ascending by the XXH3-64, with this seed, of their ordinals as 8 bytes,
+  // little-endian.
+  std::optional<uint64_t> shuffle;
+
+  // What shuffling may hold in memory, bytes, beside the blocks that are read and written. The result does not depend
+  // on it. Values of more bytes are first spread over temporary files, each of which takes a part of the order.
+  uint64_t shuffle_memory = uint64_t{1} << 30;
+
+  // The directory of those files, which take no more than the values before compression, and shrink while the shards
+  // grow. It must exist. Empty: `output`, unless that is a URL, which is InvalidArgument then.
+  std::string scratch;
+
+  // Called with numbers of samples while they are spread, on the calling thread; pack.progress counts them when they
+  // are stored.
+  std::function<void(uint64_t done, uint64_t total)> spreading;
+
+  // As ReadOptions, for the input.
+  uint64_t max_decompression = kDefaultMaxDecompression;
+  bool verify_listed_hashes = true;
+};
+
+// Writes all samples of the dataset at `input` as a new dataset at `output`. The result does not depend on the number
+// of threads. A run that is resumed spreads the samples again that are not stored yet. Otherwise as Convert; also
+// InvalidArgument for `scratch` without `shuffle` and for `keep_blocks` with it, NotFound where there is no `scratch`.
+absl::StatusOr<PackReport> Reshard(FileSystem& file_system, const std::string& input, const std::string& output,
+                                   const ReshardOptions& options = {});
+
+}  // namespace shardkit
