@@ -6,7 +6,7 @@
     tests/report.py BUILD_DIR --frameworks PYTHON [--output FILE] [--filter PATTERN]
 
 The compiled tests are those that Meson knows (`test(...)`). With protocol 'gtest' each case counts, otherwise the
-program. The other tests are tests/layering.py and formatting.py, and the scripts *_test.py of the folders SCRIPTS (unittest; each method
+program. The other tests are tests/layering.py, formatting.py and tools/mutate --check, and the scripts *_test.py of the folders SCRIPTS (unittest; each method
 counts). These find the command in the variable SHARDCTL and the build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in the Python of --interop, which has other programs'
 packages (tests/interop/make_environment). With --interop, a test that skips because a package is missing is a
 failure. The tests of the Python package (python/tests, pytest; each case counts), mypy and ruff run in the Python of --python, with the
@@ -302,7 +302,8 @@ def jobs(settings, compiled_only):
     for path in sorted(path for folder in SCRIPTS for path in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_unittest(path, settings)
     yield from package_jobs(settings)
-    scripts = [("tests/layering.py", []), ("tests/layering.py", ["--self-test"]), ("tests/formatting.py", [])]
+    scripts = [("tests/layering.py", []), ("tests/layering.py", ["--self-test"]), ("tests/formatting.py", []),
+               ("tools/mutate", ["--check"])]
     scripts = [script for script in scripts if settings.case_matches(" ".join([script[0], *script[1]]))]
     for script, arguments in scripts:
         path = os.path.join(ROOT, script)
