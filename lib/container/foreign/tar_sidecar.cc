@@ -52,19 +52,22 @@ class ReadAhead final : public ForwardingFile {
   using ForwardingFile::ForwardingFile;
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
-    const std::lock_guard lock(mutex_);
-    const bool held = offset >= begin_ && offset - begin_ <= bytes_.size() &&
-                      buffer.size() <= bytes_.size() - (offset - begin_) && !io::ReadingAgain::on();
-    if (!held) {
-      const uint64_t together = std::min(hints().bridge_gap_bytes, kRecentBytes);
-      bytes_.resize(std::min(std::max<uint64_t>(buffer.size(), together), std::max(size(), offset) - offset));
-      if (bytes_.size() < buffer.size()) return ForwardingFile::ReadAt(offset, buffer);
-      begin_ = offset;
-      const absl::Status status = ForwardingFile::ReadAt(offset, bytes_);
-      if (!status.ok()) bytes_.clear();
-      SHARDKIT_RETURN_IF_ERROR(status);
+    if (!io::ReadingAgain::on()) {
+      const std::lock_guard lock(mutex_);
+      if (offset >= begin_ && offset - begin_ <= bytes_.size() && buffer.size() <= bytes_.size() - (offset - begin_)) {
+        std::memcpy(buffer.data(), bytes_.data() + (offset - begin_), buffer.size());
+        return absl::OkStatus();
+      }
     }
-    std::memcpy(buffer.data(), bytes_.data() + (offset - begin_), buffer.size());
+    const uint64_t together = std::min(hints().bridge_gap_bytes, kRecentBytes);
+    const uint64_t length = std::min(std::max<uint64_t>(buffer.size(), together), size() - std::min(offset, size()));
+    if (length < buffer.size()) return ForwardingFile::ReadAt(offset, buffer);
+    std::string bytes(length, '\0');
+    SHARDKIT_RETURN_IF_ERROR(ForwardingFile::ReadAt(offset, bytes));
+    std::memcpy(buffer.data(), bytes.data(), buffer.size());
+    const std::lock_guard lock(mutex_);
+    bytes_ = std::move(bytes);
+    begin_ = offset;
     return absl::OkStatus();
   }
 

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "dataset/index_reader.h"
 #include "shardkit/validate.h"
+#include "unit/container/shard_maker.h"
 #include "unit/golden/twin.h"
 
 namespace shardkit::dataset {
