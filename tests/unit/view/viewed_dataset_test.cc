@@ -191,7 +191,7 @@ TEST(ViewedTarTest, EndingDoesNotWaitForTheSearch) {
 TEST(BeginningOfTarsTest, ShowsNoMoreThanThat) {
   const auto files = shardkit::NewMemoryFileSystem();
   ASSERT_TRUE(files->CreateDirectory("/d").ok());
-  for (const char* name : {"/d/b.tar", "/d/a.tar", "/d/a.tar.shardidx", "/d/a.idx", "/d/notes.txt"}) {
+  for (const char* name : {"/d/b.tar", "/d/a.tar", "/d/a.tar.shardidx", "/d/notes.txt"}) {
     Write(*files, name, std::string(1000, 'x'));
   }
   const shardkit::Cancellation cancellation;
@@ -203,7 +203,7 @@ TEST(BeginningOfTarsTest, ShowsNoMoreThanThat) {
   std::ranges::sort(names);
   EXPECT_EQ(names, (std::vector<std::string>{"a.tar", "notes.txt"}));
   EXPECT_EQ(part->Stat("/d/a.tar")->size, 600);
-  EXPECT_TRUE(absl::IsNotFound(part->Stat("/d/a.idx").status()));
+  EXPECT_TRUE(absl::IsNotFound(part->Stat("/d/a.tar.shardidx").status()));
   const auto file = part->OpenForReading("/d/a.tar");
   ASSERT_TRUE(file.ok());
   char bytes[10];
