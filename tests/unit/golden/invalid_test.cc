@@ -140,7 +140,7 @@ TEST(InvalidGolden, EachGivesItsError) {
       const std::string message(ToStd(outcome.status.message()));
       if (!outcome.status.ok()) {
         EXPECT_LE(outcome.level, latest) << message;
-        EXPECT_EQ(ClassName(outcome.status), wanted["class"]) << message;
+        EXPECT_EQ(ClassName(outcome.status), wanted["class"].get<std::string>()) << message;
         EXPECT_TRUE(HoldsAll(message, wanted["contains"])) << message << "\nlacks some of " << wanted["contains"];
       } else {
         EXPECT_GE(latest, 2u) << "not noticed by reading";
