@@ -21,6 +21,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr auto kReplace = Json::error_handler_t::replace;
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 std::string Scalar(const nlohmann::json& value) { return value.dump(-1, ' ', /*ensure_ascii=*/true, kReplace); }
 
 void AppendLikePython(const nlohmann::json& value, std::string* out) {
@@ -274,6 +276,7 @@ absl::Status ReadJson(std::string_view text, bool all, JsonReader::Take take) {
   if (all) {
     SHARDKIT_RETURN_IF_ERROR(JsonTree().Parse(text).status());
   }
+  if (text.starts_with(kByteOrderMark)) return DataLoss("is damaged (begins with a byte order mark)");
   JsonReader::State state;
   const simdjson::padded_string padded(text.data(), text.size());
   if (const auto error = state.parser.iterate(padded).get(state.document)) return Broken(error);
@@ -345,6 +348,8 @@ absl::StatusOr<JsonElement> JsonTree::Parse(std::string_view text) {
   simdjson::dom::parser& parser = state_->parser;
   element root;
   simdjson::error_code error = simdjson::SUCCESS;
+  // Later versions of simdjson pass over it.
+  if (text.starts_with(kByteOrderMark)) return DataLoss("is no JSON (begins with a byte order mark)");
   if (parser.max_depth() != state_->most_depth) error = parser.allocate(text.size(), state_->most_depth);
   if (error == simdjson::SUCCESS)
     error = text.empty() ? simdjson::EMPTY : parser.parse(text.data(), text.size()).get(root);
@@ -353,7 +358,7 @@ absl::StatusOr<JsonElement> JsonTree::Parse(std::string_view text) {
   if (error == simdjson::STRING_ERROR) return DataLoss("has an escape such as \\ud800 without its other half");
   const std::string_view what = simdjson::error_message(error);
   // Later versions of simdjson have a BIGINT_ERROR.
-  if (error == simdjson::NUMBER_ERROR || what.starts_with("Big integer")) {
+  if (error == simdjson::NUMBER_ERROR || what.find("Big integer") != what.npos) {
     return DataLoss("has a number that neither 64 bits nor f64 can hold");
   }
   return DataLoss("is no JSON (", what, ")");

@@ -1,6 +1,7 @@
 // The hashes of OpenSSL's libcrypto.
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <cctype>
 #include <new>
 
@@ -52,7 +53,11 @@ std::string OpenSslName(std::string_view name) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NamedHash>> NewCryptoHash(std::string_view name) {
-  const EVP_MD* const algorithm = EVP_get_digestbyname(OpenSslName(name).c_str());
+  // Some versions of OpenSSL find "sha1 ", and something for "".
+  const bool is_name = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-';
+  });
+  const EVP_MD* const algorithm = is_name ? EVP_get_digestbyname(OpenSslName(name).c_str()) : nullptr;
   auto hash = std::make_unique<CryptoHash>();
   // Extendable-output functions are refused: their digest length is not known from the name.
   if (algorithm == nullptr || (EVP_MD_flags(algorithm) & EVP_MD_FLAG_XOF) != 0 || !hash->Start(algorithm)) {

@@ -1,6 +1,7 @@
 #include "codec/png.h"
 
 #include <png.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <csetjmp>
@@ -107,6 +108,25 @@ class PngReader {
   std::jmp_buf jump_;
 };
 
+// Compares the checksums of the chunks without which there is no image, of a PNG that libpng reads to its end: later
+// versions of libpng do not look at that of the last one.
+absl::Status CheckCriticalChunks(std::string_view png) {
+  constexpr size_t kFrame = 12;  // length, name and checksum
+  for (size_t at = 8; png.size() - at >= kFrame;) {
+    const size_t length = LoadBig32(png.data() + at);
+    if (length > png.size() - at - kFrame) break;
+    const std::string_view named = png.substr(at + 4, 4 + length);
+    const bool critical = (named[0] & 0x20) == 0;
+    const auto* const bytes = reinterpret_cast<const Bytef*>(named.data());
+    if (critical && crc32_z(0, bytes, named.size()) != LoadBig32(named.data() + named.size())) {
+      return DataLoss("PNG: ", named.substr(0, 4), ": CRC error");
+    }
+    if (named.starts_with("IEND")) break;
+    at += length + kFrame;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<PngInfo> ProbePng(std::string_view bytes) {
@@ -131,7 +151,8 @@ absl::Status CheckPng(std::string_view bytes) {
   // libpng also takes files in which another chunk comes before the header.
   SHARDKIT_RETURN_IF_ERROR(ProbePng(bytes).status());
   PngReader reader(bytes);
-  return reader.Run(0, 0, nullptr) ? absl::OkStatus() : DataLoss("PNG: ", reader.message());
+  if (!reader.Run(0, 0, nullptr)) return DataLoss("PNG: ", reader.message());
+  return CheckCriticalChunks(bytes);
 }
 
 absl::Status DecodePng(std::string_view bytes, const PngInfo& info, uint32_t left, uint32_t top,

@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -127,7 +127,7 @@ class BatchMasks(Sequence[Any]):
         if self._runs:
             masks = _core.RleList()
             for (height, width), item in zip(sizes, items, strict=True):
-                masks.append_runs(height, width, item.tolist())
+                masks.append_runs(height, width, cast("list[int]", item.tolist()))
             return Masks(masks)
         return [item.reshape(height, -1) for (height, _), item in zip(sizes, items, strict=True)]
 

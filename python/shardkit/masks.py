@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +103,7 @@ class Masks:
 
     def coco(self) -> list[dict[str, Any]]:
         """Return COCO's dicts, with the very characters that pycocotools writes as ``counts``."""
-        sizes = self._runs.sizes().tolist()
+        sizes = cast("list[list[int]]", self._runs.sizes().tolist())
         return [{"size": size, "counts": self._runs.coco_text(i)} for i, size in enumerate(sizes)]
 
     def area(self) -> npt.NDArray[np.int64]:

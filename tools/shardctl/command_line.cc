@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <span>
 
 #include "numbers.h"
 #include "output.h"
@@ -27,8 +28,10 @@ struct CommandLine::Parser {
            const std::function<absl::Status(const std::string&)>& take) {
     const std::string shown = names.substr(names.find_last_of(',') + 1);
     const CLI::callback_t callback = [this, shown, repeatable, take](const CLI::results_t& results) {
-      if (results.size() > 1 && !repeatable) Refuse(shown + " is given more than once");
-      for (const std::string& result : results) {
+      // From 2.3 on CLI11 says with a second value that "{}" may mean an empty list.
+      const bool braces = results.size() == 2 && results[0] == "{}" && results[1] == "%%";
+      if (results.size() > 1 && !repeatable && !braces) Refuse(shown + " is given more than once");
+      for (const std::string& result : std::span(results).first(braces ? 1 : results.size())) {
         const absl::Status status = take(result);
         if (!status.ok()) Refuse(shown + ": " + std::string(status.message()));
       }
