@@ -5,6 +5,7 @@
 
 #include "base/endian.h"
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 
 namespace shardkit::convert {
@@ -26,7 +27,7 @@ RecordSorter::RecordSorter(FileSystem& file_system, std::function<std::string(si
 
 RecordSorter::~RecordSorter() {
   opened_.reset();
-  for (File& file : files_) (void)RemoveFile(file);
+  for (File& file : files_) (void)Guarded("giving up", [&] { return RemoveFile(file); });
 }
 
 absl::Status RecordSorter::RemoveFile(File& file) {

@@ -39,11 +39,10 @@ absl::StatusOr<PackReport> Shuffle(FileSystem& file_system, convert::DatasetSour
   SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, convert::NativeOptionsOf(source, convert));
   SHARDKIT_ASSIGN_OR_RETURN(const auto job,
                             dataset::CreateUnitJob(file_system, output, schema, native, dataset::JobKind::kUnits));
-  convert::ShuffledSource shuffled(file_system, source,
+  convert::ShuffledSource shuffled(file_system, source, job->threads(),
                                    {.seed = *options.shuffle,
                                     .memory = options.shuffle_memory,
                                     .directory = options.scratch.empty() ? output : options.scratch,
-                                    .threads = native.threads,
                                     .cancellation = native.cancellation,
                                     .progress = options.spreading});
   return convert::PackInto(shuffled, convert.pack, *job, /*ends_shards=*/true);

@@ -10,6 +10,7 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "base/thread_pool.h"
 #include "container/block_builder.h"
 #include "container/block_encoder.h"
 #include "container/shard_file_writer.h"

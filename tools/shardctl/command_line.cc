@@ -28,7 +28,7 @@ struct CommandLine::Parser {
            const std::function<absl::Status(const std::string&)>& take) {
     const std::string shown = names.substr(names.find_last_of(',') + 1);
     const CLI::callback_t callback = [this, shown, repeatable, take](const CLI::results_t& results) {
-      // From 2.3 on CLI11 says with a second value that "{}" may mean an empty list.
+      // Later versions of CLI11 add "%%" to "{}", which could mean an empty list.
       const bool braces = results.size() == 2 && results[0] == "{}" && results[1] == "%%";
       if (results.size() > 1 && !repeatable && !braces) Refuse(shown + " is given more than once");
       for (const std::string& result : std::span(results).first(braces ? 1 : results.size())) {

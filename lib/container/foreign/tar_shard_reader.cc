@@ -51,9 +51,7 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFil
     reader->fallback_reason_ =
         StrCat(path, ": is compressed, and is read from its beginning: decompress it for reading in any order");
   }
-  absl::StatusOr<Schema> schema = TarSchema(index);
-  if (!schema.ok()) return DataLoss(path, ": its index: ", ToStd(schema.status().message()));
-  reader->schema_ = *std::move(schema);
+  SHARDKIT_ASSIGN_OR_RETURN(reader->schema_, TarSchema(index));
   reader->sample_count_ = index.blocks.back().first_sample;
   for (size_t i = 0; i + 1 < index.blocks.size(); ++i) {
     const format::TarBlock& block = index.blocks[i];

@@ -1,7 +1,6 @@
 #include "convert/sources/shuffled_source.h"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "base/byte_cursor.h"
@@ -21,8 +20,6 @@ namespace {
 // Samples are handed out in units of about so many bytes.
 constexpr uint64_t kUnitBytes = uint64_t{4} << 20;
 
-constexpr std::string_view kStage = "shuffling samples";
-
 }  // namespace
 
 class ShuffledSource::SortedUnit final : public WorkUnit {
@@ -31,8 +28,10 @@ class ShuffledSource::SortedUnit final : public WorkUnit {
   std::vector<std::string_view> rows;
 };
 
-ShuffledSource::ShuffledSource(FileSystem& file_system, DatasetSource& source, ShuffleOptions options)
+ShuffledSource::ShuffledSource(FileSystem& file_system, DatasetSource& source, ThreadPool& threads,
+                               ShuffleOptions options)
     : source_(source),
+      threads_(threads),
       options_(std::move(options)),
       // A job takes files of such names for its own, and removes what a killed run has left.
       sorter_(
@@ -69,51 +68,35 @@ absl::Status ShuffledSource::SkipStored() {
 
 // Loads all samples, and sorts those that are still to be listed.
 absl::Status ShuffledSource::Spread() {
-  struct Loading {
+  struct Loaded {
     std::unique_ptr<WorkUnit> unit;
     std::unique_ptr<SampleBatch> batch;
-    Pending<absl::Status> loaded;
   };
-  std::deque<Loading> pending;
   std::vector<std::unique_ptr<SampleBatch>> free;
-  Cancellation stopped;
-  ThreadPool pool(std::max(options_.threads, 1));
-  const auto stop = [&](absl::Status status) {
-    stopped.Cancel();
-    for (Loading& loading : pending) (void)loading.loaded.Take();
-    return status;
-  };
+  OrderedTasks<absl::StatusOr<Loaded>> loading(threads_, "shuffling samples", options_.cancellation,
+                                               static_cast<size_t>(threads_.thread_count()) + 1);
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t total, source_.Count());
   uint64_t first = 0;
   for (bool at_end = false;;) {
-    while (!at_end && pending.size() < static_cast<size_t>(pool.thread_count()) + 1) {
-      auto unit = source_.Next(SIZE_MAX);
-      if (!unit.ok()) return stop(unit.status());
-      if (*unit == nullptr) {
+    while (!at_end && !loading.full()) {
+      SHARDKIT_ASSIGN_OR_RETURN(auto unit, source_.Next(SIZE_MAX));
+      if (unit == nullptr) {
         at_end = true;
         break;
       }
-      Loading loading{*std::move(unit), nullptr, {}};
       if (free.empty()) free.push_back(std::make_unique<SampleBatch>());
-      loading.batch = std::move(free.back());
+      loading.Add([this, begun = Loaded{std::move(unit), std::move(free.back())}]() mutable -> absl::StatusOr<Loaded> {
+        source_.Load(*begun.unit, begun.batch.get());
+        return std::move(begun);
+      });
       free.pop_back();
-      loading.loaded = Pending<absl::Status>::Run(
-          pool, "loading samples", [this, &stopped, unit = loading.unit.get(), batch = loading.batch.get()] {
-            if (!stopped.cancelled()) source_.Load(*unit, batch);
-            return absl::OkStatus();
-          });
-      pending.push_back(std::move(loading));
     }
-    if (pending.empty()) return sorter_.Sort();
-    Loading loading = std::move(pending.front());
-    pending.pop_front();
-    absl::Status status = loading.loaded.Take();
-    if (status.ok() && options_.cancellation) status = options_.cancellation->Check(kStage);
-    if (status.ok()) status = Take(*loading.batch, first);
-    if (!status.ok()) return stop(status);
-    first += loading.unit->sample_count;
+    if (loading.empty()) return sorter_.Sort();
+    SHARDKIT_ASSIGN_OR_RETURN(Loaded loaded, loading.Take().result);
+    SHARDKIT_RETURN_IF_ERROR(Take(*loaded.batch, first));
+    first += loaded.unit->sample_count;
     if (options_.progress) options_.progress(first, total);
-    free.push_back(std::move(loading.batch));
+    free.push_back(std::move(loaded.batch));
   }
 }
 

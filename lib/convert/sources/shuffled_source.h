@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/thread_pool.h"
 #include "convert/record_sorter.h"
 #include "convert/sources/dataset_source.h"
 #include "shardkit/job.h"
@@ -19,19 +20,18 @@ namespace shardkit::convert {
 
 struct ShuffleOptions {
   uint64_t seed = 0;
-  uint64_t memory = 0;    // bytes
-  std::string directory;  // of the temporary files, which have the names of temporary shards
-  int threads = 1;
-  const Cancellation* cancellation = nullptr;                   // may be null
+  uint64_t memory = 0;                         // bytes
+  std::string directory;                       // of the temporary files, which have the names of temporary shards
+  const Cancellation* cancellation = nullptr;  // may be null
   std::function<void(uint64_t done, uint64_t total)> progress;  // of spreading; may be empty
 };
 
 // The order is that of the hashes of the samples' numbers: all samples are loaded once and sorted.
 class ShuffledSource final : public Source {
  public:
-  // `source`, of which nothing was listed yet, and the file system must outlive this one. Samples of `source` do not
-  // fail: those that cannot be loaded are an error.
-  ShuffledSource(FileSystem& file_system, DatasetSource& source, ShuffleOptions options);
+  // `source`, of which nothing was listed yet, the file system, and the threads, which load, must outlive this one.
+  // Samples of `source` do not fail: those that cannot be loaded are an error.
+  ShuffledSource(FileSystem& file_system, DatasetSource& source, ThreadPool& threads, ShuffleOptions options);
   std::string_view name() const override { return source_.name(); }
   absl::StatusOr<std::vector<Column>> InitialColumns() override { return source_.InitialColumns(); }
   bool keys_ascend() const override { return false; }
@@ -52,6 +52,7 @@ class ShuffledSource final : public Source {
   absl::Status SkipStored();
 
   DatasetSource& source_;
+  ThreadPool& threads_;
   const ShuffleOptions options_;
   RecordSorter sorter_;
   uint64_t skipped_ = 0;

@@ -12,6 +12,7 @@
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "base/thread_pool.h"
 #include "container/foreign/mds_shard_writer.h"
 #include "dataset/foreign/foreign_job.h"
 #include "format/foreign/mds_text.h"

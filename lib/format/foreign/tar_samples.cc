@@ -35,8 +35,9 @@ std::string_view Find(const Metadata& metadata, std::string_view name) {
 absl::Status CheckNames(const std::vector<std::string>& columns) {
   std::unordered_set<std::string_view> seen = {"key"};
   for (const std::string& name : columns) {
-    if (name.empty() || name.size() > kMaxColumnNameBytes || !seen.insert(name).second) {
-      return DataLoss("column \"", name, "\" of the tar: its name is empty, too long, or stands twice");
+    const bool is_name = !name.empty() && name.size() <= kMaxColumnNameBytes && CheckName(name, "name").ok();
+    if (!is_name || !seen.insert(name).second) {
+      return DataLoss("column \"", name, "\" of the tar: its name is none that a column can have, or stands twice");
     }
   }
   if (columns.size() >= kMaxColumns) return DataLoss("the tar would have ", columns.size(), " columns");

@@ -145,12 +145,7 @@ TEST_F(Sa1bSourceTest, TooManyWaitingHalvesEndTheListing) {
   options.pending_pair_bytes = 10000;
   std::vector<TarItem> entries;
   for (int i = 0; i < 5; ++i) entries.push_back({StrCat("sa_", i, ".jpg"), kJpeg + std::string(3000, 'x')});
-  file_system_ = NewMemoryFileSystem();
-  Add("/t.tar", MakeTar(entries));
-  options.file_system = file_system_.get();
-  auto source = OpenSource("sa1b", {"/t.tar"}, options);
-  ASSERT_TRUE(source.ok());
-  const test::Loaded loaded = LoadAll(**source);
+  const test::Loaded loaded = LoadTar(entries, options);
   EXPECT_TRUE(absl::IsResourceExhausted(loaded.status)) << loaded.status;
   EXPECT_NE(Message(loaded.status).find("the first being 'sa_0': extract the tar and pack the directory"),
             std::string::npos)
@@ -165,12 +160,7 @@ TEST_F(Sa1bSourceTest, HalvesOfWholePairsDoNotWait) {
     entries.push_back({StrCat("sa_", i, ".jpg"), kJpeg + std::string(3000, 'x')});
     entries.push_back({StrCat("sa_", i, ".json"), "{}"});
   }
-  file_system_ = NewMemoryFileSystem();
-  Add("/t.tar", MakeTar(entries));
-  options.file_system = file_system_.get();
-  auto source = OpenSource("sa1b", {"/t.tar"}, options);
-  ASSERT_TRUE(source.ok());
-  const test::Loaded loaded = LoadAll(**source);
+  const test::Loaded loaded = LoadTar(entries, options);
   EXPECT_TRUE(loaded.status.ok()) << loaded.status;
   EXPECT_EQ(loaded.samples.size() + loaded.failures.size(), 20u);
 }

@@ -93,6 +93,8 @@ TEST(Threads, AJobHasAsManyAsWereAskedFor) {
   to_mds.to = Container::kMds;
   ReshardOptions reshard;
   reshard.pack = convert.pack;
+  ReshardOptions shuffle = reshard;
+  shuffle.shuffle = 1;
   ValidateOptions validate;
   validate.threads = 4;
   const std::vector<std::pair<std::string, std::function<absl::Status()>>> jobs = {
@@ -109,6 +111,7 @@ TEST(Threads, AJobHasAsManyAsWereAskedFor) {
       {"convert", [&] { return Convert(*files, "/data", "/converted", convert).status(); }},
       {"convert to MDS", [&] { return Convert(*files, "/packed", "/mds", to_mds).status(); }},
       {"reshard", [&] { return Reshard(*files, "/data", "/resharded", reshard).status(); }},
+      {"shuffle", [&] { return Reshard(*files, "/data", "/shuffled", shuffle).status(); }},
       {"unpack",
        [&] {
          const auto dataset = DatasetReader::Open(*files, "/data");
@@ -125,6 +128,27 @@ TEST(Threads, AJobHasAsManyAsWereAskedFor) {
     EXPECT_EQ(running, 0) << name;
   }
 }
+
+TEST(Threads, ALoaderNeedsThemAll) {
+  const auto files = NewMemoryFileSystem();
+  ASSERT_TRUE(WriteDataset(*files, "/data", MakeSamples(60), SmallShards(20, 5)).ok());
+  LoaderOptions options;
+  options.plan.batch_size = 5;
+  options.read_threads = options.decode_threads = 2;
+  for (int left = 0; left < 5; ++left) {
+    threads_left = left;
+    const auto loader = Loader::Open(*files, {{.path = "/data"}}, options);
+    threads_left = INT32_MAX;
+    EXPECT_TRUE(absl::IsResourceExhausted(loader.status())) << loader.status();
+  }
+}
+
+}  // namespace
+}  // namespace shardkit::test
+#endif
+
+namespace shardkit::test {
+namespace {
 
 TEST(OrderedTasks, ComeInTheOrderInWhichTheyWereAdded) {
   for (const int threads : {0, 1, 3}) {
@@ -211,20 +235,5 @@ TEST(OrderedTasks, ExceptionsAreErrors) {
   EXPECT_NE(std::string(status.message()).find("throwing"), std::string::npos) << status;
 }
 
-TEST(Threads, ALoaderNeedsThemAll) {
-  const auto files = NewMemoryFileSystem();
-  ASSERT_TRUE(WriteDataset(*files, "/data", MakeSamples(60), SmallShards(20, 5)).ok());
-  LoaderOptions options;
-  options.plan.batch_size = 5;
-  options.read_threads = options.decode_threads = 2;
-  for (int left = 0; left < 5; ++left) {
-    threads_left = left;
-    const auto loader = Loader::Open(*files, {{.path = "/data"}}, options);
-    threads_left = INT32_MAX;
-    EXPECT_TRUE(absl::IsResourceExhausted(loader.status())) << loader.status();
-  }
-}
-
 }  // namespace
 }  // namespace shardkit::test
-#endif

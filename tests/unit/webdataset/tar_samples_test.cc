@@ -167,6 +167,7 @@ TEST_F(TarSamplesTest, EveryRuleOfSamplesIsChecked) {
       [](TarIndex& index) { index.columns[0] = "key"; },
       [](TarIndex& index) { index.columns[0] = ""; },
       [](TarIndex& index) { index.columns[0] = std::string(256, 'x'); },
+      [](TarIndex& index) { index.columns[0] = "li\nne"; },
       [](TarIndex& index) { index.columns.resize(4096); },
       [](TarIndex& index) { index.keys = "a/0a/0e"; },
       [](TarIndex& index) {
