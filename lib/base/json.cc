@@ -246,14 +246,14 @@ absl::Status JsonReader::Object(std::initializer_list<JsonField> fields, JsonKey
   return absl::OkStatus();
 }
 
-absl::Status JsonReader::Members(TakeMember take, JsonKeys keys) {
+absl::Status JsonReader::Members(TakeMember take) {
   simdjson::ondemand::object object;
   if (state_.Value().get_object().get(object) != simdjson::SUCCESS) return DataLoss("is no object");
   SeenKeys names;
   for (auto member : object) {
     std::string_view name;
     if (const auto error = member.unescaped_key().get(name)) return Broken(error);
-    if (keys == JsonKeys::kOnce) names.Add(name);
+    names.Add(name);
     state_.value = member.value();
     SHARDKIT_RETURN_IF_ERROR(state_.Within(take(name, *this), name));
   }

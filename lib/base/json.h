@@ -70,7 +70,6 @@ class JsonValue {
 enum class JsonKeys {
   kOnce,   // it is refused, also where the key is not in the table
   kFirst,  // the first counts; reading ends when each field of the table was found
-  kLast,   // the last counts
 };
 
 struct JsonField;
@@ -106,8 +105,8 @@ class JsonReader {
 
   // An object of the fields of a table, in any order, and others, which are skipped.
   absl::Status Object(std::initializer_list<JsonField> fields, JsonKeys keys = JsonKeys::kOnce);
-  // An object whose keys are names of any kind. `take` is called for each, unless a repeated one is refused.
-  absl::Status Members(TakeMember take, JsonKeys keys = JsonKeys::kOnce);
+  // An object whose keys are names of any kind, none of them twice. `take` is called for each.
+  absl::Status Members(TakeMember take);
   absl::Status List(Take take);
 
  private:

@@ -414,12 +414,9 @@ class Planner {
     if (found == metadata.end()) return;
     std::map<std::string, std::string> encodings;
     const absl::Status read = ReadJson(found->second, /*all=*/true, [&](JsonReader& json) {
-      return json.Members(
-          [&](std::string_view name, JsonReader& value) {
-            std::string& encoding = encodings[std::string(name)];
-            return value.IsText() && encoding.empty() ? value.Read(&encoding) : absl::OkStatus();
-          },
-          JsonKeys::kFirst);
+      return json.Members([&](std::string_view name, JsonReader& value) {
+        return value.IsText() ? value.Read(&encodings[std::string(name)]) : absl::OkStatus();
+      });
     });
     if (!read.ok()) return;
     for (const Column& column : plan_.written) {

@@ -134,14 +134,12 @@ std::string FormatHead(const PlanHead& head, const ContentHash& listing) {
 template <typename Value>
 auto NumbersInto(std::map<std::string, Value>* map) {
   return [map](JsonReader& json) {
-    return json.Members(
-        [map](std::string_view name, JsonReader& value) -> absl::Status {
-          int64_t number = 0;
-          SHARDKIT_RETURN_IF_ERROR(value.Read(&number));
-          map->emplace(std::string(name), static_cast<Value>(number));
-          return absl::OkStatus();
-        },
-        JsonKeys::kFirst);
+    return json.Members([map](std::string_view name, JsonReader& value) -> absl::Status {
+      int64_t number = 0;
+      SHARDKIT_RETURN_IF_ERROR(value.Read(&number));
+      map->emplace(std::string(name), static_cast<Value>(number));
+      return absl::OkStatus();
+    });
   };
 }
 
@@ -160,8 +158,7 @@ absl::Status ReadSource(JsonReader& json, SourceOptions* source) {
                       {"pending_pair_bytes", &source->pending_pair_bytes},
                       {"allow_empty", &source->allow_empty},
                       {"keep_hidden", &source->keep_hidden},
-                      {"follow_links", &source->follow_links}},
-                     JsonKeys::kFirst);
+                      {"follow_links", &source->follow_links}});
 }
 
 absl::Status ReadOptions(JsonReader& json, PackOptions* pack) {
@@ -183,13 +180,12 @@ absl::Status ReadOptions(JsonReader& json, PackOptions* pack) {
                       {"sha256", &dataset.sha256},
                       {"codecs", NumbersInto(&dataset.codecs)},
                       {"job", &dataset.job},
-                      {"skip_errors", &pack->skip_errors}},
-                     JsonKeys::kFirst);
+                      {"skip_errors", &pack->skip_errors}});
 }
 
 absl::Status ReadHead(JsonReader& json, PlanHead* head) {
   std::string format, listing, manifest;
-  SHARDKIT_RETURN_IF_ERROR(json.Object({{"format", &format}}, JsonKeys::kFirst));
+  SHARDKIT_RETURN_IF_ERROR(json.Object({{"format", &format}}));
   if (format != kFormat) {
     return Unimplemented("another version of this program made it: use that one, or plan anew elsewhere");
   }
@@ -204,8 +200,7 @@ absl::Status ReadHead(JsonReader& json, PlanHead* head) {
                                         {"options", JsonInto(&head->pack, &ReadOptions)},
                                         {"datasets", &head->datasets},
                                         {"classes", &head->classes},
-                                        {"columns", &manifest}},
-                                       JsonKeys::kFirst));
+                                        {"columns", &manifest}}));
   head->source.skip_errors = head->pack.skip_errors;
   SHARDKIT_ASSIGN_OR_RETURN(const Manifest columns, ParseManifest(manifest));
   head->columns = columns.schema.columns();

@@ -29,8 +29,7 @@ std::string FormatJournalEntry(const JournalEntry& entry) {
 
 bool ParseJournalEntry(std::string_view line, JournalEntry* entry, std::string* content_hash) {
   const auto read_skipped = [](JsonReader& json, SkippedSample* sample) {
-    return json.Object({{"position", &sample->position}, {"key", &sample->key}, {"reason", &sample->reason}},
-                       JsonKeys::kFirst);
+    return json.Object({{"position", &sample->position}, {"key", &sample->key}, {"reason", &sample->reason}});
   };
   const auto read_sha256 = [&](JsonReader& digits) { return digits.Read(entry->shard.sha256.emplace()); };
   const auto read = [&](JsonReader& json) {
@@ -44,8 +43,7 @@ bool ParseJournalEntry(std::string_view line, JournalEntry* entry, std::string* 
                         {"listing", &entry->listing},
                         {"may_continue", &entry->may_continue},
                         {"skipped", JsonInto(&entry->skipped, read_skipped)},
-                        {"details", &entry->details}},
-                       JsonKeys::kFirst);
+                        {"details", &entry->details}});
   };
   return ReadJson(line, /*all=*/true, read).ok();
 }

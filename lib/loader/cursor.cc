@@ -51,8 +51,7 @@ absl::StatusOr<Cursor> ParseCursor(std::string_view json) {
         {{"epoch", &cursor.epoch},
          {"position", &cursor.position},
          {"plan", read_plan},
-         {"generations", [&](JsonReader& list) { return list.Read(&cursor.generations); }, JsonField::kOptional}},
-        JsonKeys::kFirst);
+         {"generations", [&](JsonReader& list) { return list.Read(&cursor.generations); }, JsonField::kOptional}});
   });
   if (!status.ok()) return InvalidArgument("cursor: ", ToStd(status.message()));
   return cursor;

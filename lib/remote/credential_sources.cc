@@ -42,8 +42,7 @@ absl::StatusOr<Credentials> ParseCredentialsJson(std::string_view text) {
                         {"SecretAccessKey", &credentials.keys.secret_key, kOrNull},
                         {"Token", &credentials.keys.session_token, kOrNull},
                         {"SessionToken", &session, kOrNull},
-                        {"Expiration", &expiration, kOrNull}},
-                       JsonKeys::kFirst);
+                        {"Expiration", &expiration, kOrNull}});
   });
   if (!status.ok()) return Annotate(status, "the credentials");
   if (credentials.keys.session_token.empty()) credentials.keys.session_token = session;

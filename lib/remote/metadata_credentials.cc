@@ -182,8 +182,7 @@ Found FetchGoogle(const CredentialContext& context) {
     std::string token;
     uint64_t seconds = 0;
     const absl::Status status = ReadJson(*answer, /*all=*/true, [&](JsonReader& json) {
-      return json.Object({{"access_token", &token}, {"expires_in", &seconds, JsonField::kRequired, 1'000'000}},
-                         JsonKeys::kFirst);
+      return json.Object({{"access_token", &token}, {"expires_in", &seconds, JsonField::kRequired, 1'000'000}});
     });
     if (!status.ok()) return Annotate(status, StrCat(url, ": the answer has no access token"));
     return Credentials{{}, token, std::chrono::system_clock::now() + std::chrono::seconds(seconds)};

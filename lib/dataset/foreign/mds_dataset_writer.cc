@@ -66,19 +66,16 @@ std::optional<format::MdsShard> ParseDetails(const dataset::JournalEntry& entry)
   const auto file = [](format::MdsFile* described) {
     return [described](JsonReader& json) {
       const auto read_hashes = [described](JsonReader& hashes) {
-        return hashes.Members(
-            [described](std::string_view name, JsonReader& digits) {
-              return digits.Read(&described->hashes.emplace_back(name, std::string()).second);
-            },
-            JsonKeys::kFirst);
+        return hashes.Members([described](std::string_view name, JsonReader& digits) {
+          return digits.Read(&described->hashes.emplace_back(name, std::string()).second);
+        });
       };
-      return json.Object({{"name", &described->name}, {"bytes", &described->bytes}, {"hashes", read_hashes}},
-                         JsonKeys::kFirst);
+      return json.Object({{"name", &described->name}, {"bytes", &described->bytes}, {"hashes", read_hashes}});
     };
   };
   const auto read_zip = [&](JsonReader& json) { return file(&shard.zip.emplace())(json); };
   const absl::Status status = ReadJson(entry.details, /*all=*/true, [&](JsonReader& json) {
-    return json.Object({{"raw", file(&shard.raw)}, {"zip", read_zip, JsonField::kOptional}}, JsonKeys::kFirst);
+    return json.Object({{"raw", file(&shard.raw)}, {"zip", read_zip, JsonField::kOptional}});
   });
   if (!status.ok()) return std::nullopt;
   return shard;

@@ -17,21 +17,14 @@ constexpr uint64_t kMaxHashes = 64;
 constexpr auto kOptional = JsonField::kOptional, kOrNull = JsonField::kOrNull;
 
 absl::Status ReadFile(JsonReader& json, MdsFile* file) {
-  SHARDKIT_RETURN_IF_ERROR(json.Object({{"basename", &file->name},
-                                        {"bytes", &file->bytes},
-                                        {"hashes",
-                                         [&](JsonReader& hashes) {
-                                           return hashes.Members(
-                                               [&](std::string_view name, JsonReader& digits) -> absl::Status {
-                                                 if (file->hashes.size() == kMaxHashes)
-                                                   return DataLoss("there are more than ", kMaxHashes, " hashes");
-                                                 return digits.Read(
-                                                     &file->hashes.emplace_back(name, std::string()).second);
-                                               },
-                                               JsonKeys::kLast);
-                                         },
-                                         kOptional}},
-                                       JsonKeys::kLast));
+  const auto read_hashes = [&](JsonReader& hashes) {
+    return hashes.Members([&](std::string_view name, JsonReader& digits) -> absl::Status {
+      if (file->hashes.size() == kMaxHashes) return DataLoss("there are more than ", kMaxHashes, " hashes");
+      return digits.Read(&file->hashes.emplace_back(name, std::string()).second);
+    });
+  };
+  SHARDKIT_RETURN_IF_ERROR(
+      json.Object({{"basename", &file->name}, {"bytes", &file->bytes}, {"hashes", read_hashes, kOptional}}));
   return file->name.empty() ? DataLoss("its basename is empty") : absl::OkStatus();
 }
 
@@ -55,8 +48,7 @@ absl::Status ReadEntry(JsonReader& json, IndexEntry* entry) {
                       {"samples", &entry->samples, kOptional},
                       {"compression", &entry->shard.compression, kOrNull},
                       {"raw_data", JsonInto(&entry->raw, &ReadFile), kOrNull},
-                      {"zip_data", JsonInto(&entry->shard.zip, &ReadFile), kOrNull}},
-                     JsonKeys::kLast);
+                      {"zip_data", JsonInto(&entry->shard.zip, &ReadFile), kOrNull}});
 }
 
 absl::Status CheckKind(const IndexEntry& entry) {
@@ -142,7 +134,7 @@ absl::StatusOr<MdsIndex> ParseMdsIndex(std::string_view text) {
     const auto read_shards = [&](JsonReader& list) {
       return list.List([&](JsonReader& shard) { return ReadShard(shard, &first, &index); });
     };
-    return json.Object({{"version", read_version}, {"shards", read_shards}}, JsonKeys::kLast);
+    return json.Object({{"version", read_version}, {"shards", read_shards}});
   });
   if (absl::IsDataLoss(status)) return Annotate(status, "is not the index of an MDS dataset");
   SHARDKIT_RETURN_IF_ERROR(status);

@@ -104,15 +104,12 @@ TEST(JsonReader, ErrorsNameThePlace) {
 TEST(JsonReader, RepeatedKeys) {
   const std::string twice = Edited("\"small\": 7", "\"small\": 7, \"sm\\u0061ll\": 8");
   const std::string unknown = Edited("\"small\": 7", "\"small\": 7, \"new\": 1, \"new\": 1");
-  Whole once, first, last;
+  Whole once, first;
   EXPECT_EQ(Message(ReadWhole(twice, &once)), "has the key \"small\" twice");
   EXPECT_EQ(Message(ReadWhole(unknown, &once)), "has the key \"new\" twice");
   ASSERT_TRUE(ReadWhole(twice, &first, JsonKeys::kFirst).ok());
   EXPECT_EQ(first.small, 7u);
   EXPECT_EQ(first.parts.size(), 2u);
-  ASSERT_TRUE(ReadWhole(twice, &last, JsonKeys::kLast).ok());
-  EXPECT_EQ(last.small, 8u);
-  EXPECT_TRUE(ReadWhole(unknown, &last, JsonKeys::kLast).ok());
 }
 
 TEST(JsonReader, TheWholeTextIsJson) {
@@ -166,21 +163,19 @@ TEST(JsonReader, TheWholeIsReadAgain) {
 }
 
 TEST(JsonReader, MembersOfAnyName) {
-  const auto read = [](std::string_view text, JsonKeys keys, std::vector<std::pair<std::string, int64_t>>* members) {
+  const auto read = [](std::string_view text, std::vector<std::pair<std::string, int64_t>>* members) {
     members->clear();
     return ReadJson(text, /*all=*/true, [&](JsonReader& json) {
-      return json.Members([&](std::string_view name,
-                              JsonReader& value) { return value.Read(&members->emplace_back(name, int64_t{}).second); },
-                          keys);
+      return json.Members([&](std::string_view name, JsonReader& value) {
+        return value.Read(&members->emplace_back(name, int64_t{}).second);
+      });
     });
   };
   std::vector<std::pair<std::string, int64_t>> members;
-  ASSERT_TRUE(read(R"({"b": -5, "a": 9223372036854775807})", JsonKeys::kOnce, &members).ok());
+  ASSERT_TRUE(read(R"({"b": -5, "a": 9223372036854775807})", &members).ok());
   EXPECT_EQ(members, (std::vector<std::pair<std::string, int64_t>>{{"b", -5}, {"a", INT64_MAX}}));
-  EXPECT_EQ(Message(read(R"({"b": 1, "a": 2, "b": 3})", JsonKeys::kOnce, &members)), "has the key \"b\" twice");
-  EXPECT_TRUE(read(R"({"b": 1, "a": 2, "b": 3})", JsonKeys::kFirst, &members).ok());
-  EXPECT_EQ(members.size(), 3u);
-  EXPECT_EQ(Message(read(R"({"b": 1.5})", JsonKeys::kOnce, &members)), "b: is no integer of 64 bits");
+  EXPECT_EQ(Message(read(R"({"b": 1, "a": 2, "b": 3})", &members)), "has the key \"b\" twice");
+  EXPECT_EQ(Message(read(R"({"b": 1.5})", &members)), "b: is no integer of 64 bits");
 }
 
 TEST(JsonTree, ValuesOfEveryKind) {

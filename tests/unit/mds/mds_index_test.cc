@@ -38,6 +38,15 @@ TEST(MdsIndex, AFileThatIsListedTwice) {
               "is also that of");
 }
 
+// Two readers, or merge and reader, could take different ones of its values.
+TEST(MdsIndex, AKeyThatStandsTwice) {
+  using enum absl::StatusCode;
+  ExpectError(Replaced("\"version\": 2", "\"raw_data\": null, \"version\": 2"), kDataLoss,
+              "shards[0]: has the key \"raw_data\" twice");
+  ExpectError(Replaced("\"version\": 2}", "\"version\": 2, \"shards\": []}", true), kDataLoss,
+              "has the key \"shards\" twice");
+}
+
 TEST(MdsIndex, Sound) {
   const auto index = format::ParseMdsIndex(Sound());
   ASSERT_TRUE(index.ok()) << index.status();
