@@ -179,12 +179,18 @@ class TarTest(CliTest):
                     self.assertEqual(self.keys(out), keys)
 
     def test_what_is_behind_a_tar_and_is_none_is_told(self):
-        for name, more in (("whole", b"\0" * 700), ("more", b"\0" * 2048 + b"not a tar" * 100), ("cut", self.read(self.tar("2.tar", [("2.txt", b"2")]))[:300])):
-            self.write(f"{name}.tar", self.read(self.tar("1.tar", [("1.txt", b"1")])) + more)
-            warnings = self.shardctl("convert", f"{name}.tar", "-o", name, "--to", "shard", "--json").json()["warnings"]
-            self.assertEqual(warnings, [] if name == "whole" else [
-                f"{name}.tar: at byte 1024: behind the end mark there is more, which is no tar and is not read"])
-            self.assertEqual(self.keys(name), ["1"])
+        one = self.read(self.tar("1.tar", [("1.txt", b"1")]))
+        for name, content in (("whole", one + b"\0" * 700), ("more", one + b"\0" * 2048 + b"not a tar" * 100),
+                              ("cut", one + self.read(self.tar("2.tar", [("2.txt", b"2")]))[:300]),
+                              ("lone", one[:1024] + b"\0" * 512 + b"not a tar" * 100)):
+            self.write(f"{name}.tar", content)
+            for number, words in enumerate((["convert", "--to", "shard"], ["pack", "--from", "files"], ["pack", "--from", "webdataset"])):
+                out = f"{name}{number}"
+                warnings = self.shardctl(*words, f"{name}.tar", "-o", out, "--json").json()["warnings"]
+                self.assertEqual(warnings, [] if name == "whole" else [
+                    f"{name}.tar: at byte 1024: behind the end mark there is more, which is no tar and is not read"])
+                self.assertEqual(self.keys(out), ["1"])
+            self.assertEqual(self.keys(f"{name}.tar"), ["1"])
             self.shardctl("validate", f"{name}.tar", code=0 if name == "whole" else 1)
 
     def test_indexes_of_other_programs_do_not_hide_members(self):

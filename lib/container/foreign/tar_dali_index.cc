@@ -18,38 +18,40 @@ std::string DaliIndexPath(const std::string& path) {
 }
 
 absl::StatusOr<DaliView> FindDaliSamples(const RandomAccessFile& file) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto headers, TarHeaders::Open(file, TarCompression::kNone));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto tar, TarReader::Open(file, TarCompression::kNone));
   DaliView view;
   std::string last_stem;
-  TarHeader header;
+  TarMember member;
   bool behind = false;  // an end mark
   while (true) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool more, headers->Next(&header));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&member));
     if (!more) return view;
-    if (!header.regular) continue;
-    const bool of_sample = format::SplitWebDatasetName(header.name).has_value();
-    behind = behind || header.after_end_mark;
-    if (behind || header.link) {
+    if (member.kind != TarMember::Kind::kFile) continue;
+    const bool of_sample = format::SplitWebDatasetName(member.name).has_value();
+    behind = behind || member.after_end_mark;
+    if (behind || member.link) {
       if (of_sample) {
         view.missing.push_back(
-            {header.name, header.header_offset,
+            {member.name, member.header_offset,
              behind ? "lies behind an end mark, where DALI stops" : "is a link, which DALI leaves out"});
       }
       continue;
     }
-    const format::DaliName name = format::SplitDaliName(header.name);
+    const format::DaliName name = format::SplitDaliName(member.name);
     if (format::IsHiddenForDali(name)) {
       if (of_sample)
-        view.missing.push_back({header.name, header.header_offset, "is hidden for DALI, which would leave it out"});
+        view.missing.push_back({member.name, member.header_offset, "is hidden for DALI, which would leave it out"});
       continue;
     }
     if (!of_sample)
-      view.additional.push_back({header.name, header.header_offset, "is no part of a sample, but is one for DALI"});
+      view.additional.push_back({member.name, member.header_offset, "is no part of a sample, but is one for DALI"});
     if (view.samples.empty() || last_stem != name.stem) {
       view.samples.emplace_back();
       last_stem = name.stem;
     }
-    view.samples.back().members.push_back({std::string(name.extension), header.offset, header.length, header.name});
+    SHARDKIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> offset, tar->Locate());
+    view.samples.back().members.push_back(
+        {std::string(name.extension), offset.value_or(0), member.length, member.name});
   }
 }
 

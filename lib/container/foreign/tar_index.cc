@@ -19,29 +19,30 @@ namespace {
 using format::TarIndex;
 
 // Takes note of a member that readers of WebDataset do not see.
-void LookAt(const container::TarHeader& header, container::TarContents& contents) {
-  if (header.after_end_mark && !contents.after_end_mark) {
-    contents.after_end_mark = {header.name, header.header_offset,
+void LookAt(const container::TarMember& member, container::TarContents& contents) {
+  if (member.after_end_mark && !contents.after_end_mark) {
+    contents.after_end_mark = {member.name, member.header_offset,
                                "an end mark lies before it, as where two tars were joined; readers of WebDataset "
                                "stop there, and here all members are read"};
   }
-  if (!header.special || !format::SplitWebDatasetName(header.name)) return;
-  if (header.regular) {
+  using Kind = container::TarMember::Kind;
+  if (!(member.link || member.kind == Kind::kOther) || !format::SplitWebDatasetName(member.name)) return;
+  if (member.kind == Kind::kFile) {
     ++contents.links;
   } else if (contents.passed_over_count++ == 0) {
-    contents.passed_over = {header.name, header.header_offset,
-                            header.link ? "is a link that leads to no file before it, and is passed over"
+    contents.passed_over = {member.name, member.header_offset,
+                            member.link ? "is a link that leads to no file before it, and is passed over"
                                         : "is no file, and is passed over"};
   }
 }
 
-// `header` is of the member in which the tar ends. Its name is empty when there is no such member.
+// `member` is that in which the tar ends. Its name is empty when there is no such member.
 container::TarContents CutHere(const RandomAccessFile& file, const absl::Status& status,
-                               const container::TarHeader& header, container::TarSampleGrouper& builder,
+                               const container::TarMember& member, container::TarSampleGrouper& builder,
                                container::TarContents& contents) {
   // If that member begins a sample, the sample before it is whole. Otherwise it belongs to the last sample, which is
   // cut.
-  if (!header.name.empty()) (void)builder.Add(header);
+  if (!member.name.empty()) (void)builder.Add(member, 0);
   TarIndex& index = contents.index;
   std::string key(io::BaseName(file.path()));
   if (builder.last_is_lost()) {  // the sample before it is whole
@@ -75,20 +76,27 @@ absl::StatusOr<container::TarContents> container::ScanTar(const RandomAccessFile
   contents.index.tar_length = file.size();
   SHARDKIT_ASSIGN_OR_RETURN(contents.compression, container::DetectCompression(file));
   container::TarSampleGrouper builder(file.path(), &contents.index, skip_lost ? &contents.lost : nullptr);
-  container::TarHeader header;
-  auto headers = container::TarHeaders::Open(file, contents.compression);
+  container::TarMember member;
+  const auto tar = container::TarReader::Open(file, contents.compression);
+  const auto next = [&](std::optional<uint64_t>* offset) -> absl::StatusOr<bool> {
+    SHARDKIT_RETURN_IF_ERROR(tar.status());
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, (*tar)->Next(&member));
+    SHARDKIT_ASSIGN_OR_RETURN(*offset, (*tar)->Locate());
+    return more;
+  };
   while (true) {
-    header.name.clear();
-    const absl::StatusOr<bool> more = headers.ok() ? (*headers)->Next(&header) : headers.status();
-    if (skip_lost && absl::IsDataLoss(more.status())) return CutHere(file, more.status(), header, builder, contents);
+    member.name.clear();
+    std::optional<uint64_t> offset;
+    const absl::StatusOr<bool> more = next(&offset);
+    if (skip_lost && absl::IsDataLoss(more.status())) return CutHere(file, more.status(), member, builder, contents);
     if (!more.ok()) return more.status();
     if (!*more) break;
-    SHARDKIT_RETURN_IF_ERROR(builder.Add(header));
-    LookAt(header, contents);
+    SHARDKIT_RETURN_IF_ERROR(builder.Add(member, offset));
+    LookAt(member, contents);
     // A plain tar needs no limit: every entry has a header of 512 bytes in the file. Only a quarter of the limit is
     // used here, because the values need memory, too.
     const uint64_t most = file.size() + max_decompression / 4;
-    const uint64_t known = contents.index.memory() + builder.lost_memory() + (*headers)->memory();
+    const uint64_t known = contents.index.memory() + builder.lost_memory() + (*tar)->memory();
     if (contents.compression != container::TarCompression::kNone && known > most) {
       return ResourceExhausted(file.path(), ": what has to be known of its members takes more than ", most,
                                " bytes of memory, the limit for a compressed tar of ", file.size(),
@@ -96,7 +104,7 @@ absl::StatusOr<container::TarContents> container::ScanTar(const RandomAccessFile
     }
   }
   if (!contents.lost.empty()) builder.DropUnusedColumns();
-  contents.left_behind = (*headers)->left_behind();
+  contents.left_behind = (*tar)->left_behind();
   if (problems == nullptr) return contents;
   for (const auto& found : {contents.after_end_mark, contents.passed_over}) {
     if (found) problems->push_back(*found);

@@ -14,15 +14,15 @@ constexpr uint64_t kStatusBytes = 128;  // about what a status takes besides its
 
 }  // namespace
 
-absl::Status TarSampleGrouper::Add(const TarHeader& header) {
-  if (!header.regular) return absl::OkStatus();
-  const std::optional<format::WebDatasetName> name = format::SplitWebDatasetName(header.name);
+absl::Status TarSampleGrouper::Add(const TarMember& member, std::optional<uint64_t> offset) {
+  if (member.kind != TarMember::Kind::kFile) return absl::OkStatus();
+  const std::optional<format::WebDatasetName> name = format::SplitWebDatasetName(member.name);
   if (!name) return absl::OkStatus();
   if (lost_key_ == name->key) return absl::OkStatus();
   lost_key_.reset();
-  absl::Status status = AddToSample(header, *name);
+  absl::Status status = AddToSample(*name, member.length, offset);
   if (status.ok()) return status;
-  status = Annotate(status, StrCat(path_, ": member '", header.name, "' at byte ", header.header_offset));
+  status = Annotate(status, StrCat(path_, ": member '", member.name, "' at byte ", member.header_offset));
   if (lost_ == nullptr || !absl::IsDataLoss(status)) return status;
   const uint64_t samples = index_->sample_count();
   if (samples > 0 && index_->key(samples - 1) == name->key) DropLastSample();
@@ -55,8 +55,9 @@ void TarSampleGrouper::DropUnusedColumns() {
   index_->columns = std::move(columns);
 }
 
-absl::Status TarSampleGrouper::AddToSample(const TarHeader& header, const format::WebDatasetName& name) {
-  if (header.sparse) return DataLoss("is sparse, which is not read: write the tar without holes");
+absl::Status TarSampleGrouper::AddToSample(const format::WebDatasetName& name, uint64_t length,
+                                           std::optional<uint64_t> offset) {
+  if (!offset) return DataLoss("is sparse, which is not read: write the tar without holes");
   if (index_->values.size() == format::kMaxTarValues) {
     return Unimplemented("a tar of more than ", format::kMaxTarValues, " values is not read");
   }
@@ -78,7 +79,7 @@ absl::Status TarSampleGrouper::AddToSample(const TarHeader& header, const format
     return DataLoss("sample '", name.key, "' has two members with the extension '", name.extension,
                     "' (large and small letters are the same): remove one");
   }
-  index_->values.push_back({header.offset, header.length, column});
+  index_->values.push_back({*offset, length, column});
   index_->value_ends.back() = index_->values.size();
   return absl::OkStatus();
 }

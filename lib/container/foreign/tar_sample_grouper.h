@@ -28,10 +28,11 @@ class TarSampleGrouper {
   TarSampleGrouper(const std::string& path, format::TarIndex* index, std::vector<LostTarSample>* lost = nullptr)
       : path_(path), index_(index), lost_(lost) {}
 
-  // Adds the next member of the tar. Skips members that belong to no sample. DataLoss when a sample has an extension
-  // twice, for what a schema cannot hold (names that are not UTF-8), and for sparse members; with `lost`, the sample is
-  // added to *lost instead, and its other members are skipped. Unimplemented for too large a tar.
-  absl::Status Add(const TarHeader& header);
+  // Adds the next member of the tar, whose data lies at `offset`, unless it is sparse. Skips members that belong to no
+  // sample. DataLoss when a sample has an extension twice, for what a schema cannot hold (names that are not UTF-8),
+  // and for sparse members; with `lost`, the sample is added to *lost instead, and its other members are skipped.
+  // Unimplemented for too large a tar.
+  absl::Status Add(const TarMember& member, std::optional<uint64_t> offset);
 
   // Whether the sample that the last member belongs to is the last of *lost.
   bool last_is_lost() const { return lost_key_.has_value(); }
@@ -46,7 +47,7 @@ class TarSampleGrouper {
   void DropUnusedColumns();
 
  private:
-  absl::Status AddToSample(const TarHeader& header, const format::WebDatasetName& name);
+  absl::Status AddToSample(const format::WebDatasetName& name, uint64_t length, std::optional<uint64_t> offset);
   absl::StatusOr<uint32_t> FindColumn(std::string_view extension);
 
   const std::string& path_;

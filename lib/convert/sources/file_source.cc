@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/sources/source_names.h"
-#include "convert/sources/tar_reader.h"
+#include "convert/sources/tar_members.h"
 #include "dataset/job_directory.h"
 
 namespace shardkit::convert {
@@ -90,6 +90,11 @@ std::vector<std::string> FileSource::warnings() const {
                               joined == 1 ? "" : StrCat(" (and so in ", joined - 1, " more tars)"),
                               ": an end mark lies before it, as where two tars were joined; all members are read"));
   }
+  if (const uint64_t tars = passed_over_.left_behind; tars > 0) {
+    warnings.push_back(StrCat(passed_over_.first_left_behind,
+                              tars == 1 ? "" : StrCat(" (and so in ", tars - 1, " more tars)"),
+                              ": behind the end mark there is more, which is no tar and is not read"));
+  }
   if (undecoded_images_ > 0) {
     warnings.push_back(
         StrCat(undecoded_images_.load(), undecoded_images_ == 1 ? " image is" : " images are",
@@ -161,13 +166,13 @@ absl::StatusOr<std::vector<std::string>> FileSource::FindKeyByName(std::string_v
   std::vector<std::string> found;
   for (const SourceInput& input : inputs_) {
     if (input.tar) {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto tar, TarReader::Open(options_.file_system, input.path,
-                                                                options_.max_decompression, options_.keep_hidden));
-      TarEntry member;
+      SHARDKIT_ASSIGN_OR_RETURN(const auto tar, TarMembers::Open(options_.file_system, input.path,
+                                                                 options_.max_decompression, options_.keep_hidden));
+      TarMember member;
       while (true) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&member));
         if (!more) break;
-        if (member.kind != TarEntry::Kind::kRegular || DirectoryPart(member.name) != DirectoryPart(key)) continue;
+        if (member.kind != TarMember::Kind::kFile || DirectoryPart(member.name) != DirectoryPart(key)) continue;
         if (DivideName(BasePart(member.name), split).stem != BasePart(key)) continue;
         found.push_back(StrCat(input.path, ": member '", member.name, "'"));
         break;

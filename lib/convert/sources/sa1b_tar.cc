@@ -19,15 +19,15 @@ Sa1bRole RoleOfName(std::string_view base_name) {
 absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bTar::Open(const std::string& path, const Options& options) {
   std::unique_ptr<Sa1bTar> tar(new Sa1bTar(path, options));
   SHARDKIT_ASSIGN_OR_RETURN(
-      tar->reader_, TarReader::OpenDamaged(options.file_system, path, options.max_decompression, options.keep_hidden,
-                                           options.passed_over, options.skip_errors, &tar->damage_));
+      tar->reader_, TarMembers::OpenDamaged(options.file_system, path, options.max_decompression, options.keep_hidden,
+                                            options.passed_over, options.skip_errors, &tar->damage_));
   return tar;
 }
 
-absl::Status Sa1bTar::CheckMember(const TarEntry& member) const {
+absl::Status Sa1bTar::CheckMember(const TarMember& member) const {
   const auto check = [&]() -> absl::Status {
     SHARDKIT_RETURN_IF_ERROR(format::CheckMemberName(member.name));
-    if (member.kind != TarEntry::Kind::kRegular) {
+    if (member.kind != TarMember::Kind::kFile) {
       return InvalidArgument("is ", member.what, "; only regular files can be packed");
     }
     SHARDKIT_RETURN_IF_ERROR(CheckKey(member.name));
@@ -46,7 +46,7 @@ absl::Status Sa1bTar::TooMuchPending(const std::string& name) const {
                            " bytes");
 }
 
-absl::StatusOr<Sa1bHalf> Sa1bTar::Read(const TarEntry& member) {
+absl::StatusOr<Sa1bHalf> Sa1bTar::Read(const TarMember& member) {
   Sa1bHalf half;
   half.present = true;
   half.name = member.name;
@@ -61,7 +61,7 @@ absl::StatusOr<Sa1bHalf> Sa1bTar::Read(const TarEntry& member) {
   return half;
 }
 
-absl::StatusOr<bool> Sa1bTar::Take(const TarEntry& member, Sa1bPair* pair) {
+absl::StatusOr<bool> Sa1bTar::Take(const TarMember& member, Sa1bPair* pair) {
   *pair = {};
   pair->key = member.name;
   pair->status = CheckMember(member);
@@ -118,7 +118,7 @@ absl::Status Sa1bTar::EndHere(const absl::Status& status, std::string key, Sa1bP
 }
 
 absl::StatusOr<bool> Sa1bTar::Next(Sa1bPair* pair) {
-  TarEntry member;
+  TarMember member;
   while (!at_end_) {
     const absl::StatusOr<bool> more = damage_.ok() ? reader_->Next(&member) : damage_;
     if (!more.ok()) {
@@ -129,7 +129,7 @@ absl::StatusOr<bool> Sa1bTar::Next(Sa1bPair* pair) {
       at_end_ = true;
       break;
     }
-    if (member.kind == TarEntry::Kind::kDirectory) continue;
+    if (member.kind == TarMember::Kind::kDirectory) continue;
     const absl::StatusOr<bool> ready = Take(member, pair);
     if (!ready.ok()) {
       SHARDKIT_RETURN_IF_ERROR(EndHere(ready.status(), member.name, pair));

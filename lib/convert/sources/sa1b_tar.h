@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "convert/sources/tar_reader.h"
+#include "convert/sources/tar_members.h"
 #include "convert/sources/tar_samples.h"
 
 namespace shardkit::convert {
@@ -61,16 +61,16 @@ class Sa1bTar {
   Sa1bTar(std::string path, const Options& options) : path_(std::move(path)), options_(options) {}
 
   // True when *pair is ready: a complete pair, or a member that cannot be packed.
-  absl::StatusOr<bool> Take(const TarEntry& member, Sa1bPair* pair);
-  absl::StatusOr<Sa1bHalf> Read(const TarEntry& member);
-  absl::Status CheckMember(const TarEntry& member) const;
+  absl::StatusOr<bool> Take(const TarMember& member, Sa1bPair* pair);
+  absl::StatusOr<Sa1bHalf> Read(const TarMember& member);
+  absl::Status CheckMember(const TarMember& member) const;
   absl::Status EndHere(const absl::Status& status, std::string key, Sa1bPair* pair);
   absl::Status TooMuchPending(const std::string& name) const;
 
   const std::string path_;
   const Options options_;
-  std::unique_ptr<TarReader> reader_;  // null when damage_ is set
-  absl::Status damage_;                // why the tar cannot be opened
+  std::unique_ptr<TarMembers> reader_;  // null when damage_ is set
+  absl::Status damage_;                 // why the tar cannot be opened
   ByteArena arena_;
   absl::flat_hash_map<std::string, Sa1bPair> pending_;
   std::map<uint64_t, std::string> pending_order_;  // member number -> key

@@ -61,9 +61,9 @@ absl::StatusOr<bool> IsSa1bTree(const std::string& path, const SourceOptions& op
 // In a tar the halves of a pair may lie far apart, so matching names are enough. Both endings must occur when the tar
 // has fewer than kLookedAtMembers members. Empty when `skip_errors` is set and not even one member can be read.
 absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const SourceOptions& options) {
-  auto reader = TarReader::Open(options.file_system, path, kDefaultMaxDecompression, options.keep_hidden);
+  auto reader = TarMembers::Open(options.file_system, path, kDefaultMaxDecompression, options.keep_hidden);
   if (!reader.ok()) return options.skip_errors ? absl::StatusOr<std::optional<bool>>(std::nullopt) : reader.status();
-  TarEntry member;
+  TarMember member;
   size_t members = 0;
   size_t images = 0;
   size_t annotations = 0;
@@ -74,7 +74,7 @@ absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const Sou
     if (cut) break;
     if (!more.ok()) return more.status();
     if (!*more) break;
-    if (member.kind == TarEntry::Kind::kDirectory) continue;
+    if (member.kind == TarMember::Kind::kDirectory) continue;
     ++members;
     const std::string_view base = BasePart(member.name);
     if (!IsSa1bStem(DivideName(base, NameSplit::kLastDot).stem)) continue;
@@ -279,7 +279,7 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
       }
     }
     if (tar) {
-      const auto opened = TarReader::Open(options.file_system, path, options.max_decompression, options.keep_hidden);
+      const auto opened = TarMembers::Open(options.file_system, path, options.max_decompression, options.keep_hidden);
       // A tar that is empty, or whose beginning is lost, is recognized by its name.
       const bool damaged = absl::IsInvalidArgument(opened.status()) || absl::IsDataLoss(opened.status());
       const bool tolerated = options.skip_errors && damaged && IsTarPath(path);

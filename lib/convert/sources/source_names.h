@@ -68,6 +68,9 @@ struct PassedOver {
   // Tars in which an end mark lies between members.
   uint64_t joined_tars = 0;
   std::string first_joined;
+  // Tars with something else behind the end mark.
+  uint64_t left_behind = 0;
+  std::string first_left_behind;
 };
 
 // InvalidArgument when a key is not UTF-8, or a column name not UTF-8 of at most 255 bytes.

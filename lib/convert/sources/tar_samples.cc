@@ -39,28 +39,28 @@ absl::StatusOr<std::unique_ptr<TarSamples>> TarSamples::Open(const std::string& 
   samples->split_ = SplitOf(options);
   SHARDKIT_ASSIGN_OR_RETURN(
       samples->reader_,
-      TarReader::OpenDamaged(options.file_system, path, options.max_decompression, options.keep_hidden, passed_over,
-                             options.skip_errors, &samples->damage_));
+      TarMembers::OpenDamaged(options.file_system, path, options.max_decompression, options.keep_hidden, passed_over,
+                              options.skip_errors, &samples->damage_));
   return samples;
 }
 
 // Moves to the next member that is not a directory.
 absl::Status TarSamples::Advance() {
-  TarEntry member;
+  TarMember member;
   do {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, reader_->Next(&member));
     if (!more) {
       member_.reset();
       return absl::OkStatus();
     }
-  } while (member.kind == TarEntry::Kind::kDirectory);
+  } while (member.kind == TarMember::Kind::kDirectory);
   member_ = std::move(member);
   return absl::OkStatus();
 }
 
 absl::Status TarSamples::CheckMember(const TarSample& sample, std::string_view column) const {
   SHARDKIT_RETURN_IF_ERROR(format::CheckMemberName(member_->name));
-  if (member_->kind == TarEntry::Kind::kOther) {
+  if (member_->kind == TarMember::Kind::kOther) {
     return InvalidArgument("is ", member_->what, "; only regular files can be packed");
   }
   SHARDKIT_RETURN_IF_ERROR(CheckKey(sample.key));

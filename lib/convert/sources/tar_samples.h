@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "convert/sources/source_names.h"
-#include "convert/sources/tar_reader.h"
+#include "convert/sources/tar_members.h"
 #include "shardkit/source.h"
 
 namespace shardkit::convert {
@@ -75,8 +75,8 @@ class TarSamples {
   NameSplit split_ = NameSplit::kFirstDot;
   uint64_t whole_ = 0;  // samples
   absl::Status damage_;
-  std::unique_ptr<TarReader> reader_;
-  std::optional<TarEntry> member_;  // the next member, not read yet
+  std::unique_ptr<TarMembers> reader_;
+  std::optional<TarMember> member_;  // the next member, not read yet
   bool started_ = false;
   SeenKeys seen_;
 };

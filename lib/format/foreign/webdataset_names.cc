@@ -99,7 +99,8 @@ std::string UnescapeWebDatasetKey(std::string_view key) {
 }
 
 bool IsTarName(std::string_view name) {
-  for (const std::string_view ending : {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz"}) {
+  for (const std::string_view ending :
+       {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz", ".tar.lz4", ".tar.lzma", ".tar.Z"}) {
     if (name.ends_with(ending)) return true;
   }
   return false;

@@ -44,7 +44,8 @@ std::string_view WebDatasetExtension(std::string_view column);
 std::string EscapeWebDatasetKey(std::string_view key);
 std::string UnescapeWebDatasetKey(std::string_view key);
 
-// Whether a file's name has the ending of a tar: .tar, or, compressed, .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz.
+// Whether a file's name has the ending of a tar: .tar, or, compressed, .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz .tar.lz4
+// .tar.lzma .tar.Z.
 bool IsTarName(std::string_view name);
 
 }  // namespace shardkit::format

@@ -49,7 +49,8 @@ inline constexpr std::string_view kDaliIndexSuffix = ".idx";
 absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std::string& path,
                                               const Cancellation* cancellation = nullptr);
 
-// Whether the file name is a tar's: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz.
+// Whether the file name is a tar's: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz .tar.lz4
+// .tar.lzma .tar.Z.
 bool IsTarPath(std::string_view path);
 
 // Paths of the tars of a directory, including compressed ones, in the order of their names. Ignores other files.

@@ -45,7 +45,18 @@ void ExpectPlain(const test::Loaded& loaded) {
 
 TEST_F(TarSourceTest, EveryFormatAndCompression) {
   for (const char* const format : {"pax", "gnutar", "ustar"}) ExpectPlain(Load(MakeTar(kPlain, "", format)));
-  for (const char* const filter : {"gzip", "bzip2", "xz", "zstd", "lz4"}) ExpectPlain(Load(MakeTar(kPlain, filter)));
+  for (const char* const filter : {"gzip", "bzip2", "xz", "zstd", "lz4", "lzma", "compress"}) {
+    ExpectPlain(Load(MakeTar(kPlain, filter)));
+  }
+}
+
+// A tar begins with the name of its first member, a compressed file with magic bytes.
+TEST_F(TarSourceTest, NamesThatBeginAsCompressedFilesDo) {
+  for (const std::string name : {"BZh91AY.txt", "]"}) {
+    for (const char* const format : {"gnutar", "ustar"}) {
+      EXPECT_EQ(Load(MakeTar({{name, "1"}}, "", format)).samples.size(), 1u) << name;
+    }
+  }
 }
 
 TEST_F(TarSourceTest, LongNamesAndNamesBeyondAscii) {
@@ -178,7 +189,7 @@ TEST_F(TarSourceTest, ADamagedHeaderIsFound) {
   ASSERT_EQ(loaded.failures.size(), 1u);
   const absl::Status& status = loaded.failures[0].status;
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_NE(Message(status).find("after member 1 'a.txt': Damaged tar archive"), std::string::npos);
+  EXPECT_NE(Message(status).find("after member 'a.txt', at byte 1024: Damaged tar archive"), std::string::npos);
 }
 
 TEST_F(TarSourceTest, GroupsByTheDotThatIsAskedFor) {

@@ -91,8 +91,6 @@ TEST(MdsIndex, DamagedOrOfAnotherKind) {
   };
   EXPECT_TRUE(format::ParseMdsIndex(with_hashes(64)).ok());
   ExpectError(with_hashes(65), kDataLoss, "shards[1].raw_data.hashes.h64: there are more than 64 hashes");
-  // The last of equal keys counts, as in Python.
-  EXPECT_EQ(format::ParseMdsIndex(Replaced("\"samples\": 4", "\"samples\": 5, \"samples\": 4"))->shards[1].samples, 4u);
   ExpectError("", kDataLoss, "not the index");
   ExpectError("[]", kDataLoss, "not the index");
   ExpectError("{}", kDataLoss, "lacks the key \"version\"");

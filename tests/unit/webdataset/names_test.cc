@@ -84,9 +84,10 @@ TEST(WebDatasetNames, BecomeColumns) {
   EXPECT_EQ(WebDatasetColumn(""), "/.");
   EXPECT_EQ(WebDatasetColumn("KEY"), "/key");
   EXPECT_EQ(WebDatasetColumn("\xc3\x84"), "\xc3\x84");
-  for (const std::string_view name : {"a.tar", "a.tar.gz", "a.tgz", "a.tar.zst", "a.tar.bz2", "a.tar.xz"})
+  for (const std::string_view name :
+       {"a.tar", "a.tar.gz", "a.tgz", "a.tar.zst", "a.tar.bz2", "a.tar.xz", "a.tar.lz4", "a.tar.lzma", "a.tar.Z"})
     EXPECT_TRUE(IsTarName(name));
-  for (const std::string_view name : {"a.tar.shardidx", "tar", "a.gz", "a.tar.lz4"}) EXPECT_FALSE(IsTarName(name));
+  for (const std::string_view name : {"a.tar.shardidx", "tar", "a.gz", "a.tar.7z"}) EXPECT_FALSE(IsTarName(name));
 }
 
 TEST(WebDatasetNames, EscapedKeysComeBack) {

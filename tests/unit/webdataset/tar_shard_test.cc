@@ -181,8 +181,14 @@ TEST_F(TarShardTest, PlacesThatAreNotThere) {
 TEST_F(TarShardTest, CompressedTarsAreReadToo) {
   const std::vector<TarMember> members = Members(60, 160000);
   const std::vector<Row> expected = Expected(members);
-  for (const auto& [ending, filter] : std::map<std::string, std::string>{
-           {".tar.gz", "gzip"}, {".tar.bz2", "bzip2"}, {".tar.xz", "xz"}, {".tar.zst", "zstd"}, {".tar", "gzip"}}) {
+  for (const auto& [ending, filter] : std::map<std::string, std::string>{{".tar.gz", "gzip"},
+                                                                         {".tar.bz2", "bzip2"},
+                                                                         {".tar.xz", "xz"},
+                                                                         {".tar.zst", "zstd"},
+                                                                         {".tar.lz4", "lz4"},
+                                                                         {".tar.lzma", "lzma"},
+                                                                         {".tar.Z", "compress"},
+                                                                         {".tar", "gzip"}}) {
     const std::string path = "/c" + ending;
     WriteFile(*files_, path, WriteTar(members, "pax", filter));
     const auto dataset = Open({}, path);
