@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "codec/decompress.h"
-#include "format/foreign/dali_index.h"
-#include "format/foreign/mds_encoding.h"
-#include "format/foreign/mds_index.h"
-#include "format/foreign/mds_layout.h"
-#include "format/foreign/tar_samples.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/mds/mds_encoding.h"
+#include "foreign/mds/mds_index.h"
+#include "foreign/mds/mds_layout.h"
+#include "foreign/webdataset/dali_index.h"
+#include "foreign/webdataset/tar_samples.h"
+#include "foreign/webdataset/webdataset_names.h"
 #include "shardkit/schema.h"
 #include "support/input.h"
 #include "support/memory_bound.h"
@@ -25,19 +25,19 @@ using namespace shardkit;
 using namespace shardkit::fuzz;
 
 void CheckTarIndex(Input input) {
-  const Schema schema = format::TarIndexSchema({"jpg", "cls"});
+  const Schema schema = foreign::TarIndexSchema({"jpg", "cls"});
   std::vector<BlockInfo> blocks(input.Below(4));
   uint64_t samples = 0;
   for (BlockInfo& block : blocks) {
     block.first_sample = samples;
     samples += block.sample_count = static_cast<uint32_t>(input.Number(2) + 1);
   }
-  Metadata metadata{{std::string(format::kTarLengthName), std::to_string(input.Number(4))},
-                    {std::string(format::kTarIdentityName), "0123456789abcdef"}};
-  metadata[std::string(format::kTarBlocksName)] = std::string(input.rest());
-  const auto found = format::DecodeTarIndex(schema, metadata, blocks);
+  Metadata metadata{{std::string(foreign::kTarLengthName), std::to_string(input.Number(4))},
+                    {std::string(foreign::kTarIdentityName), "0123456789abcdef"}};
+  metadata[std::string(foreign::kTarBlocksName)] = std::string(input.rest());
+  const auto found = foreign::DecodeTarIndex(schema, metadata, blocks);
   if (!found.ok()) return;
-  const auto again = format::DecodeTarIndex(schema, format::TarIndexMetadata(*found), blocks);
+  const auto again = foreign::DecodeTarIndex(schema, foreign::TarIndexMetadata(*found), blocks);
   RequireOk(again.status(), "what an index says of its blocks");
   Require(*again == *found, "what an index says of its blocks comes back");
   for (size_t i = 0; i + 1 < found->blocks.size(); ++i) {
@@ -49,25 +49,25 @@ void CheckTarIndex(Input input) {
 void CheckMdsShard(Input input) {
   const uint64_t length = input.Chance() ? input.Number(4) : input.rest().size();
   const std::string_view bytes = input.rest();
-  const auto table = format::MdsTableLength(bytes, length);
+  const auto table = foreign::MdsTableLength(bytes, length);
   if (!table.ok() || *table > bytes.size()) return;
-  const auto offsets = format::DecodeMdsOffsets(bytes.substr(0, *table), length);
+  const auto offsets = foreign::DecodeMdsOffsets(bytes.substr(0, *table), length);
   if (!offsets.ok()) return;
   for (size_t i = 0; i < offsets->size(); ++i) {
     Require((*offsets)[i] >= *table && (*offsets)[i] <= length, "an offset lies in the file, behind the table");
     Require(i == 0 || (*offsets)[i - 1] <= (*offsets)[i], "offsets do not descend");
   }
-  if (offsets->front() <= bytes.size()) (void)format::ParseMdsHeader(bytes.substr(*table, offsets->front() - *table));
+  if (offsets->front() <= bytes.size()) (void)foreign::ParseMdsHeader(bytes.substr(*table, offsets->front() - *table));
 }
 
 void CheckMdsSample(Input input) {
-  std::vector<format::MdsColumn> columns(input.Below(6));
+  std::vector<foreign::MdsColumn> columns(input.Below(6));
   for (auto& column : columns) {
     if (input.Chance()) column.size = input.Number(1);
   }
   const std::string_view sample = input.rest();
   std::vector<uint64_t> places(columns.size() + 1);
-  if (!format::SplitMdsSample(columns, sample.substr(0, format::MdsHeadLength(columns)), sample.size(), places).ok())
+  if (!foreign::SplitMdsSample(columns, sample.substr(0, foreign::MdsHeadLength(columns)), sample.size(), places).ok())
     return;
   for (size_t i = 0; i < columns.size(); ++i) {
     Require(places[i] <= places[i + 1], "values follow each other");
@@ -77,21 +77,21 @@ void CheckMdsSample(Input input) {
 }
 
 void CheckMdsEncoding(Input input) {
-  const format::MdsEncoding encoding = format::DescribeMdsEncoding(input.Bytes(input.Byte()));
+  const foreign::MdsEncoding encoding = foreign::DescribeMdsEncoding(input.Bytes(input.Byte()));
   Require(!encoding.refusal.empty() || encoding.known, "an unknown encoding is refused");
   std::string value;
   Column column;
   column.type = Type::kNdarray;
   column.dtype = std::array{Type::kU8, Type::kI16, Type::kF32, Type::kU64}[input.Below(4)];
-  if (format::AppendMdsArray(column.dtype, input.rest(), &value).ok()) {
+  if (foreign::AppendMdsArray(column.dtype, input.rest(), &value).ok()) {
     RequireOk(ParseNdarray(column, value).status(), "an array of MDS in our form");
   }
 }
 
 void CheckNames(std::string_view name) {
-  (void)format::SplitDaliName(name);
-  const auto ours = format::SplitWebDatasetName(name);
-  const std::string_view member = format::MemberName(name);
+  (void)foreign::SplitDaliName(name);
+  const auto ours = foreign::SplitWebDatasetName(name);
+  const std::string_view member = foreign::MemberName(name);
   if (ours)
     Require(std::string(ours->key) + "." + std::string(ours->extension) == member, "key and extension make the name");
   // The regular expression engine needs stack for every byte.
@@ -100,7 +100,7 @@ void CheckNames(std::string_view name) {
   static const std::regex webdataset_rule("((?:.*/|)[^.]+)[.]([^/]*)");
   const std::string read(member);
   std::smatch parts;
-  const bool matches = std::regex_match(read, parts, webdataset_rule) && !format::IsWebDatasetMeta(member);
+  const bool matches = std::regex_match(read, parts, webdataset_rule) && !foreign::IsWebDatasetMeta(member);
   Require(matches == ours.has_value(), "a name is a sample's by webdataset's expression");
   if (matches)
     Require(parts[1].str() == ours->key && parts[2].str() == ours->extension, "its parts are those of the expression");
@@ -139,10 +139,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       CheckDecompressors(input);
       break;
     case 6:
-      (void)format::ParseMdsHeader(input.rest());
+      (void)foreign::ParseMdsHeader(input.rest());
       break;
     default:
-      (void)format::ParseMdsIndex(input.rest());
+      (void)foreign::ParseMdsIndex(input.rest());
   }
   return 0;
 }

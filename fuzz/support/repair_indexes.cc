@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "format/foreign/tar_samples.h"
+#include "foreign/webdataset/tar_samples.h"
 #include "support/little_endian.h"
 #include "support/repair_checksums.h"
 
@@ -34,9 +34,9 @@ void RepairTarIndex(std::string* index, std::string_view tar) {
     if (Load<uint32_t>(*index, at + name.size()) == value.size())
       index->replace(at + name.size() + 4, value.size(), value);
   };
-  const size_t part = std::min<size_t>(tar.size(), format::kTarIdentityBytes);
-  set(format::kTarLengthName, std::to_string(tar.size()));
-  set(format::kTarIdentityName, Digits(format::TarIdentity(tar.substr(0, part), tar.substr(tar.size() - part))));
+  const size_t part = std::min<size_t>(tar.size(), foreign::kTarIdentityBytes);
+  set(foreign::kTarLengthName, std::to_string(tar.size()));
+  set(foreign::kTarIdentityName, Digits(foreign::TarIdentity(tar.substr(0, part), tar.substr(tar.size() - part))));
   RepairShard(index);
 }
 

@@ -12,8 +12,8 @@
 #include "convert/sources/source_names.h"
 #include "convert/sources/source_unit.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "format/foreign/mds_text.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/mds/mds_text.h"
+#include "foreign/webdataset/webdataset_names.h"
 
 namespace shardkit::convert {
 namespace {
@@ -270,7 +270,7 @@ class Planner {
     const std::string name = dataset_.container() == "webdataset" ? StoredName(column) : column.name;
     const std::string lossy = column.type == Type::kRle
                                   ? NameInTar(ReformedColumn(column, Reform::kToCocoJson), Reform::kToCocoJson)
-                                  : format::WebDatasetColumn(format::WebDatasetExtension(name));
+                                  : foreign::WebDatasetColumn(foreign::WebDatasetExtension(name));
     return std::ranges::any_of(dataset_.columns(),
                                [&](const Column& stored) { return stored.name == name || stored.name == lossy; });
   }
@@ -353,7 +353,7 @@ class Planner {
     // No JSON and no image is empty: readers of MDS could not decode what stands for an absent value.
     const bool absent = EmptyStandsForAbsent(*column) || (options_.lossy && HasAbsent(*column));
     if (absent && !MayBeEmpty(column->after.type)) column->after.type = Type::kBytes;
-    const auto encoding = format::MdsEncodingOf(column->after);
+    const auto encoding = foreign::MdsEncodingOf(column->after);
     if (!encoding.ok()) return Refuse(ToStd(encoding.status().message()), ": choose other columns (--columns)");
     return absl::OkStatus();
   }
@@ -388,14 +388,14 @@ class Planner {
     after = ReformedColumn(from, column->second);
     if (!NamesAreExtensions(metadata_) || column->second != Reform::kNone)
       after.name = NameInTar(after, column->second);
-    const std::string extension(format::WebDatasetExtension(after.name));
+    const std::string extension(foreign::WebDatasetExtension(after.name));
     const std::string member = StrCat("k.", extension);
-    const auto parts = format::SplitWebDatasetName(member);
+    const auto parts = foreign::SplitWebDatasetName(member);
     if (!parts || parts->key != "k" || parts->extension != extension) {
       return Refuse("column \"", from.name, "\": \"KEY.", extension,
                     "\" is no name of a member that WebDataset reads: choose other columns (--columns)");
     }
-    if (const std::string read = format::WebDatasetColumn(extension); read != after.name) {
+    if (const std::string read = foreign::WebDatasetColumn(extension); read != after.name) {
       if (!options_.lossy) {
         return NotExact(
             from, StrCat("its name is an extension in a tar, whose letters are read as small ones (\"", read, "\")"),
@@ -422,7 +422,7 @@ class Planner {
     for (const Column& column : plan_.written) {
       if (std::ranges::find(plan_.absent_as_bytes, column.name) != plan_.absent_as_bytes.end()) continue;
       const std::string& encoding = encodings[column.name];
-      if (format::MakeMdsColumn(column, encoding).ok()) plan_.mds_encodings[column.name] = encoding;
+      if (foreign::MakeMdsColumn(column, encoding).ok()) plan_.mds_encodings[column.name] = encoding;
     }
   }
 

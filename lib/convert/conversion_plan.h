@@ -35,7 +35,7 @@ struct ConversionPlan {
   SampleForm form = SampleForm::kColumns;
   std::vector<ConvertedColumn> columns;  // kColumns and kGuessed: without the key
   std::optional<size_t> key;  // position in DatasetReader::columns(); none: samples are numbered where a key is needed
-  bool escape_keys = false;   // by format::EscapeWebDatasetKey
+  bool escape_keys = false;   // by foreign::EscapeWebDatasetKey
   std::vector<Column> written;                       // the columns that the writer gets
   bool fill_absent = false;                          // an absent byte string becomes an empty one (--lossy)
   std::vector<std::string> absent_as_bytes;          // columns whose type has no empty value, and is bytes for that

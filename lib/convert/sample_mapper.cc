@@ -9,7 +9,7 @@
 #include "convert/sources/sa1b.h"
 #include "convert/sources/sa1b_columns.h"
 #include "convert/sources/source_names.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/webdataset/webdataset_names.h"
 
 namespace shardkit::convert {
 namespace {
@@ -19,7 +19,7 @@ absl::StatusOr<std::string_view> KeyOf(const ConversionPlan& plan, const BlockVi
   if (plan.key) {
     const std::optional<std::string_view> key = block.column(*plan.key).value(i);
     if (!key) return InvalidArgument("the value that is to be the key is absent: choose another column (--key)");
-    return plan.escape_keys ? arena->Copy(format::EscapeWebDatasetKey(*key)) : *key;
+    return plan.escape_keys ? arena->Copy(foreign::EscapeWebDatasetKey(*key)) : *key;
   }
   char text[24];
   const int length = std::snprintf(text, sizeof(text), "%012llu", static_cast<unsigned long long>(ordinal));

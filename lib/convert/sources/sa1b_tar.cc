@@ -5,7 +5,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "convert/sources/source_names.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/webdataset/webdataset_names.h"
 
 namespace shardkit::convert {
 
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bTar::Open(const std::string& path, 
 
 absl::Status Sa1bTar::CheckMember(const TarMember& member) const {
   const auto check = [&]() -> absl::Status {
-    SHARDKIT_RETURN_IF_ERROR(format::CheckMemberName(member.name));
+    SHARDKIT_RETURN_IF_ERROR(foreign::CheckMemberName(member.name));
     if (member.kind != TarMember::Kind::kFile) {
       return InvalidArgument("is ", member.what, "; only regular files can be packed");
     }

@@ -12,8 +12,8 @@
 #include "convert/sources/source_names.h"
 #include "convert/sources/source_walk.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/foreign/mds_dataset.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/mds/mds_directory.h"
+#include "foreign/webdataset/webdataset_names.h"
 #include "shardkit/manifest.h"
 #include "shardkit/shard.h"
 #include "shardkit/tar_index.h"
@@ -173,14 +173,14 @@ absl::StatusOr<Contents> LookInside(const std::string& path, ReadableFileSystem*
     const std::string_view name = entry.name;
     if (IsHidden(name)) return absl::OkStatus();
     found.manifest = found.manifest || name == kManifestName;
-    found.mds_index = found.mds_index || name == dataset::kMdsIndexName;
+    found.mds_index = found.mds_index || name == foreign::kMdsIndexName;
     if (entry.type == FileType::kDirectory) {
       found.folders.push_back(JoinPath(path, name));
-    } else if (format::IsTarName(name)) {
+    } else if (foreign::IsTarName(name)) {
       ++found.tars;
     } else if (name.ends_with(".shard")) {
       ++found.shards;
-    } else if (dataset::IsMdsShardName(name)) {
+    } else if (foreign::IsMdsShardName(name)) {
       ++found.mds;
     } else if (!name.ends_with(".idx") && !name.ends_with(".shardidx") && !name.ends_with(".json") &&
                !(name.starts_with("dataset") && name.ends_with(".keys"))) {
@@ -232,7 +232,7 @@ absl::StatusOr<Found> FindContainer(const std::string& path, const SourceOptions
   if (path.ends_with(".shard") && ShardReader::Open(*options.file_system, path).ok()) {
     return UseConvert(path, "a shard of a dataset");
   }
-  const bool mds = path.ends_with(".mds") || BasePart(path) == dataset::kMdsIndexName;
+  const bool mds = path.ends_with(".mds") || BasePart(path) == foreign::kMdsIndexName;
   if (mds && dataset::OpenMds(*options.file_system, path, {}).ok()) return Found::kMds;
   return Found::kTar;  // or a file that cannot be packed
 }

@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/utf8.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/webdataset/webdataset_names.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
 
@@ -103,7 +103,7 @@ absl::Status CheckColumnName(std::string_view column) {
 }
 
 absl::Status CheckOutputName(std::string_view directory, std::string_view name) {
-  SHARDKIT_RETURN_IF_ERROR(format::CheckMemberName(name));
+  SHARDKIT_RETURN_IF_ERROR(foreign::CheckMemberName(name));
   if (!ValidUtf8(name)) return InvalidArgument("the name is not valid UTF-8");
   if (name.find('\0') != std::string_view::npos) return InvalidArgument("the name holds a NUL byte");
   for (size_t begin = 0; begin <= name.size();) {

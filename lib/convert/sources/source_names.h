@@ -77,7 +77,7 @@ struct PassedOver {
 absl::Status CheckKey(std::string_view key);
 absl::Status CheckColumnName(std::string_view column);
 
-// Whether a file of this name can be written below `directory`: as format::CheckMemberName, and InvalidArgument for a
+// Whether a file of this name can be written below `directory`: as foreign::CheckMemberName, and InvalidArgument for a
 // name that is not UTF-8 or holds a NUL byte; ResourceExhausted for a component of more than 255 bytes, or a
 // path of more than 4095, which file systems do not take.
 absl::Status CheckOutputName(std::string_view directory, std::string_view name);

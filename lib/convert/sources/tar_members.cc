@@ -7,13 +7,13 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "convert/sources/source_unit.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/webdataset/webdataset_names.h"
 
 namespace shardkit::convert {
 namespace {
 
-using container::TarCompression;
-using container::TarReader;
+using foreign::TarCompression;
+using foreign::TarReader;
 
 // Larger members of a tar without compression stay in the file.
 constexpr uint64_t kLargestCopied = uint64_t{64} << 20;
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<TarMembers>> TarMembers::Open(ReadableFileSystem*
   SHARDKIT_ASSIGN_OR_RETURN(auto file, file_system->OpenForReading(path));
   std::unique_ptr<TarMembers> tar(
       new TarMembers(file_system, std::move(file), max_decompression, keep_hidden, passed_over));
-  SHARDKIT_ASSIGN_OR_RETURN(tar->compression_, container::DetectCompression(*tar->file_));
+  SHARDKIT_ASSIGN_OR_RETURN(tar->compression_, foreign::DetectCompression(*tar->file_));
   auto opened = TarReader::Open(*tar->file_, tar->compression_);
   if (ToStd(opened.status().message()).ends_with("Unrecognized archive format")) {
     return InvalidArgument(path, ": not a tar file");
@@ -78,7 +78,7 @@ absl::StatusOr<bool> TarMembers::Next(TarMember* member) {
       }
       return false;
     }
-    member->name = format::MemberName(member->name);
+    member->name = foreign::MemberName(member->name);
     const std::string where = StrCat(file_->path(), ": member '", member->name, "'");
     if (member->after_end_mark && !std::exchange(joined_, true)) {
       Count(where, &passed.joined_tars, &passed.first_joined);

@@ -9,16 +9,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "container/foreign/tar_archive.h"
 #include "convert/sources/source_names.h"
+#include "foreign/webdataset/tar_archive.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/sample.h"
 
 namespace shardkit::convert {
 
-using container::TarMember;
+using foreign::TarMember;
 
-// One thread at a time. Errors are those of container::TarReader.
+// One thread at a time. Errors are those of foreign::TarReader.
 class TarMembers {
  public:
   // InvalidArgument when the file is not a tar. Unless `keep_hidden`, members that systems leave (IsLeftoverName of a
@@ -33,7 +33,7 @@ class TarMembers {
                                                                  bool keep_hidden, PassedOver* passed_over,
                                                                  bool skip_errors, absl::Status* damage);
 
-  // False at the end. The name is as format::MemberName gives it.
+  // False at the end. The name is as foreign::MemberName gives it.
   absl::StatusOr<bool> Next(TarMember* member);
 
   // The bytes of the file that Next gave; at most once per member. They are in *arena. In a tar without compression,
@@ -53,8 +53,8 @@ class TarMembers {
   const uint64_t most_memory_;
   const bool keep_hidden_;
   PassedOver* const passed_over_;
-  container::TarCompression compression_ = container::TarCompression::kNone;
-  std::unique_ptr<container::TarReader> reader_;
+  foreign::TarCompression compression_ = foreign::TarCompression::kNone;
+  std::unique_ptr<foreign::TarReader> reader_;
   bool joined_ = false;  // an end mark lay between members
   // What was read to decide whether the current member is AppleDouble, for Read.
   std::optional<absl::StatusOr<Value>> looked_at_;

@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "convert/sources/source_names.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/webdataset/webdataset_names.h"
 
 namespace shardkit::convert {
 
@@ -59,7 +59,7 @@ absl::Status TarSamples::Advance() {
 }
 
 absl::Status TarSamples::CheckMember(const TarSample& sample, std::string_view column) const {
-  SHARDKIT_RETURN_IF_ERROR(format::CheckMemberName(member_->name));
+  SHARDKIT_RETURN_IF_ERROR(foreign::CheckMemberName(member_->name));
   if (member_->kind == TarMember::Kind::kOther) {
     return InvalidArgument("is ", member_->what, "; only regular files can be packed");
   }

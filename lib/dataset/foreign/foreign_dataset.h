@@ -17,7 +17,7 @@
 namespace shardkit::dataset {
 
 // Immutable, thread-safe. A shard's reader shows its samples in blocks as a native one does
-// (container/foreign/foreign_shard_reader.h).
+// (foreign/foreign_shard_reader.h).
 class ForeignDataset {
  public:
   virtual ~ForeignDataset() = default;
@@ -69,7 +69,7 @@ absl::StatusOr<std::string_view> ForeignContainerAt(ReadableFileSystem& file_sys
 // there is no such file.
 absl::StatusOr<std::optional<Manifest>> ReadOrigin(ReadableFileSystem& file_system, const std::string& directory);
 
-// The metadata entry of a WebDataset that says how its keys are written. kEscapedKeys: by format::EscapeWebDatasetKey.
+// The metadata entry of a WebDataset that says how its keys are written. kEscapedKeys: by foreign::EscapeWebDatasetKey.
 inline constexpr std::string_view kKeysName = "webdataset.keys";
 inline constexpr std::string_view kEscapedKeys = "escaped";
 

@@ -1,4 +1,4 @@
-#include "dataset/foreign/mds_dataset.h"
+#include "foreign/mds/mds_directory.h"
 
 #include "base/json.h"
 
@@ -7,9 +7,9 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "container/foreign/mds_shard_reader.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/job_directory.h"
+#include "foreign/mds/mds_shard_reader.h"
 #include "io/publish_file.h"
 
 namespace shardkit::dataset {
@@ -19,31 +19,31 @@ class MdsDataset : public ForeignDataset {
  public:
   explicit MdsDataset(ReadableFileSystem& file_system) : file_system_(file_system) {}
 
-  absl::Status Initialise(MdsDirectory directory, const std::optional<Manifest>& origin,
+  absl::Status Initialise(foreign::MdsDirectory directory, const std::optional<Manifest>& origin,
                           const std::vector<std::string>& wanted) {
     directory_ = std::move(directory.path);
     described_by_ = std::move(directory.described_by);
     shards_ = std::move(directory.index.shards);
-    columns_ = std::make_shared<const std::vector<format::MdsColumn>>(std::move(directory.index.columns));
+    columns_ = std::make_shared<const std::vector<foreign::MdsColumn>>(std::move(directory.index.columns));
     SHARDKIT_RETURN_IF_ERROR(MakeSchema(origin, wanted));
-    for (const format::MdsShard& shard : shards_) {
+    for (const foreign::MdsShard& shard : shards_) {
       // If both files of a shard exist, the raw one is read: mosaicml-streaming keeps it after decompressing.
       bool compressed = false;
       if (shard.zip) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool raw, Exists(file_system_, JoinPath(directory_, shard.raw.name)));
         compressed = !raw;
       }
-      const format::MdsFile& file = compressed ? *shard.zip : shard.raw;
-      container::MdsShardFile described;
+      const foreign::MdsFile& file = compressed ? *shard.zip : shard.raw;
+      foreign::MdsShardFile described;
       described.path = JoinPath(directory_, file.name);
       described.bytes = file.bytes;
       described.raw_bytes = shard.raw.bytes;
       described.samples = shard.samples;
-      described.hash = container::ListedHash::Choose(file.hashes, kMdsIndexName);
+      described.hash = foreign::ListedHash::Choose(file.hashes, foreign::kMdsIndexName);
       if (compressed) {
         SHARDKIT_ASSIGN_OR_RETURN(described.compression, CompressionOf(shard));
         if (described.hash == nullptr)
-          described.raw_hash = container::ListedHash::Choose(shard.raw.hashes, kMdsIndexName);
+          described.raw_hash = foreign::ListedHash::Choose(shard.raw.hashes, foreign::kMdsIndexName);
       }
       manifest_.shards.push_back({file.name, file.bytes, shard.samples, described.block_count(), ContentHash{}});
       files_.push_back(std::move(described));
@@ -56,9 +56,9 @@ class MdsDataset : public ForeignDataset {
   std::span<const LostSample> lost_samples() const override { return {}; }
 
   absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
-    const container::MdsShardFile& file = files_[shard];
+    const foreign::MdsShardFile& file = files_[shard];
     absl::StatusOr<std::unique_ptr<ShardReader>> opened =
-        container::MdsShardReader::Open(file_system_, file, columns_, manifest_.schema, options);
+        foreign::MdsShardReader::Open(file_system_, file, columns_, manifest_.schema, options);
     if (absl::IsNotFound(opened.status())) return NotFound(file.path, ": shard ", shard, " of index.json is missing");
     return opened;
   }
@@ -66,7 +66,8 @@ class MdsDataset : public ForeignDataset {
   absl::Status FindProblems(size_t shard, const ReadOptions& options,
                             const std::function<void(std::string)>& report) const override {
     absl::Status unknown;
-    const absl::Status status = CheckMdsShardHashes(file_system_, directory_, shards_[shard], options, &unknown);
+    const absl::Status status =
+        foreign::CheckMdsShardHashes(file_system_, directory_, shards_[shard], options, &unknown);
     if (absl::IsDataLoss(status)) {
       report(std::string(ToStd(status.message())));
     } else if (!status.ok()) {
@@ -78,7 +79,7 @@ class MdsDataset : public ForeignDataset {
   }
 
  private:
-  absl::StatusOr<std::optional<codec::Compression>> CompressionOf(const format::MdsShard& shard) const {
+  absl::StatusOr<std::optional<codec::Compression>> CompressionOf(const foreign::MdsShard& shard) const {
     const std::string& name = shard.compression;
     const std::optional<codec::Compression> compression =
         codec::CompressionFromName(std::string_view(name).substr(0, name.find(':')));
@@ -100,8 +101,8 @@ class MdsDataset : public ForeignDataset {
     if (origin) manifest_.metadata = origin->metadata;
     std::vector<Column> readable;
     std::string names;
-    const format::MdsColumn* refused = nullptr;
-    for (const format::MdsColumn& column : *columns_) {
+    const foreign::MdsColumn* refused = nullptr;
+    for (const foreign::MdsColumn& column : *columns_) {
       const bool asked = wanted.empty() || std::ranges::find(wanted, column.name) != wanted.end();
       if (column.how.refusal.empty()) {
         readable.push_back(ColumnOf(column));
@@ -125,7 +126,7 @@ class MdsDataset : public ForeignDataset {
     manifest_.schema = *std::move(schema);
     // The types do not tell the encodings, which writing MDS again needs.
     std::map<std::string, std::string> sorted;
-    for (const format::MdsColumn& column : *columns_) sorted[column.name] = column.encoding;
+    for (const foreign::MdsColumn& column : *columns_) sorted[column.name] = column.encoding;
     JsonValue encodings = JsonValue::Object();
     for (const auto& [name, encoding] : sorted) encodings.Set(name, encoding);
     manifest_.metadata["mds.encodings"] = encodings.Format();
@@ -135,9 +136,9 @@ class MdsDataset : public ForeignDataset {
   ReadableFileSystem& file_system_;
   std::string directory_;
   std::string described_by_;
-  std::vector<format::MdsShard> shards_;
-  std::vector<container::MdsShardFile> files_;  // for each shard the file to read
-  std::shared_ptr<const std::vector<format::MdsColumn>> columns_;
+  std::vector<foreign::MdsShard> shards_;
+  std::vector<foreign::MdsShardFile> files_;  // for each shard the file to read
+  std::shared_ptr<const std::vector<foreign::MdsColumn>> columns_;
   Manifest manifest_;
 };
 
@@ -146,13 +147,13 @@ class MdsDataset : public ForeignDataset {
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file_system, const std::string& path,
                                                         const DatasetOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
-  absl::StatusOr<MdsDirectory> directory;
+  absl::StatusOr<foreign::MdsDirectory> directory;
   if (info.type != FileType::kDirectory) {
-    directory =
-        io::BaseName(path) == kMdsIndexName ? ReadMdsIndex(file_system, path) : ReadMdsShardAlone(file_system, path);
+    directory = io::BaseName(path) == foreign::kMdsIndexName ? foreign::ReadMdsIndex(file_system, path)
+                                                             : foreign::ReadMdsShardAlone(file_system, path);
   } else {
-    directory = ReadMdsIndex(file_system, JoinPath(path, kMdsIndexName));
-    if (absl::IsNotFound(directory.status())) directory = ReadMdsStreams(file_system, path);
+    directory = foreign::ReadMdsIndex(file_system, JoinPath(path, foreign::kMdsIndexName));
+    if (absl::IsNotFound(directory.status())) directory = foreign::ReadMdsStreams(file_system, path);
   }
   if (!directory.ok()) return directory.status();
   SHARDKIT_ASSIGN_OR_RETURN(const auto origin, ReadOrigin(file_system, directory->path));

@@ -13,9 +13,9 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
-#include "container/foreign/mds_shard_writer.h"
 #include "dataset/foreign/foreign_job.h"
-#include "format/foreign/mds_text.h"
+#include "foreign/mds/mds_shard_writer.h"
+#include "foreign/mds/mds_text.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
@@ -30,7 +30,7 @@ bool IsShardName(std::string_view name) {
   if (!name.starts_with(kPrefix)) return false;
   size_t number = 0;
   const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
-  return error == std::errc() && name == format::MdsShardName(number);
+  return error == std::errc() && name == foreign::MdsShardName(number);
 }
 
 class MdsJobFiles final : public dataset::ForeignJobFiles {
@@ -46,8 +46,8 @@ class MdsJobFiles final : public dataset::ForeignJobFiles {
   }
 };
 
-std::string FormatDetails(const format::MdsShard& shard) {
-  const auto file = [](const format::MdsFile& described) {
+std::string FormatDetails(const foreign::MdsShard& shard) {
+  const auto file = [](const foreign::MdsFile& described) {
     JsonValue hashes = JsonValue::Object();
     for (const auto& [name, digits] : described.hashes) hashes.Set(name, digits);
     JsonValue object = JsonValue::Object();
@@ -60,10 +60,10 @@ std::string FormatDetails(const format::MdsShard& shard) {
   return details.Format();
 }
 
-std::optional<format::MdsShard> ParseDetails(const dataset::JournalEntry& entry) {
-  format::MdsShard shard;
+std::optional<foreign::MdsShard> ParseDetails(const dataset::JournalEntry& entry) {
+  foreign::MdsShard shard;
   shard.samples = entry.shard.samples;
-  const auto file = [](format::MdsFile* described) {
+  const auto file = [](foreign::MdsFile* described) {
     return [described](JsonReader& json) {
       const auto read_hashes = [described](JsonReader& hashes) {
         return hashes.Members([described](std::string_view name, JsonReader& digits) {
@@ -95,17 +95,17 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
 
   absl::Status Start(const Schema& schema) {
     if (!options_.compression.empty()) {
-      SHARDKIT_RETURN_IF_ERROR(Annotate(container::ParseMdsCompression(options_.compression).status(), directory_));
+      SHARDKIT_RETURN_IF_ERROR(Annotate(foreign::ParseMdsCompression(options_.compression).status(), directory_));
     }
     SHARDKIT_RETURN_IF_ERROR(Annotate(TakeHashes(), directory_));
     SHARDKIT_RETURN_IF_ERROR(Annotate(TakeColumns(schema), directory_));
-    if (options_.shard_size > container::kMaxMdsShardBytes) {
+    if (options_.shard_size > foreign::kMaxMdsShardBytes) {
       return InvalidArgument(directory_, ": shards of ", options_.shard_size, " bytes: those of MDS have at most ",
-                             container::kMaxMdsShardBytes);
+                             foreign::kMaxMdsShardBytes);
     }
     settings_.compression = options_.compression;
     settings_.size_limit = options_.shard_size;
-    header_ = format::FormatMdsHeader(settings_);
+    header_ = foreign::FormatMdsHeader(settings_);
     return StartForeign(schema, files_, header_);
   }
 
@@ -113,11 +113,11 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
   absl::Status AppendSample(const Sample& sample, uint64_t /*next_position*/) override {
     SHARDKIT_RETURN_IF_ERROR(Arrange(sample));
     scratch_.clear();
-    SHARDKIT_RETURN_IF_ERROR(container::AppendMdsSample(columns_, settings_.columns, values_, &scratch_));
-    const uint64_t most = container::MdsShardLength(header_.size(), 1, scratch_.size());
-    if (most > container::kMaxMdsShardBytes) {
+    SHARDKIT_RETURN_IF_ERROR(foreign::AppendMdsSample(columns_, settings_.columns, values_, &scratch_));
+    const uint64_t most = foreign::MdsShardLength(header_.size(), 1, scratch_.size());
+    if (most > foreign::kMaxMdsShardBytes) {
       return InvalidArgument("a sample of ", scratch_.size(), " bytes: an MDS shard has at most ",
-                             container::kMaxMdsShardBytes);
+                             foreign::kMaxMdsShardBytes);
     }
     if (MustCloseBefore(scratch_.size())) SHARDKIT_RETURN_IF_ERROR(Broken(CloseShard()));
     samples_.bytes += scratch_;
@@ -126,7 +126,7 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
   }
 
   absl::Status TakeUp(const dataset::JournalEntry& entry) override {
-    std::optional<format::MdsShard> shard = ParseDetails(entry);
+    std::optional<foreign::MdsShard> shard = ParseDetails(entry);
     if (!shard)
       return FailedPrecondition(directory_,
                                 ": its journal was not written by this program; run without resuming to start over");
@@ -142,7 +142,7 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
 
   absl::Status PublishIndexes() override {
     SHARDKIT_RETURN_IF_ERROR(PublishOrigin(/*must_be_new=*/false));
-    return io::PublishFile(file_system_, Path(kIndexJson), format::FormatMdsIndex(settings_, shards_),
+    return io::PublishFile(file_system_, Path(kIndexJson), foreign::FormatMdsIndex(settings_, shards_),
                            /*must_be_new=*/true);
   }
 
@@ -181,9 +181,9 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
       if (chosen != options_.encodings.end()) {
         encoding = chosen->second;
       } else {
-        SHARDKIT_ASSIGN_OR_RETURN(encoding, format::MdsEncodingOf(column));
+        SHARDKIT_ASSIGN_OR_RETURN(encoding, foreign::MdsEncodingOf(column));
       }
-      SHARDKIT_ASSIGN_OR_RETURN(format::MdsColumn made, format::MakeMdsColumn(column, encoding));
+      SHARDKIT_ASSIGN_OR_RETURN(foreign::MdsColumn made, foreign::MakeMdsColumn(column, encoding));
       settings_.columns.push_back(std::move(made));
       if (column.is_key) key_ = settings_.columns.size() - 1;
     }
@@ -213,8 +213,8 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
   // but not before its first sample.
   bool MustCloseBefore(uint64_t sample_bytes) const {
     const uint64_t count = samples_.ends.size();
-    const uint64_t length = container::MdsShardLength(header_.size(), count + 1, samples_.bytes.size() + sample_bytes);
-    if (count > 0 && (length > container::kMaxMdsShardBytes || count == options_.shard_samples)) return true;
+    const uint64_t length = foreign::MdsShardLength(header_.size(), count + 1, samples_.bytes.size() + sample_bytes);
+    if (count > 0 && (length > foreign::kMaxMdsShardBytes || count == options_.shard_samples)) return true;
     // If the first sample of all is too long, mosaicml-streaming closes a shard without samples. So do we, to have the
     // same names.
     const bool first = count == 0 && shards_.empty() && in_flight_.empty();
@@ -226,7 +226,7 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
     const size_t number = shards_.size() + in_flight_.size();
     in_flight_.Add(
         [this, samples = std::exchange(samples_, {}), number]() mutable {
-          return container::EncodeMdsShard(settings_, header_, std::move(samples), number);
+          return foreign::EncodeMdsShard(settings_, header_, std::move(samples), number);
         },
         {next_position(), TakeSkipped()});
     while (in_flight_.full()) SHARDKIT_RETURN_IF_ERROR(WriteOne());
@@ -235,7 +235,7 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
 
   absl::Status WriteOne() {
     auto [shard, result] = in_flight_.Take();
-    SHARDKIT_ASSIGN_OR_RETURN(container::EncodedMdsShard encoded, std::move(result));
+    SHARDKIT_ASSIGN_OR_RETURN(foreign::EncodedMdsShard encoded, std::move(result));
     const std::string_view pieces[] = {encoded.head, encoded.body};
     SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system_, Path(encoded.name()), pieces));
     dataset::JournalEntry entry;
@@ -252,15 +252,15 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
 
   const MdsWriterOptions options_;
   const MdsJobFiles files_;
-  format::MdsSettings settings_;
+  foreign::MdsSettings settings_;
   std::string header_;           // of each shard
   std::vector<Column> columns_;  // as settings_.columns: ascending by name
   std::optional<size_t> key_;    // among them
   std::vector<std::optional<Value>> values_;
   std::string scratch_;
-  container::MdsSamples samples_;         // of the shard being filled
-  std::vector<format::MdsShard> shards_;  // published
-  OrderedTasks<absl::StatusOr<container::EncodedMdsShard>, InFlight> in_flight_;
+  foreign::MdsSamples samples_;            // of the shard being filled
+  std::vector<foreign::MdsShard> shards_;  // published
+  OrderedTasks<absl::StatusOr<foreign::EncodedMdsShard>, InFlight> in_flight_;
 };
 
 }  // namespace

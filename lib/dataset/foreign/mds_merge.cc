@@ -10,8 +10,8 @@
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/foreign/mds_dataset.h"
 #include "dataset/job_directory.h"
+#include "foreign/mds/mds_directory.h"
 #include "io/publish_file.h"
 
 namespace shardkit::dataset {
@@ -34,8 +34,8 @@ absl::StatusOr<std::string> PathBelow(const std::string& part, const std::string
 }
 
 // A shard exists when one of its files does.
-absl::Status CheckFiles(FileSystem& file_system, const std::string& part, const format::MdsShard& shard) {
-  for (const format::MdsFile* file : {&shard.raw, shard.zip ? &*shard.zip : nullptr}) {
+absl::Status CheckFiles(FileSystem& file_system, const std::string& part, const foreign::MdsShard& shard) {
+  for (const foreign::MdsFile* file : {&shard.raw, shard.zip ? &*shard.zip : nullptr}) {
     if (file == nullptr) continue;
     const std::string path = JoinPath(part, file->name);
     const auto info = file_system.Stat(path);
@@ -114,10 +114,11 @@ absl::Status CheckOutput(FileSystem& file_system, const std::string& output) {
   if (native)
     return InvalidArgument(output,
                            ": is a dataset already, which an index of MDS would not change: choose another directory");
-  SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, Exists(file_system, JoinPath(output, kMdsIndexName)));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, Exists(file_system, JoinPath(output, foreign::kMdsIndexName)));
   if (!indexed) return absl::OkStatus();
-  SHARDKIT_ASSIGN_OR_RETURN(const MdsDirectory old, ReadMdsIndex(file_system, JoinPath(output, kMdsIndexName)));
-  for (const format::MdsShard& shard : old.index.shards) {
+  SHARDKIT_ASSIGN_OR_RETURN(const foreign::MdsDirectory old,
+                            foreign::ReadMdsIndex(file_system, JoinPath(output, foreign::kMdsIndexName)));
+  for (const foreign::MdsShard& shard : old.index.shards) {
     if (shard.raw.name.find('/') != std::string::npos) continue;
     return InvalidArgument(output, ": has shards of its own ('", shard.raw.name,
                            "'), which a merged index would leave out: "
@@ -130,9 +131,10 @@ absl::StatusOr<Manifest> Describe(FileSystem& file_system, const std::string& ou
   const auto opened = OpenMds(file_system, output, {});
   if (opened.ok()) return (*opened)->manifest();
   if (!absl::IsUnimplemented(opened.status())) return opened.status();
-  SHARDKIT_ASSIGN_OR_RETURN(const MdsDirectory directory, ReadMdsIndex(file_system, JoinPath(output, kMdsIndexName)));
+  SHARDKIT_ASSIGN_OR_RETURN(const foreign::MdsDirectory directory,
+                            foreign::ReadMdsIndex(file_system, JoinPath(output, foreign::kMdsIndexName)));
   Manifest manifest;
-  for (const format::MdsShard& shard : directory.index.shards) {
+  for (const foreign::MdsShard& shard : directory.index.shards) {
     manifest.shards.push_back({shard.raw.name, shard.raw.bytes, shard.samples, 0, ContentHash{}});
   }
   return manifest;
@@ -144,7 +146,7 @@ absl::StatusOr<bool> AreMdsParts(FileSystem& file_system, const std::vector<std:
   std::string mds, other;
   for (const std::string& part : parts) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool native, Exists(file_system, JoinPath(part, kManifestName)));
-    SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, Exists(file_system, JoinPath(part, kMdsIndexName)));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, Exists(file_system, JoinPath(part, foreign::kMdsIndexName)));
     (indexed && !native ? mds : other) = part;
   }
   if (mds.empty() || other.empty()) return !mds.empty();
@@ -163,13 +165,14 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(file_system, output));
   std::string text = R"({"version": 2, "shards": [)";
   std::string first;
-  std::vector<format::MdsColumn> columns;
+  std::vector<foreign::MdsColumn> columns;
   std::map<std::string, std::pair<size_t, std::string>> seen;  // from a shard's hashes to its part and path
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string& part = parts[i];
-    const std::string index_path = JoinPath(part, kMdsIndexName);
-    SHARDKIT_ASSIGN_OR_RETURN(const std::string index_text, file_system.ReadFile(index_path, kMaxMdsIndexBytes));
-    auto index = format::ParseMdsIndex(index_text);
+    const std::string index_path = JoinPath(part, foreign::kMdsIndexName);
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string index_text,
+                              file_system.ReadFile(index_path, foreign::kMaxMdsIndexBytes));
+    auto index = foreign::ParseMdsIndex(index_text);
     if (!index.ok()) return Annotate(index.status(), index_path);
     if (index->shards.empty()) continue;
     if (first.empty()) {
@@ -178,7 +181,7 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
     } else if (index->columns != columns) {
       return InvalidArgument(part, ": its columns, their encodings or sizes differ from those of ", first);
     }
-    for (const format::MdsShard& shard : index->shards) {
+    for (const foreign::MdsShard& shard : index->shards) {
       SHARDKIT_RETURN_IF_ERROR(CheckFiles(file_system, part, shard));
       if (shard.samples == 0 || shard.raw.hashes.empty()) continue;  // it cannot be told apart from others
       std::string identity = StrCat(shard.raw.bytes);
@@ -192,7 +195,7 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
       return Annotate(status, index_path);
   }
   text += "]}";
-  SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, JoinPath(output, kMdsIndexName), text));
+  SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, JoinPath(output, foreign::kMdsIndexName), text));
   return Describe(file_system, output);
 }
 

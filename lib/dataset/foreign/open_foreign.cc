@@ -4,9 +4,9 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/foreign/mds_dataset.h"
 #include "dataset/job_directory.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/mds/mds_directory.h"
+#include "foreign/webdataset/webdataset_names.h"
 #include "io/publish_file.h"
 #include "shardkit/dataset_writer.h"
 
@@ -33,11 +33,11 @@ absl::StatusOr<std::string> LookWithoutManifest(ReadableFileSystem& file_system,
   if (any([](std::string_view name) { return name.ends_with(".shard"); })) {
     return StrCat(kManifestName, " is missing, but there are shards: shardctl index ", directory, " makes it anew");
   }
-  if (any(IsMdsShardName) && !any([](std::string_view name) { return name == kMdsIndexName; })) {
-    return StrCat("there are MDS shards, but no ", kMdsIndexName,
+  if (any(foreign::IsMdsShardName) && !any([](std::string_view name) { return name == foreign::kMdsIndexName; })) {
+    return StrCat("there are MDS shards, but no ", foreign::kMdsIndexName,
                   ": it was not copied with them, or the writing of them did not end; copy or write them again");
   }
-  if (any(format::IsTarName) || any(IsMdsShardName)) {
+  if (any(foreign::IsTarName) || any(foreign::IsMdsShardName)) {
     return StrCat("is a dataset of another container: shardctl convert ", directory,
                   " -o OUT --to shard makes one of shards");
   }
@@ -66,23 +66,23 @@ absl::Status DescribeNoDataset(ReadableFileSystem& file_system, const std::strin
 absl::StatusOr<std::string_view> ForeignContainerAt(ReadableFileSystem& file_system, const std::string& path,
                                                     const FileInfo& info, std::optional<bool> has_manifest) {
   if (info.type != FileType::kDirectory) {
-    if (format::IsTarName(path)) return "webdataset";
-    return io::BaseName(path) == kMdsIndexName || path.ends_with(".mds") ? "mds" : "";
+    if (foreign::IsTarName(path)) return "webdataset";
+    return io::BaseName(path) == foreign::kMdsIndexName || path.ends_with(".mds") ? "mds" : "";
   }
   if (!has_manifest) {
     SHARDKIT_ASSIGN_OR_RETURN(has_manifest, IsFile(file_system, JoinPath(path, kManifestName)));
   }
   if (*has_manifest) return "";
-  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, IsFile(file_system, JoinPath(path, kMdsIndexName)));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, IsFile(file_system, JoinPath(path, foreign::kMdsIndexName)));
   if (mds) return "mds";
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
   for (const DirectoryEntry& entry : entries) {
-    if (format::IsTarName(entry.name) && entry.type != FileType::kDirectory) return "webdataset";
+    if (foreign::IsTarName(entry.name) && entry.type != FileType::kDirectory) return "webdataset";
   }
   for (const DirectoryEntry& entry : entries) {
     if (entry.type == FileType::kRegular) continue;
     SHARDKIT_ASSIGN_OR_RETURN(const bool stream,
-                              IsFile(file_system, JoinPath(JoinPath(path, entry.name), kMdsIndexName)));
+                              IsFile(file_system, JoinPath(JoinPath(path, entry.name), foreign::kMdsIndexName)));
     if (stream) return "mds";
   }
   return "";

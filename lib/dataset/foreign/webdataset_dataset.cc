@@ -7,10 +7,10 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
-#include "container/foreign/tar_shard_reader.h"
-#include "container/foreign/tar_sidecar.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/webdataset/tar_shard_reader.h"
+#include "foreign/webdataset/tar_sidecar.h"
+#include "foreign/webdataset/webdataset_names.h"
 #include "io/publish_file.h"
 #include "shardkit/tar_index.h"
 #include "shardkit/validate.h"
@@ -40,7 +40,7 @@ class WebDataset final : public ForeignDataset {
     ReadOptions read = options;
     read.mode = ReadMode::kBuffered;
     if (tars_.size() == 1) return Take(0, OpenTar(0, read));
-    using Opened = absl::StatusOr<std::unique_ptr<container::TarShardReader>>;
+    using Opened = absl::StatusOr<std::unique_ptr<foreign::TarShardReader>>;
     ThreadPool threads(static_cast<int>(std::min(kThreads, tars_.size())));
     OrderedTasks<Opened> opening(threads, "opening tars", nullptr, 2 * kThreads);
     size_t begun = 0;
@@ -88,17 +88,16 @@ class WebDataset final : public ForeignDataset {
     const std::string& path = tars_[shard];
     SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path));
     std::vector<TarProblem> problems;
-    SHARDKIT_ASSIGN_OR_RETURN(container::TarContents contents,
-                              container::ScanTar(*file, options.max_decompression, &problems));
-    const std::vector<TarProblem> repeated = container::FindRepeatedKeys(contents.index);
+    SHARDKIT_ASSIGN_OR_RETURN(foreign::TarContents contents,
+                              foreign::ScanTar(*file, options.max_decompression, &problems));
+    const std::vector<TarProblem> repeated = foreign::FindRepeatedKeys(contents.index);
     problems.insert(problems.end(), repeated.begin(), repeated.end());
     for (const TarProblem& problem : problems) {
       report(StrCat(path, ": ", problem.member.empty() ? "" : StrCat("member \"", problem.member, "\" "), "at byte ",
                     problem.offset, ": ", problem.message));
     }
-    if (contents.compression == container::TarCompression::kNone) {
-      SHARDKIT_ASSIGN_OR_RETURN(const bool sound,
-                                container::CheckTarIndex(file_system_, *file, contents.index, report));
+    if (contents.compression == foreign::TarCompression::kNone) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool sound, foreign::CheckTarIndex(file_system_, *file, contents.index, report));
       if (sound) return ValidateIndex(path, report);
     }
     return absl::OkStatus();
@@ -112,19 +111,19 @@ class WebDataset final : public ForeignDataset {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::unique_ptr<container::TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
-    std::shared_ptr<const container::TarContents> contents = contents_[shard];
+  absl::StatusOr<std::unique_ptr<foreign::TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
+    std::shared_ptr<const foreign::TarContents> contents = contents_[shard];
     if (contents == nullptr) {
       SHARDKIT_ASSIGN_OR_RETURN(
           contents,
-          container::LoadTarContents(file_system_, tars_[shard], options.max_decompression, skip_lost_, escaped_keys_));
+          foreign::LoadTarContents(file_system_, tars_[shard], options.max_decompression, skip_lost_, escaped_keys_));
     }
-    return container::TarShardReader::Open(file_system_, tars_[shard], options, contents);
+    return foreign::TarShardReader::Open(file_system_, tars_[shard], options, contents);
   }
 
-  absl::Status Take(size_t shard, absl::StatusOr<std::unique_ptr<container::TarShardReader>> opened) {
+  absl::Status Take(size_t shard, absl::StatusOr<std::unique_ptr<foreign::TarShardReader>> opened) {
     if (!opened.ok()) return opened.status();
-    const container::TarShardReader& reader = **opened;
+    const foreign::TarShardReader& reader = **opened;
     if (shard == 0) {
       manifest_.schema = reader.schema();
     } else {
@@ -137,8 +136,8 @@ class WebDataset final : public ForeignDataset {
                                 reader.sample_count(),
                                 reader.blocks().size(),
                                 {}});
-    const container::TarContents& contents = *reader.contents();
-    for (const container::LostTarSample& lost : contents.lost) lost_samples_.push_back({shard, lost.key, lost.status});
+    const foreign::TarContents& contents = *reader.contents();
+    for (const foreign::LostTarSample& lost : contents.lost) lost_samples_.push_back({shard, lost.key, lost.status});
     const auto place = [&](const TarProblem& problem) {
       return StrCat(reader.path(), ": member '", problem.member, "' at byte ", problem.offset);
     };
@@ -161,7 +160,7 @@ class WebDataset final : public ForeignDataset {
   const bool skip_lost_;
   bool escaped_keys_ = false;
   std::vector<LostSample> lost_samples_;
-  std::vector<std::shared_ptr<const container::TarContents>> contents_;  // null where not kept
+  std::vector<std::shared_ptr<const foreign::TarContents>> contents_;  // null where not kept
   uint64_t kept_bytes_ = 0;
   uint64_t joined_ = 0;  // tars with an end mark between members
   std::string first_joined_;

@@ -10,9 +10,9 @@
 #include "base/exceptions.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
-#include "container/foreign/tar_shard_writer.h"
 #include "dataset/foreign/foreign_job.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/webdataset/tar_shard_writer.h"
+#include "foreign/webdataset/webdataset_names.h"
 #include "shardkit/tar_index.h"
 
 namespace shardkit {
@@ -67,7 +67,7 @@ class WebDatasetWriter final : public dataset::ForeignJob {
         return InvalidArgument("column \"", field.column->name, "\": a tar holds byte strings, no ",
                                TypeName(field.column->type));
       }
-      members_.push_back({format::WebDatasetExtension(field.column->name), field.value});
+      members_.push_back({foreign::WebDatasetExtension(field.column->name), field.value});
     }
     if (tar_ && tar_->sample_count() > 0 &&
         (tar_->sample_count() == options_.shard_samples || keys_.contains(Hash128(sample.key)) ||
@@ -106,12 +106,12 @@ class WebDatasetWriter final : public dataset::ForeignJob {
   absl::Status BeginTar() {
     keys_.clear();
     SHARDKIT_ASSIGN_OR_RETURN(tar_,
-                              container::TarShardWriter::Create(file_system_, Path(TarName(manifest_.shards.size()))));
+                              foreign::TarShardWriter::Create(file_system_, Path(TarName(manifest_.shards.size()))));
     return absl::OkStatus();
   }
 
   absl::Status FinishTar() {
-    SHARDKIT_ASSIGN_OR_RETURN(const container::TarSummary summary, tar_->Finish(options_.index));
+    SHARDKIT_ASSIGN_OR_RETURN(const foreign::TarSummary summary, tar_->Finish(options_.index));
     tar_.reset();
     dataset::JournalEntry entry;
     entry.shard.name = TarName(manifest_.shards.size());
@@ -125,8 +125,8 @@ class WebDatasetWriter final : public dataset::ForeignJob {
 
   const WebDatasetWriterOptions options_;
   const WebDatasetJobFiles files_;
-  std::vector<container::NamedTarValue> members_;
-  std::unique_ptr<container::TarShardWriter> tar_;
+  std::vector<foreign::NamedTarValue> members_;
+  std::unique_ptr<foreign::TarShardWriter> tar_;
   // Of the samples in the tar: where one comes again, it begins the next tar, in which it is a sample of its own.
   absl::flat_hash_set<Hash128Bytes> keys_;
 };

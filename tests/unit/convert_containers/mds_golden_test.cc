@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/named_hash.h"
 #include "convert_containers/containers_support.h"
-#include "format/foreign/mds_text.h"
+#include "foreign/mds/mds_text.h"
 
 namespace shardkit::test {
 namespace {
@@ -189,9 +189,9 @@ TEST(JsonValueTest, AsPythonWritesIt) {
 }
 
 TEST(MdsTextTest, ShardNames) {
-  EXPECT_EQ(format::MdsShardName(0), "shard.00000.mds");
-  EXPECT_EQ(format::MdsShardName(99999), "shard.99999.mds");
-  EXPECT_EQ(format::MdsShardName(100000), "shard.100000.mds");
+  EXPECT_EQ(foreign::MdsShardName(0), "shard.00000.mds");
+  EXPECT_EQ(foreign::MdsShardName(99999), "shard.99999.mds");
+  EXPECT_EQ(foreign::MdsShardName(100000), "shard.100000.mds");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Written tars: their bytes, when the next tar begins, and their index.
 #include <numeric>
 
-#include "container/foreign/tar_shard_writer.h"
 #include "convert_containers/containers_support.h"
+#include "foreign/webdataset/tar_shard_writer.h"
 #include "shardkit/tar_index.h"
 
 namespace shardkit::test {
@@ -43,9 +43,9 @@ Header ParseHeader(std::string_view block) {
 }
 
 std::string WriteTar(FileSystem& files,
-                     const std::vector<std::pair<std::string, std::vector<container::NamedTarValue>>>& samples,
+                     const std::vector<std::pair<std::string, std::vector<foreign::NamedTarValue>>>& samples,
                      bool index = true) {
-  auto writer = container::TarShardWriter::Create(files, "/x.tar");
+  auto writer = foreign::TarShardWriter::Create(files, "/x.tar");
   EXPECT_TRUE(writer.ok()) << writer.status();
   uint64_t length = 0;
   for (const auto& [key, members] : samples) {
@@ -120,9 +120,9 @@ TEST(TarWriterTest, ItsIndexIsTheOneThatLookingMakes) {
   for (int i = 0; i < 60; ++i) texts.push_back(std::string(generator.Below(1500), static_cast<char>(i)));
   const std::vector<std::string> extensions = {
       "jpg", "json", "", "key", "a.b", "\xc3\xa9", "txt" + std::string(120, 'x')};
-  std::vector<std::pair<std::string, std::vector<container::NamedTarValue>>> samples;
+  std::vector<std::pair<std::string, std::vector<foreign::NamedTarValue>>> samples;
   for (int i = 0; i < 20; ++i) {
-    samples.emplace_back("k" + std::to_string(i), std::vector<container::NamedTarValue>());
+    samples.emplace_back("k" + std::to_string(i), std::vector<foreign::NamedTarValue>());
     for (size_t k = 0; k < extensions.size(); ++k) {
       if (k == 0 || generator.Chance(40))
         samples.back().second.push_back({extensions[k], Value(texts[generator.Below(texts.size())])});
@@ -157,11 +157,11 @@ TEST(TarWriterTest, ValuesThatAreFiles) {
   EXPECT_TRUE(WriteTar(*other, {{"a", {{"bin", Value(large)}, {"txt", Value("")}}}}) == streamed);
   EXPECT_TRUE(ReadAll(*other, "/x.tar.shardidx") == index);
 
-  auto writer = container::TarShardWriter::Create(*files, "/y.tar");
+  auto writer = foreign::TarShardWriter::Create(*files, "/y.tar");
   ASSERT_TRUE(writer.ok());
   Cancellation cancellation;
   cancellation.Cancel();
-  const std::vector<container::NamedTarValue> members = {{"bin", value("/large")}};
+  const std::vector<foreign::NamedTarValue> members = {{"bin", value("/large")}};
   EXPECT_TRUE(absl::IsCancelled((*writer)->Append("a", members, &cancellation)));
   ASSERT_TRUE((*writer)->Abort().ok());
   EXPECT_FALSE(Exists(*files, "/y.tar.tmp") || Exists(*files, "/y.tar"));
@@ -169,10 +169,10 @@ TEST(TarWriterTest, ValuesThatAreFiles) {
 
 TEST(TarWriterTest, SamplesThatWouldNotComeBack) {
   const auto files = NewMemoryFileSystem();
-  auto writer = container::TarShardWriter::Create(*files, "/x.tar");
+  auto writer = foreign::TarShardWriter::Create(*files, "/x.tar");
   ASSERT_TRUE(writer.ok());
   const auto append = [&](const std::string& key, const std::vector<std::string>& extensions) {
-    std::vector<container::NamedTarValue> members;
+    std::vector<foreign::NamedTarValue> members;
     for (const std::string& extension : extensions) members.push_back({extension, Value("1")});
     return (*writer)->Append(key, members, nullptr);
   };
@@ -210,13 +210,13 @@ TEST(TarWriterTest, SamplesThatWouldNotComeBack) {
 
 TEST(TarWriterTest, AtMost4095Extensions) {
   const auto files = NewMemoryFileSystem();
-  auto writer = container::TarShardWriter::Create(*files, "/x.tar");
+  auto writer = foreign::TarShardWriter::Create(*files, "/x.tar");
   ASSERT_TRUE(writer.ok());
   absl::Status status;
   int count = 0;
   for (; status.ok() && count < 5000; ++count) {
     const std::string extension = "e" + std::to_string(count);
-    const std::vector<container::NamedTarValue> members = {{extension, Value("1")}};
+    const std::vector<foreign::NamedTarValue> members = {{extension, Value("1")}};
     status = (*writer)->Append("k" + std::to_string(count), members, nullptr);
   }
   EXPECT_EQ(count, 4096);

@@ -1,7 +1,7 @@
 // Compressed shards, and the hashes that an index may list.
 #include "base/named_hash.h"
 #include "codec/decompress.h"
-#include "dataset/foreign/mds_dataset.h"
+#include "foreign/mds/mds_directory.h"
 #include "mds/compressed_vectors.h"
 #include "mds/mds_maker.h"
 #include "support/effort.h"

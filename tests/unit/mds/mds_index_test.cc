@@ -1,5 +1,5 @@
 // Wrong index.json files.
-#include "format/foreign/mds_index.h"
+#include "foreign/mds/mds_index.h"
 #include "mds/mds_maker.h"
 
 namespace shardkit::test {
@@ -25,7 +25,7 @@ std::string Replaced(const std::string& from, const std::string& to, bool last =
 }
 
 void ExpectError(const std::string& text, absl::StatusCode code, const std::string& message) {
-  const auto index = format::ParseMdsIndex(text);
+  const auto index = foreign::ParseMdsIndex(text);
   EXPECT_EQ(index.status().code(), code) << index.status();
   EXPECT_NE(Message(index.status()).find(message), std::string::npos) << index.status();
 }
@@ -48,7 +48,7 @@ TEST(MdsIndex, AKeyThatStandsTwice) {
 }
 
 TEST(MdsIndex, Sound) {
-  const auto index = format::ParseMdsIndex(Sound());
+  const auto index = foreign::ParseMdsIndex(Sound());
   ASSERT_TRUE(index.ok()) << index.status();
   ASSERT_EQ(index->shards.size(), 2u);
   ASSERT_EQ(index->columns.size(), 2u);
@@ -89,7 +89,7 @@ TEST(MdsIndex, DamagedOrOfAnotherKind) {
     for (int i = 0; i < count; ++i) hashes += StrCat(i == 0 ? "" : ", ", "\"h", i, "\": \"00\"");
     return Replaced("\"sha1\": \"00ff\"", hashes);
   };
-  EXPECT_TRUE(format::ParseMdsIndex(with_hashes(64)).ok());
+  EXPECT_TRUE(foreign::ParseMdsIndex(with_hashes(64)).ok());
   ExpectError(with_hashes(65), kDataLoss, "shards[1].raw_data.hashes.h64: there are more than 64 hashes");
   ExpectError("", kDataLoss, "not the index");
   ExpectError("[]", kDataLoss, "not the index");
@@ -97,12 +97,12 @@ TEST(MdsIndex, DamagedOrOfAnotherKind) {
   ExpectError("{\"version\": 2}", kDataLoss, "lacks the key \"shards\"");
   ExpectError("{\"version\": 2, \"shards\": {}}", kDataLoss, "not the index");
   for (size_t length = 0; length < text.size(); ++length) {
-    EXPECT_FALSE(format::ParseMdsIndex(text.substr(0, length)).ok()) << length;
+    EXPECT_FALSE(foreign::ParseMdsIndex(text.substr(0, length)).ok()) << length;
   }
   for (size_t bit = 0; bit < 8 * text.size(); ++bit) {
     std::string flipped = text;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
-    (void)format::ParseMdsIndex(flipped);
+    (void)foreign::ParseMdsIndex(flipped);
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "dataset/foreign/mds_dataset.h"
+#include "foreign/mds/mds_directory.h"
 
 namespace shardkit::test {
 namespace {
@@ -209,11 +209,11 @@ void ExpectRows(const DatasetReader& dataset, const MdsFields& fields, const std
 }
 
 absl::Status CheckMdsHashes(FileSystem& files, const std::string& path) {
-  const auto directory = dataset::ReadMdsIndex(files, path.ends_with(".json") ? path : JoinPath(path, "index.json"));
+  const auto directory = foreign::ReadMdsIndex(files, path.ends_with(".json") ? path : JoinPath(path, "index.json"));
   if (!directory.ok()) return directory.status();
   absl::Status unknown;
-  for (const format::MdsShard& shard : directory->index.shards) {
-    const absl::Status status = dataset::CheckMdsShardHashes(files, directory->path, shard, ReadOptions(), &unknown);
+  for (const foreign::MdsShard& shard : directory->index.shards) {
+    const absl::Status status = foreign::CheckMdsShardHashes(files, directory->path, shard, ReadOptions(), &unknown);
     if (!status.ok()) return status;
   }
   return unknown;

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <random>
 
-#include "format/foreign/mds_encoding.h"
+#include "foreign/mds/mds_encoding.h"
 #include "mds/mds_maker.h"
 #include "support/fault_filesystem.h"
 
@@ -281,7 +281,7 @@ TEST_F(MdsReaderTest, EveryFailingCallIsReported) {
 }
 
 TEST(MdsEncoding, ShapesAndTypes) {
-  using format::DescribeMdsEncoding;
+  using foreign::DescribeMdsEncoding;
   EXPECT_EQ(DescribeMdsEncoding("ndarray:float64:30").size, 240u);
   EXPECT_EQ(DescribeMdsEncoding("ndarray:uint8:1,2,3").shape, (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_FALSE(DescribeMdsEncoding("ndarray:").size.has_value());
@@ -297,7 +297,7 @@ TEST(MdsEncoding, ShapesAndTypes) {
 
 TEST(MdsEncoding, ArraysThatAreNone) {
   std::string out;
-  const auto append = [&](std::string_view payload) { return format::AppendMdsArray(Type::kU16, payload, &out); };
+  const auto append = [&](std::string_view payload) { return foreign::AppendMdsArray(Type::kU16, payload, &out); };
   EXPECT_TRUE(append(MdsArray({2, 1}, 0, "abcd")).ok());
   EXPECT_EQ(out, OurArray({2, 1}, "abcd"));
   EXPECT_TRUE(append(MdsArray({}, 0, "ab")).ok());

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "dataset/foreign/mds_dataset.h"
+#include "foreign/mds/mds_directory.h"
 #include "mds/mds_maker.h"
 
 namespace shardkit::test {

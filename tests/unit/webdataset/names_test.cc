@@ -3,9 +3,9 @@
 #include <random>
 #include <regex>
 
-#include "format/foreign/webdataset_names.h"
+#include "foreign/webdataset/webdataset_names.h"
 
-namespace shardkit::format {
+namespace shardkit::foreign {
 namespace {
 
 using Parts = std::optional<WebDatasetName>;
@@ -108,4 +108,4 @@ TEST(WebDatasetNames, NamesThatCannotBeUnpackedAreRefused) {
 }
 
 }  // namespace
-}  // namespace shardkit::format
+}  // namespace shardkit::foreign

@@ -3,8 +3,8 @@
 
 #include "base/hash.h"
 #include "base/strings.h"
-#include "container/foreign/tar_shard_reader.h"
 #include "dataset/dataset_support.h"
+#include "foreign/webdataset/tar_shard_reader.h"
 #include "support/effort.h"
 #include "webdataset/tar_maker.h"
 
@@ -18,7 +18,7 @@ class TarDamageTest : public testing::Test {
  protected:
   // Opens and reads everything. Returns the first error.
   absl::Status ReadEverything(const std::string& path, const ReadOptions& options = {}) {
-    const auto reader = container::TarShardReader::Open(*files_, path, options);
+    const auto reader = foreign::TarShardReader::Open(*files_, path, options);
     if (!reader.ok()) return reader.status();
     BlockBuffer buffer;
     BlockView view;
@@ -123,7 +123,7 @@ TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
     }
   }
   // One way of reading after another.
-  const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {});
+  const auto reader = foreign::TarShardReader::Open(*files_, "/x.tar", {});
   ASSERT_TRUE(reader.ok());
   BlockBuffer buffer;
   BlockView view;
@@ -133,7 +133,7 @@ TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
   EXPECT_TRUE((*reader)->ReadValue(1, 3, &buffer).ok());
 
   WriteFile(*files_, "/x.tar", tar);
-  const auto contents = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+  const auto contents = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(contents.ok()) << contents.status();
   const auto& stored = *(*contents)->stored;
   ASSERT_EQ(stored.blocks.size(), 1u);
@@ -160,10 +160,10 @@ TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
 TEST_F(TarDamageTest, ATarThatChangedSinceItWasOpened) {
   const std::string tar = MakeTar(kMembers);
   WriteFile(*files_, "/x.tar", tar);
-  const auto contents = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+  const auto contents = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(contents.ok());
   WriteFile(*files_, "/x.tar", tar.substr(512));
-  const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {}, *contents);
+  const auto reader = foreign::TarShardReader::Open(*files_, "/x.tar", {}, *contents);
   EXPECT_TRUE(absl::IsDataLoss(reader.status())) << reader.status();
 }
 

@@ -7,10 +7,10 @@
 #include <fstream>
 
 #include "base/strings.h"
-#include "container/foreign/tar_index.h"
-#include "container/foreign/tar_shard_reader.h"
-#include "container/foreign/tar_sidecar.h"
 #include "dataset/dataset_support.h"
+#include "foreign/webdataset/tar_index.h"
+#include "foreign/webdataset/tar_shard_reader.h"
+#include "foreign/webdataset/tar_sidecar.h"
 #include "support/fault_filesystem.h"
 #include "webdataset/tar_maker.h"
 
@@ -19,23 +19,23 @@ namespace {
 
 class TarIndexTest : public testing::Test {
  protected:
-  absl::StatusOr<container::TarContents> Scan(const std::string& tar, std::vector<TarProblem>* problems = nullptr) {
+  absl::StatusOr<foreign::TarContents> Scan(const std::string& tar, std::vector<TarProblem>* problems = nullptr) {
     WriteFile(*files_, "/x.tar", tar);
     auto file = files_->OpenForReading("/x.tar");
     EXPECT_TRUE(file.ok());
-    return container::ScanTar(**file, kDefaultMaxDecompression, problems);
+    return foreign::ScanTar(**file, kDefaultMaxDecompression, problems);
   }
 
   // "key: column=bytes column=bytes; …"
   std::string Show(const std::string& tar) {
     const auto contents = Scan(tar);
     if (!contents.ok()) return Message(contents.status());
-    const format::TarIndex& index = contents->index;
+    const foreign::TarIndex& index = contents->index;
     std::string text;
     for (uint64_t i = 0; i < index.sample_count(); ++i) {
       text += StrCat(i == 0 ? "" : "; ", index.key(i), ":");
       for (uint64_t v = index.value_ends[i]; v < index.value_ends[i + 1]; ++v) {
-        const format::TarValue& value = index.values[v];
+        const foreign::TarValue& value = index.values[v];
         text += StrCat(" ", index.columns[value.column], "=", tar.substr(value.offset, value.length));
       }
     }
@@ -53,11 +53,11 @@ TEST_F(TarIndexTest, KeepsWhatStandsBeforeACut) {
   for (size_t length = 0; length < tar.size() - 1024; length += 31) {
     SCOPED_TRACE(length);
     WriteFile(*files_, "/x.tar", tar.substr(0, length));
-    const auto whole = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+    const auto whole = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
     EXPECT_TRUE(absl::IsDataLoss(whole.status())) << whole.status();
-    const auto kept = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
+    const auto kept = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
     ASSERT_TRUE(kept.ok()) << kept.status();
-    const container::TarContents& contents = **kept;
+    const foreign::TarContents& contents = **kept;
     const uint64_t expected = length >= next[1] + 512 ? 2 : length >= next[0] + 512 ? 1 : 0;
     EXPECT_EQ(contents.index.sample_count(), expected);
     EXPECT_EQ(contents.index.columns.size(), expected == 0 ? 0 : expected + 1);
@@ -69,7 +69,7 @@ TEST_F(TarIndexTest, KeepsWhatStandsBeforeACut) {
     EXPECT_TRUE(Message(status).starts_with("/x.tar: ")) << status;
   }
   WriteFile(*files_, "/x.tar", tar);
-  const auto kept = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
+  const auto kept = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
   ASSERT_TRUE(kept.ok()) << kept.status();
   EXPECT_FALSE((*kept)->cut);
   EXPECT_TRUE((*kept)->lost.empty());
@@ -79,8 +79,8 @@ TEST_F(TarIndexTest, KeepsWhatStandsBeforeACut) {
 TEST_F(TarIndexTest, LeavesOutSamplesThatCannotBeTaken) {
   const auto lost = [&](const std::vector<TarMember>& members) {
     WriteFile(*files_, "/x.tar", MakeTar(members));
-    EXPECT_TRUE(absl::IsDataLoss(container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()));
-    const auto loaded = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
+    EXPECT_TRUE(absl::IsDataLoss(foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()));
+    const auto loaded = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     if (!loaded.ok()) return std::string();
     EXPECT_FALSE((*loaded)->cut);
@@ -93,7 +93,7 @@ TEST_F(TarIndexTest, LeavesOutSamplesThatCannotBeTaken) {
       text += "; ";
     }
     for (const std::string& column : (*loaded)->index.columns) text += column + " ";
-    for (const container::LostTarSample& each : (*loaded)->lost) text += "-" + each.key;
+    for (const foreign::LostTarSample& each : (*loaded)->lost) text += "-" + each.key;
     return text;
   };
   EXPECT_EQ(lost({{"\xff.x", "1"}, {"\xff.y", "2"}, {"a.y", "3"}}), "a: y; y -\xff");
@@ -107,7 +107,7 @@ TEST_F(TarIndexTest, LeavesOutSamplesThatCannotBeTaken) {
   const std::string cut = MakeTar({{"a.x", "1"}, {"b.x", "2"}, {"b.x", "3"}, {"b.y", std::string(600, '4')}});
   for (const size_t length : {cut.find("b.y") + 700, cut.find("b.y") + 100}) {
     WriteFile(*files_, "/x.tar", cut.substr(0, length));
-    const auto loaded = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
+    const auto loaded = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*skip_lost=*/true);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_TRUE((*loaded)->cut);
     ASSERT_EQ((*loaded)->index.sample_count(), 1u);
@@ -185,7 +185,7 @@ TEST_F(TarIndexTest, TellsProblems) {
   const auto contents = Scan(tar, &problems);
   ASSERT_TRUE(contents.ok());
   EXPECT_TRUE(problems.empty());
-  const auto repeated = container::FindRepeatedKeys(contents->index);
+  const auto repeated = foreign::FindRepeatedKeys(contents->index);
   ASSERT_EQ(repeated.size(), 1u);
   EXPECT_EQ(repeated[0].member, "a.y");
   EXPECT_EQ(repeated[0].offset, 2560u);
@@ -235,35 +235,35 @@ TEST_F(TarIndexTest, SidecarIsUsedAndChecked) {
   EXPECT_EQ(report->values, 3u);
   EXPECT_EQ(report->bytes, tar.size());
   EXPECT_EQ(report->index_path, "/x.tar.shardidx");
-  const auto loaded = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+  const auto loaded = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((*loaded)->stored->length, ReadAll(*files_, "/x.tar.shardidx").size());
   EXPECT_EQ((*loaded)->index.sample_count(), 0u);  // they are in the blocks
-  const auto blocks = container::TarBlocks::Open(*files_, "/x.tar", *loaded);
+  const auto blocks = foreign::TarBlocks::Open(*files_, "/x.tar", *loaded);
   ASSERT_TRUE(blocks.ok()) << blocks.status();
   const auto block = (*blocks)->Block(0);
   ASSERT_TRUE(block.ok()) << block.status();
   EXPECT_EQ((*block)->checksums.size(), 3u);
   auto scanned = Scan(tar);
   scanned->index.checksums = (*block)->checksums;
-  EXPECT_EQ(static_cast<const format::TarSamples&>(scanned->index), **block);
+  EXPECT_EQ(static_cast<const foreign::TarSamples&>(scanned->index), **block);
   EXPECT_EQ(scanned->index.columns, (*loaded)->index.columns);
 
   // A tar with another length, another content, and an empty one.
   WriteFile(*files_, "/x.tar", tar + std::string(512, '\0'));
-  EXPECT_EQ(Message(container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
+  EXPECT_EQ(Message(foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
             StrCat("/x.tar.shardidx: is of a tar of ", tar.size(), " bytes, but /x.tar has ", tar.size() + 512,
                    "; run shardctl index /x.tar"));
   std::string other = tar;
   other[512] = '2';
   WriteFile(*files_, "/x.tar", other);
-  EXPECT_EQ(Message(container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
+  EXPECT_EQ(Message(foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
             "/x.tar.shardidx: is of another tar than /x.tar, or the tar was changed; run shardctl index /x.tar");
   WriteFile(*files_, "/x.tar.shardidx", "");
-  const auto empty = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+  const auto empty = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   EXPECT_TRUE(absl::IsDataLoss(empty.status())) << empty.status();
   ASSERT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
-  EXPECT_TRUE(container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).ok());
+  EXPECT_TRUE(foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).ok());
 }
 
 TEST_F(TarIndexTest, CompressedTarsHaveNone) {
@@ -322,7 +322,7 @@ TEST(TarIndexLarge, MembersOfManyGibibytes) {
   }
   ReadOptions options;
   options.max_block_memory = 1 << 20;
-  const auto reader = container::TarShardReader::Open(files, path, options);
+  const auto reader = foreign::TarShardReader::Open(files, path, options);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ((*reader)->sample_count(), 3u);
   EXPECT_EQ((*reader)->blocks().size(), 3u);

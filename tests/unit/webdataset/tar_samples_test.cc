@@ -1,11 +1,11 @@
 // The index of a tar as a shard: what it says, and what is refused.
-#include "format/foreign/tar_samples.h"
+#include "foreign/webdataset/tar_samples.h"
 
 #include <functional>
 
 #include "base/strings.h"
-#include "container/foreign/tar_index_encoder.h"
 #include "dataset/dataset_support.h"
+#include "foreign/webdataset/tar_index_encoder.h"
 #include "shardkit/schema.h"
 #include "shardkit/shard.h"
 #include "shardkit/validate.h"
@@ -13,10 +13,10 @@
 namespace shardkit::test {
 namespace {
 
-using format::TarBlock;
-using format::TarIndex;
-using format::TarSamples;
-using format::TarValue;
+using foreign::TarBlock;
+using foreign::TarIndex;
+using foreign::TarSamples;
+using foreign::TarValue;
 
 // Three samples in two blocks: the first two, and one that is larger than 4 MiB.
 TarIndex Example() {
@@ -36,7 +36,7 @@ TarIndex Example() {
 class TarSamplesTest : public testing::Test {
  protected:
   std::unique_ptr<ShardReader> Open(const TarIndex& index) {
-    const auto bytes = container::EncodeTarIndex(index);
+    const auto bytes = foreign::EncodeTarIndex(index);
     EXPECT_TRUE(bytes.ok()) << bytes.status();
     WriteFile(*files_, "/x.tar.shardidx", *bytes);
     auto shard = ShardReader::Open(*files_, "/x.tar.shardidx");
@@ -46,13 +46,13 @@ class TarSamplesTest : public testing::Test {
 
   // With all its samples, or the first error.
   absl::StatusOr<TarIndex> Decode(const ShardReader& shard) {
-    auto index = format::DecodeTarIndex(shard.schema(), *shard.ReadMetadata(), shard.blocks());
+    auto index = foreign::DecodeTarIndex(shard.schema(), *shard.ReadMetadata(), shard.blocks());
     if (!index.ok()) return index;
     for (size_t i = 0; i < shard.blocks().size(); ++i) {
       BlockBuffer buffer;
       BlockView view;
       EXPECT_TRUE(shard.ReadBlock(i, {}, &buffer, &view).ok());
-      const auto samples = format::DecodeTarBlock(*index, i, view);
+      const auto samples = foreign::DecodeTarBlock(*index, i, view);
       if (!samples.ok()) return samples.status();
       const uint64_t keys = index->keys.size(), values = index->values.size();
       index->keys += samples->keys;
@@ -198,7 +198,7 @@ TEST_F(TarSamplesTest, EveryRuleOfMetadataIsChecked) {
   const auto shard = Open(Example());
   const Metadata good = *shard->ReadMetadata();
   const auto decode = [&](const Metadata& metadata) {
-    return format::DecodeTarIndex(shard->schema(), metadata, shard->blocks()).status();
+    return foreign::DecodeTarIndex(shard->schema(), metadata, shard->blocks()).status();
   };
   EXPECT_TRUE(decode(good).ok()) << decode(good);
   for (const auto& [name, value] : good) {
@@ -239,7 +239,7 @@ TEST_F(TarSamplesTest, AnotherShardIsNoIndex) {
   const auto shard = ShardReader::Open(*files_, "/data/00000000.shard");
   ASSERT_TRUE(shard.ok()) << shard.status();
   const absl::Status status =
-      format::DecodeTarIndex((*shard)->schema(), *(*shard)->ReadMetadata(), (*shard)->blocks()).status();
+      foreign::DecodeTarIndex((*shard)->schema(), *(*shard)->ReadMetadata(), (*shard)->blocks()).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
 }
 

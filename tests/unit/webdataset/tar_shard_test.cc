@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/strings.h"
-#include "container/foreign/tar_shard_reader.h"
 #include "dataset/dataset_support.h"
+#include "foreign/webdataset/tar_shard_reader.h"
 #include "support/fault_filesystem.h"
 #include "webdataset/tar_maker.h"
 
@@ -146,7 +146,7 @@ TEST_F(TarShardTest, OpeningReadsHeadersAlone) {
   for (int i = 0; i < 20; ++i) members.push_back({StrCat(i, ".bin"), std::string(1 << 20, 'x')});
   WriteFile(*files_, "/x.tar", MakeTar(members));
   FaultFileSystem counted(files_.get());  // without faults: used only to count
-  const auto reader = container::TarShardReader::Open(counted, "/x.tar", {});
+  const auto reader = foreign::TarShardReader::Open(counted, "/x.tar", {});
   ASSERT_TRUE(reader.ok()) << reader.status();
   uint64_t reads = 0;
   for (const FileSystemCall& call : counted.calls()) reads += call.operation == "read" ? 1 : 0;
@@ -164,7 +164,7 @@ TEST_F(TarShardTest, OpeningReadsHeadersAlone) {
 
 TEST_F(TarShardTest, PlacesThatAreNotThere) {
   WriteFile(*files_, "/x.tar", MakeTar({{"a.x", "1"}, {"b.y", "2"}}));
-  const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {});
+  const auto reader = foreign::TarShardReader::Open(*files_, "/x.tar", {});
   ASSERT_TRUE(reader.ok());
   BlockBuffer buffer;
   BlockView view;
@@ -175,7 +175,7 @@ TEST_F(TarShardTest, PlacesThatAreNotThere) {
   EXPECT_EQ(*(*reader)->FindKey("b", &buffer), std::optional<uint64_t>(1));
   EXPECT_EQ(*(*reader)->FindKey("c", &buffer), std::nullopt);
   EXPECT_EQ(*(*reader)->ReadValue(1, 1, &buffer), std::nullopt);
-  EXPECT_TRUE(absl::IsNotFound(container::TarShardReader::Open(*files_, "/y.tar", {}).status()));
+  EXPECT_TRUE(absl::IsNotFound(foreign::TarShardReader::Open(*files_, "/y.tar", {}).status()));
 }
 
 TEST_F(TarShardTest, CompressedTarsAreReadToo) {
@@ -241,7 +241,7 @@ TEST_F(TarShardTest, WideTarsTakeLittleMemory) {
   std::string tar;
   for (int i = 0; i < 8000; ++i) tar += TarHeaderBlock(StrCat(i, ".", i % 4000), 0);
   WriteFile(*files_, "/x.tar", tar + std::string(1024, '\0'));
-  const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {});
+  const auto reader = foreign::TarShardReader::Open(*files_, "/x.tar", {});
   ASSERT_TRUE(reader.ok()) << reader.status();
   BlockBuffer buffer;
   BlockView view;

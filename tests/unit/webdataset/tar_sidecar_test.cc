@@ -1,14 +1,14 @@
 // The index beside a tar: what is read of it and when, and what its damage costs.
-#include "container/foreign/tar_sidecar.h"
+#include "foreign/webdataset/tar_sidecar.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/strings.h"
-#include "container/foreign/tar_shard_reader.h"
 #include "dataset/dataset_support.h"
-#include "format/foreign/webdataset_names.h"
+#include "foreign/webdataset/tar_shard_reader.h"
+#include "foreign/webdataset/webdataset_names.h"
 #include "shardkit/validate.h"
 #include "support/counting_filesystem.h"
 #include "support/effort.h"
@@ -51,8 +51,8 @@ class TarSidecarTest : public testing::Test {
 TEST_F(TarSidecarTest, ReadsNoMoreThanIsAskedFor) {
   WriteIndexed(Members(6));
   CountingFileSystem counted(files_.get());
-  const auto open = [&]() -> std::unique_ptr<container::TarShardReader> {
-    auto reader = container::TarShardReader::Open(counted, "/x.tar", {});
+  const auto open = [&]() -> std::unique_ptr<foreign::TarShardReader> {
+    auto reader = foreign::TarShardReader::Open(counted, "/x.tar", {});
     EXPECT_TRUE(reader.ok()) << reader.status();
     // Of the tar the first bytes, which would tell how it is compressed, and the two parts of the identity; of the
     // index both ends in one request, and the metadata.
@@ -90,7 +90,7 @@ TEST_F(TarSidecarTest, ALongHeaderTakesOneReadMore) {
     WriteFile(*files_, "/x.tar", tar);
     ASSERT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
     CountingFileSystem counted(files_.get());
-    const auto reader = container::TarShardReader::Open(counted, "/x.tar", {});
+    const auto reader = foreign::TarShardReader::Open(counted, "/x.tar", {});
     ASSERT_TRUE(reader.ok()) << reader.status();
     EXPECT_EQ(counted.reads().size(), reads);
     BlockBuffer buffer;
@@ -117,9 +117,9 @@ TEST_F(TarSidecarTest, OpeningAFolderReadsNoBlocks) {
 TEST_F(TarSidecarTest, ExactLoss) {
   WriteIndexed(Members(3));
   const std::string index = ReadAll(*files_, "/x.tar.shardidx");
-  const auto contents = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+  const auto contents = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(contents.ok()) << contents.status();
-  const container::TarContents::Stored& stored = *(*contents)->stored;
+  const foreign::TarContents::Stored& stored = *(*contents)->stored;
   ASSERT_EQ(stored.blocks.size(), 3u);
   const auto within = [](uint64_t byte, uint64_t begin, uint64_t length) {
     return byte >= begin && byte - begin < length;
@@ -134,7 +134,7 @@ TEST_F(TarSidecarTest, ExactLoss) {
     if (bit % 40 == 3) {
       EXPECT_FALSE(Problems("/x.tar").empty());
     }
-    const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {});
+    const auto reader = foreign::TarShardReader::Open(*files_, "/x.tar", {});
     if (byte < stored.header.length || byte + 64 >= index.size()) {
       EXPECT_TRUE(absl::IsDataLoss(reader.status())) << reader.status();
     }
@@ -173,7 +173,7 @@ TEST_F(TarSidecarTest, ExactLoss) {
   EXPECT_GT(refused, 0u);
   for (size_t length = 0; length < index.size(); ++length) {
     WriteFile(*files_, "/x.tar.shardidx", index.substr(0, length));
-    EXPECT_TRUE(absl::IsDataLoss(container::TarShardReader::Open(*files_, "/x.tar", {}).status())) << length;
+    EXPECT_TRUE(absl::IsDataLoss(foreign::TarShardReader::Open(*files_, "/x.tar", {}).status())) << length;
   }
 }
 
@@ -202,10 +202,10 @@ TEST_F(TarSidecarTest, ValidatingComparesItWithTheTar) {
 
 TEST_F(TarSidecarTest, AnIndexThatChangedSinceItWasOpened) {
   WriteIndexed(Members(2));
-  const auto contents = container::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+  const auto contents = foreign::LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(contents.ok());
   WriteFile(*files_, "/x.tar.shardidx", ReadAll(*files_, "/x.tar.shardidx") + "x");
-  const auto reader = container::TarShardReader::Open(*files_, "/x.tar", {}, *contents);
+  const auto reader = foreign::TarShardReader::Open(*files_, "/x.tar", {}, *contents);
   EXPECT_TRUE(absl::IsDataLoss(reader.status()));
   EXPECT_TRUE(Message(reader.status()).starts_with("/x.tar.shardidx: has ")) << reader.status();
 }

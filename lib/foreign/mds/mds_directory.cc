@@ -1,0 +1,118 @@
+// Finding the shards of MDS: from an index, from the indexes of folders, or from a shard alone.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "foreign/mds/mds_directory.h"
+#include "foreign/mds/mds_layout.h"
+#include "foreign/mds/mds_shard_reader.h"
+#include "io/publish_file.h"
+
+namespace shardkit::foreign {
+namespace {
+
+absl::StatusOr<bool> HasShards(ReadableFileSystem& file_system, const std::string& path) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
+  return std::ranges::any_of(entries, [](const DirectoryEntry& entry) { return IsMdsShardName(entry.name); });
+}
+
+absl::StatusOr<std::vector<std::string>> ListFolders(ReadableFileSystem& file_system, const std::string& path) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : entries) {
+    if (entry.type == FileType::kRegular) continue;
+    const auto info = file_system.Stat(JoinPath(path, entry.name));
+    if (absl::IsNotFound(info.status())) continue;  // a link that leads nowhere
+    if (!info.ok()) return info.status();
+    if (info->type == FileType::kDirectory) names.push_back(entry.name);
+  }
+  return names;
+}
+
+absl::Status DescribeAlone(const RandomAccessFile& file, MdsIndex* index) {
+  std::string bytes;
+  const auto read = [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string_view> {
+    bytes.resize(length);
+    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(offset, bytes));
+    return bytes;
+  };
+  SHARDKIT_ASSIGN_OR_RETURN(MdsHead head, ReadMdsHead(file.size(), read));
+  index->columns = std::move(head.columns);
+  MdsShard shard;
+  shard.samples = head.offsets.size() - 1;
+  shard.raw.name = io::BaseName(file.path());
+  shard.raw.bytes = file.size();
+  index->shards.push_back(std::move(shard));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsMdsShardName(std::string_view name) {
+  const size_t ending = name.find(".mds");
+  return ending != name.npos && (ending + 4 == name.size() || name[ending + 4] == '.');
+}
+
+absl::StatusOr<MdsDirectory> ReadMdsIndex(ReadableFileSystem& file_system, const std::string& index_path) {
+  MdsDirectory directory;
+  directory.path = io::ParentDirectory(index_path);
+  directory.described_by = index_path;
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string text, file_system.ReadFile(index_path, kMaxMdsIndexBytes));
+  absl::StatusOr<MdsIndex> index = ParseMdsIndex(text);
+  if (!index.ok()) return Annotate(index.status(), index_path);
+  directory.index = *std::move(index);
+  return directory;
+}
+
+absl::StatusOr<MdsDirectory> ReadMdsShardAlone(ReadableFileSystem& file_system, const std::string& path) {
+  MdsDirectory directory;
+  directory.path = io::ParentDirectory(path);
+  directory.described_by = path;
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
+  absl::Status status = DescribeAlone(*file, &directory.index);
+  if (!status.ok()) return absl::StartsWith(status.message(), ToAbsl(path)) ? status : Annotate(status, path);
+  return directory;
+}
+
+absl::StatusOr<MdsDirectory> ReadMdsStreams(ReadableFileSystem& file_system, const std::string& path) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<std::string> folders, ListFolders(file_system, path));
+  MdsDirectory whole;
+  whole.path = path;
+  std::string first;  // the stream whose columns are those of the whole
+  bool found = false;
+  for (const std::string& folder : folders) {
+    const std::string stream = JoinPath(path, folder);
+    absl::StatusOr<MdsDirectory> part = ReadMdsIndex(file_system, JoinPath(stream, kMdsIndexName));
+    if (absl::IsNotFound(part.status())) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, HasShards(file_system, stream));
+      if (!unfinished) continue;
+      return DataLoss(stream, ": has MDS shards, but no ", kMdsIndexName,
+                      ": the writing of them did not end; write them again, or move them away");
+    }
+    if (!part.ok()) return part.status();
+    if (!found) whole.described_by = part->described_by;
+    found = true;
+    if (part->index.shards.empty()) continue;
+    if (first.empty()) {
+      first = stream;
+      whole.described_by = part->described_by;
+      whole.index.columns = std::move(part->index.columns);
+    } else if (part->index.columns != whole.index.columns) {
+      return InvalidArgument(stream, ": its columns, their encodings or sizes differ from those of ", first,
+                             ", so that they are no one dataset: open one of them");
+    }
+    for (MdsShard& shard : part->index.shards) {
+      shard.raw.name = JoinPath(folder, shard.raw.name);
+      if (shard.zip) shard.zip->name = JoinPath(folder, shard.zip->name);
+      whole.index.shards.push_back(std::move(shard));
+    }
+  }
+  if (!found) return NotFound(JoinPath(path, kMdsIndexName), ": there is none, neither here nor in a folder");
+  return whole;
+}
+
+}  // namespace shardkit::foreign
