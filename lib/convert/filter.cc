@@ -17,11 +17,8 @@ namespace shardkit {
 namespace {
 
 SelectionOptions SelectionOptionsOf(const FilterOptions& options) {
-  return {.threads = options.pack.dataset.threads,
-          .max_decompression = options.max_decompression,
-          .verify_listed_hashes = options.verify_listed_hashes,
-          .cancellation = options.pack.dataset.cancellation,
-          .progress = options.selecting};
+  const DatasetWriterOptions& job = options.pack.dataset;
+  return {{job.threads, job.cancellation, options.selecting}, options};
 }
 
 absl::Status CheckOptions(const FilterOptions& options) {
@@ -33,11 +30,7 @@ absl::Status CheckOptions(const FilterOptions& options) {
 absl::StatusOr<PackReport> Copy(FileSystem& file_system, const std::string& input, const std::string& output,
                                 const dataset::SampleSet& samples, const std::string& job,
                                 const FilterOptions& options) {
-  ConvertOptions convert;
-  convert.max_decompression = options.max_decompression;
-  convert.verify_listed_hashes = options.verify_listed_hashes;
-  convert.keep_blocks = options.keep_blocks;
-  convert.pack = options.pack;
+  ConvertOptions convert{options};
   convert.pack.dataset.job += job;
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, convert::OpenConversion(file_system, {input}, convert));
   SHARDKIT_RETURN_IF_ERROR(source->Choose(samples));

@@ -63,11 +63,7 @@ absl::Status CheckInputs(FileSystem& file_system, const convert::DatasetSource& 
 
 absl::StatusOr<Manifest> Copy(FileSystem& file_system, const std::vector<std::string>& inputs,
                               const std::string& output, const MergeOptions& options) {
-  ConvertOptions convert;
-  convert.max_decompression = options.max_decompression;
-  convert.verify_listed_hashes = options.verify_listed_hashes;
-  convert.keep_blocks = options.keep_blocks;
-  convert.pack = options.pack;
+  ConvertOptions convert{options};
   convert.pack.dataset.job += options.keep_repeated_keys ? "\nmerge keep" : "\nmerge";
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, convert::OpenConversion(file_system, inputs, convert));
   dataset::RepeatedKeyCheck check;

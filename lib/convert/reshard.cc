@@ -54,12 +54,8 @@ absl::StatusOr<PackReport> Reshard(FileSystem& file_system, const std::string& i
                                    const ReshardOptions& options) {
   return Guarded("resharding", [&]() -> absl::StatusOr<PackReport> {
     SHARDKIT_RETURN_IF_ERROR(CheckOptions(file_system, output, options));
-    ConvertOptions convert;
-    convert.max_decompression = options.max_decompression;
-    convert.verify_listed_hashes = options.verify_listed_hashes;
-    convert.keep_blocks = options.keep_blocks;
+    ConvertOptions convert{options};
     if (options.shuffle) convert.keep_blocks = false;
-    convert.pack = options.pack;
     if (options.shuffle) convert.pack.dataset.job += StrCat("\nshuffle ", *options.shuffle);
     SHARDKIT_ASSIGN_OR_RETURN(const auto source, convert::OpenConversion(file_system, {input}, convert));
     return options.shuffle ? Shuffle(file_system, *source, output, convert, options)

@@ -142,7 +142,7 @@ nb::dict AddFile(const std::string& dataset, const std::string& path, const std:
         const auto rows = OpenColumnRows(*DefaultFileSystem(), path, options);
         if (!rows.ok()) return rows.status();
         return AddColumns(*DefaultFileSystem(), dataset, **rows,
-                          {.threads = threads, .cancellation = &cancellation, .progress = numbers.function()});
+                          {{.threads = threads, .cancellation = &cancellation, .progress = numbers.function()}});
       }));
 }
 
@@ -152,7 +152,7 @@ nb::dict AddRows(const std::string& dataset, std::vector<Column> columns, nb::ob
   try {
     return AddedDict(RunJob<AddColumnsReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
       return AddColumns(*DefaultFileSystem(), dataset, rows,
-                        {.threads = threads, .cancellation = &cancellation, .progress = numbers.function()});
+                        {{.threads = threads, .cancellation = &cancellation, .progress = numbers.function()}});
     }));
   } catch (...) {
     if (rows.error()) std::rethrow_exception(rows.error());

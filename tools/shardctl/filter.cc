@@ -37,7 +37,7 @@ std::optional<int> ParseFilterArguments(int argc, char** argv, FilterArguments* 
   std::vector<std::string> inputs, ranges;
   std::optional<std::string> where, sample;
   std::optional<uint64_t> seed;
-  CopyOptions copy;
+  CopyArguments copy;
   line.Arguments("DATASET", 1, 1, &inputs);
   line.Text("-o,--output", "OUT", &arguments->output, "directory of the new dataset; must be empty or missing");
   line.Text("--where", "EXPRESSION", &where, "only samples whose values satisfy this");
@@ -88,11 +88,8 @@ std::optional<int> ParseFilterArguments(int argc, char** argv, FilterArguments* 
 
 int Count(const FilterArguments& arguments, Progress* progress) {
   const shardkit::DatasetWriterOptions& dataset = arguments.options.pack.dataset;
-  const shardkit::SelectionOptions options = {.threads = dataset.threads,
-                                              .max_decompression = arguments.options.max_decompression,
-                                              .verify_listed_hashes = arguments.options.verify_listed_hashes,
-                                              .cancellation = dataset.cancellation,
-                                              .progress = arguments.options.selecting};
+  const shardkit::SelectionOptions options = {{dataset.threads, dataset.cancellation, arguments.options.selecting},
+                                              arguments.options};
   const auto report =
       shardkit::CountSamples(*shardkit::DefaultFileSystem(), arguments.input, arguments.selection, options);
   progress->Clear();

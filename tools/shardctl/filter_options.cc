@@ -5,7 +5,7 @@
 
 namespace shardctl {
 
-void CopyOptions::AddTo(CommandLine* line) {
+void CopyArguments::AddTo(CommandLine* line) {
   line->Size("--shard-size", &shard_size_,
              "end a shard with the block of the input that reaches this many bytes, of which the share of the samples "
              "that are taken counts [256MiB]");
@@ -19,21 +19,24 @@ void CopyOptions::AddTo(CommandLine* line) {
   line->StoreOptions(StoreUse::kWrite);
 }
 
-std::optional<int> CopyOptions::TakePack(const CommandLine& line, const std::vector<std::string>& inputs,
-                                         shardkit::PackOptions* options) const {
+std::optional<int> CopyArguments::Take(const CommandLine& line, const std::vector<std::string>& inputs,
+                                       shardkit::CopyOptions* options) const {
+  options->max_decompression = decompression_.bytes();
+  options->verify_listed_hashes = hashes_.verify();
   if (shard_size_ == 0) return line.UsageError("--shard-size: must not be 0");
-  shardkit::DatasetWriterOptions& dataset = options->dataset;
+  shardkit::DatasetWriterOptions& dataset = options->pack.dataset;
   dataset.shard_size = shard_size_;
   if (block_size_.has_value()) {
     const absl::StatusOr<uint64_t> bytes = ParseSize(*block_size_);
     if (!bytes.ok()) return line.UsageError("--block-size: " + std::string(bytes.status().message()));
     if (*bytes == 0) return line.UsageError("--block-size: must not be 0");
     dataset.shard.block_size = *bytes;
+    options->keep_blocks = false;
   }
   dataset.threads = jobs_.jobs(inputs);
   dataset.resume = resume_;
   dataset.job = InputText(inputs);
-  options->keep_on_cancel = resume_;
+  options->pack.keep_on_cancel = resume_;
   return std::nullopt;
 }
 

@@ -9,29 +9,21 @@
 #include "command_line.h"
 #include "dataset_access.h"
 #include "json.h"
-#include "shardkit/pack.h"
+#include "shardkit/copy.h"
 #include "shardkit/select.h"
 
 namespace shardctl {
 
 // How the input is read, and what the new dataset is like.
-class CopyOptions {
+class CopyArguments {
  public:
   void AddTo(CommandLine* line);
 
   // After parsing. Returns an exit code when the values make no sense.
-  template <typename Options>
-  std::optional<int> Take(const CommandLine& line, const std::vector<std::string>& inputs, Options* options) const {
-    options->max_decompression = decompression_.bytes();
-    options->verify_listed_hashes = hashes_.verify();
-    if (block_size_.has_value()) options->keep_blocks = false;
-    return TakePack(line, inputs, &options->pack);
-  }
+  std::optional<int> Take(const CommandLine& line, const std::vector<std::string>& inputs,
+                          shardkit::CopyOptions* options) const;
 
  private:
-  std::optional<int> TakePack(const CommandLine& line, const std::vector<std::string>& inputs,
-                              shardkit::PackOptions* options) const;
-
   uint64_t shard_size_ = shardkit::DatasetWriterOptions().shard_size;
   std::optional<std::string> block_size_;
   bool resume_ = false;

@@ -27,7 +27,7 @@ int RunMerge(int argc, char** argv) {
   size_t repeated_keys = 0;
   bool json = false;
   shardkit::MergeOptions options;
-  CopyOptions copy;
+  CopyArguments copy;
   line.Arguments("DATASET", 1, SIZE_MAX, &inputs);
   line.Text("-o,--output", "OUT", &output,
             "directory of the new dataset; must be empty or missing, but when it holds DATASETs of MDS");

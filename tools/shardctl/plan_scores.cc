@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenLabels(const shardk
   if (const absl::StatusOr<size_t> column = (*dataset)->FindColumn(label); !column.ok()) {
     return column.status();
   }
-  return OpenDataset(from.path, {.verify_listed_hashes = verify_hashes}, {label}, from.generation);
+  return OpenDataset(from.path, {{.verify_listed_hashes = verify_hashes}}, {label}, from.generation);
 }
 
 // Hashes of the samples' labels, in the order of `ordinals`. Ordinals count through all datasets.

@@ -29,7 +29,7 @@ int RunReshard(int argc, char** argv) {
   uint64_t shard_samples = 0;
   bool shuffle = false, json = false;
   shardkit::ReshardOptions options;
-  CopyOptions copy;
+  CopyArguments copy;
   line.Arguments("DATASET", 1, 1, &inputs);
   line.Text("-o,--output", "OUT", &output, "directory of the new dataset; must be empty or missing");
   line.Count("--shard-samples", "N", &shard_samples, 1, UINT32_MAX, "put at most this many samples in each shard");

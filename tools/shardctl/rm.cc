@@ -60,8 +60,8 @@ int RunRm(int argc, char** argv) {
     selection.keys = *std::move(keys);
   }
   Progress progress("samples");
-  shardkit::SelectionOptions options = {
-      .threads = jobs.jobs(inputs), .max_decompression = decompression.bytes(), .cancellation = CancelOnSignal()};
+  shardkit::SelectionOptions options = {{.threads = jobs.jobs(inputs), .cancellation = CancelOnSignal()},
+                                        {.max_decompression = decompression.bytes()}};
   if (progress.enabled()) options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total, 0); };
   const auto report = shardkit::RemoveSamples(*shardkit::DefaultFileSystem(), inputs[0], selection, options);
   progress.Clear();

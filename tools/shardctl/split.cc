@@ -39,7 +39,7 @@ int RunSplit(int argc, char** argv) {
   std::optional<std::string> output;
   uint64_t seed = 0;
   bool json = false;
-  CopyOptions copy;
+  CopyArguments copy;
   line.Arguments("DATASET", 1, 1, &inputs);
   line.Text("-o,--output", "DIR", &output, "directory that gets a dataset for each part, DIR/NAME");
   line.Texts("--into", "NAME=SHARE", &into,

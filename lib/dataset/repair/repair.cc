@@ -311,7 +311,7 @@ class ShardRepair {
   absl::StatusOr<std::string> CopyBlock(size_t index) {
     SHARDKIT_ASSIGN_OR_RETURN(
         dataset::BlockFindings findings,
-        dataset::CheckBlock(*shard_, index, {.cancellation = options_.cancellation}, nullptr, &buffer_));
+        dataset::CheckBlock(*shard_, index, {{.cancellation = options_.cancellation}}, nullptr, &buffer_));
     if (!findings.problems.empty() || !findings.readable) {
       const std::string problem = findings.problems.empty() ? "it cannot be read" : findings.problems[0];
       const std::string_view prefix = shard_->path();

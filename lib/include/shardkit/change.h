@@ -72,20 +72,12 @@ struct ColumnRowsOptions {
 absl::StatusOr<std::unique_ptr<ColumnRows>> OpenColumnRows(ReadableFileSystem& file_system, const std::string& path,
                                                            const ColumnRowsOptions& options = {});
 
-struct AddColumnsOptions {
-  // Threads that compress. What is written does not depend on their number.
-  int threads = 1;
-
+// Progress counts samples whose values are written. When cancelled, the dataset is as it was.
+struct AddColumnsOptions : JobOptions {
   // Bytes for rows that are matched by key; what does not fit is sorted in temporary files in the dataset's directory.
   // At most three times as much is used at once, 16 MiB, and the values of one block of the layer: as many as one block
   // of the shards has.
   uint64_t memory = uint64_t{128} << 20;
-
-  // Borrowed. Cancelling it ends the call with Cancelled; the dataset is then as it was.
-  const Cancellation* cancellation = nullptr;
-
-  // Called on the calling thread with samples whose values are written, of all.
-  std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
 struct AddColumnsReport {
@@ -148,7 +140,8 @@ absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::s
 
 // Rewriting what a dataset has lost, and deleting what nobody may read any more.
 
-struct CompactOptions {
+// Progress counts samples of the shards that are rewritten, on any thread, one call at a time.
+struct CompactOptions : JobOptions {
   // Shards are rewritten that lost at least this share of the bytes of their blocks to removed samples, above 0 and at
   // most 1. With `purge`, all that hold a removed sample.
   double least_lost = 0.2;
@@ -164,13 +157,6 @@ struct CompactOptions {
   // With `purge`: waits so long before it deletes, for readers that have the dataset open as it was. Cancelling ends
   // the wait: the files stay until the next purge.
   std::chrono::seconds grace{0};
-
-  int threads = 1;  // the result is the same for any number
-
-  const Cancellation* cancellation = nullptr;  // may be null
-
-  // Called now and then, by one thread at a time: samples that were gone through, of all in the shards to be rewritten.
-  std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
 struct CompactReport {

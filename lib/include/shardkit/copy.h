@@ -25,7 +25,21 @@ enum class Container { kShard, kMds, kWebDataset };
 // "shard", "mds", "webdataset".
 std::string_view ContainerName(Container container);
 
-struct ConvertOptions {
+// The options of all copies. InputOptions are of the input.
+struct CopyOptions : InputOptions {
+  // As for Pack, of the new dataset. Its shard_size counts the stored bytes of the input's blocks (of the columns
+  // chosen, where the container stores columns apart: their share in the first shard is taken for all; of a block with
+  // some samples selected, their share). Columns keep their codecs.
+  PackOptions pack;
+
+  // To Shardkit's own container: a block of the input whose samples all come into one shard stays one, if its shard
+  // stores the columns as the new one does: it is copied with its checksums, without being decompressed. The samples
+  // between two such blocks have blocks of their own. Not where `pack` asks for levels, dictionaries or storages. False
+  // makes all blocks anew; by default so does another block_size or max_block_samples than ShardOptions has at first.
+  std::optional<bool> keep_blocks;
+};
+
+struct ConvertOptions : CopyOptions {
   Container to = Container::kShard;
 
   // Columns to convert; empty means all.
@@ -35,29 +49,15 @@ struct ConvertOptions {
   // WebDataset must have keys: without such a column its samples are numbered 000000000000, 000000000001, ….
   std::optional<std::string> key_column;
 
-  // As ReadOptions, for the input.
-  uint64_t max_decompression = kDefaultMaxDecompression;
-  bool verify_listed_hashes = true;
-
   // As DatasetOptions, of the input.
   uint64_t generation = 0;
-
-  // To Shardkit's own container: a block of the input whose samples all come into one shard stays one, if its shard
-  // stores the columns as the new one does: it is copied with its checksums, without being decompressed. The samples
-  // between two such blocks have blocks of their own. Not where `pack` asks for levels, dictionaries or storages. False
-  // makes all blocks anew; by default so does another block_size or max_block_samples than ShardOptions has at first.
-  std::optional<bool> keep_blocks;
 
   // Values that have no exact mapping are converted by the table of format-spec/interop.md instead of being an error.
   bool lossy = false;
 
-  // As for Pack. `pack.dataset` is for output in Shardkit's own container, and its sha256 is InvalidArgument for any
-  // other. Its threads, job, cancellation and resume apply to every container. Its shard_size counts the stored bytes
-  // of the input's blocks (of the columns chosen, where the container stores columns apart: their share in the first
-  // shard is taken for all), while those of `mds` and `webdataset` count the bytes of the output.
-  PackOptions pack;
-
-  // Their threads, job, cancellation, resume and origin are ignored: they come from `pack` and the input.
+  // For the other containers, in the place of `pack.dataset`, of which only threads, job, cancellation and resume apply
+  // to every container, and sha256 is InvalidArgument. Here these four are ignored, and so is the origin, which comes
+  // from the input. Their shard_size counts the bytes of the output.
   MdsWriterOptions mds;
   WebDatasetWriterOptions webdataset;
 };
@@ -90,20 +90,9 @@ absl::StatusOr<PackReport> FinishConvert(FileSystem& file_system, const std::str
 
 // Datasets of some of the samples of another.
 
-struct FilterOptions {
-  // As for Convert to Shardkit's own container: the new shards take what the options say, and columns keep their
-  // codecs. Of a block of the input with some samples selected, shard_size counts that share of its stored bytes. Its
-  // threads and its cancellation are also those of the selection; progress counts selected samples. skip_errors must be
-  // false: a sample whose values cannot be read cannot be decided on.
-  PackOptions pack;
-
-  // As ConvertOptions::keep_blocks.
-  std::optional<bool> keep_blocks;
-
-  // As ReadOptions, for the input.
-  uint64_t max_decompression = kDefaultMaxDecompression;
-  bool verify_listed_hashes = true;
-
+// The threads and the cancellation of `pack` are also those of the selection; its progress counts selected samples.
+// skip_errors must be false: a sample whose values cannot be read cannot be decided on.
+struct FilterOptions : CopyOptions {
   // Called as SelectionOptions::progress, before the samples are copied.
   std::function<void(uint64_t done, uint64_t total)> selecting;
 };
@@ -142,7 +131,9 @@ absl::StatusOr<SplitReport> Split(FileSystem& file_system, const std::string& in
 
 // Many datasets made one.
 
-struct MergeOptions {
+// The cancellation and the progress of `pack` are for linking, too; progress counts samples. skip_errors and
+// dataset.append must be false. All else that CopyOptions have is for `copy`.
+struct MergeOptions : CopyOptions {
   // Takes samples of one key, and equal shards, from several inputs; by its key the first sample is found. Otherwise
   // they are InvalidArgument, naming some of the keys and saying how many samples there are. Keys that stand several
   // times in one input are no concern of merging.
@@ -152,17 +143,6 @@ struct MergeOptions {
   // container, and have columns of one name with other codecs: they get that of the first input which has the column.
   // Otherwise the shards are linked, or copied where links do not work, and no value is read.
   bool copy = false;
-
-  // As for Convert, for `copy`. Its cancellation and its progress are for both; progress counts samples. skip_errors
-  // and dataset.append must be false.
-  PackOptions pack;
-
-  // As ConvertOptions::keep_blocks, for `copy`.
-  std::optional<bool> keep_blocks;
-
-  // As ReadOptions, for `copy`.
-  uint64_t max_decompression = kDefaultMaxDecompression;
-  bool verify_listed_hashes = true;
 };
 
 // Makes `output` a dataset of the samples of `inputs`, in that order. Its columns are those of all: a column that an
@@ -180,14 +160,9 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
 
 // The samples of a dataset in other shards, or in another order.
 
-struct ReshardOptions {
-  // As for Convert to Shardkit's own container. With `shuffle`, shard_size counts the bytes of values. skip_errors and
-  // dataset.append must be false.
-  PackOptions pack;
-
-  // As ConvertOptions::keep_blocks. With `shuffle` all blocks are made anew.
-  std::optional<bool> keep_blocks;
-
+// skip_errors and dataset.append must be false. With `shuffle`, all blocks are made anew, and shard_size counts the
+// bytes of values.
+struct ReshardOptions : CopyOptions {
   // Stores the samples in random order: ascending by the XXH3-64, with this seed, of their ordinals as 8 bytes,
   // little-endian.
   std::optional<uint64_t> shuffle;
@@ -203,10 +178,6 @@ struct ReshardOptions {
   // Called with numbers of samples while they are spread, on the calling thread; pack.progress counts them when they
   // are stored.
   std::function<void(uint64_t done, uint64_t total)> spreading;
-
-  // As ReadOptions, for the input.
-  uint64_t max_decompression = kDefaultMaxDecompression;
-  bool verify_listed_hashes = true;
 };
 
 // Writes all samples of the dataset at `input` as a new dataset at `output`. The result does not depend on the number

@@ -30,18 +30,32 @@ enum class ExistingKeys : uint8_t {
   kAdd,     // they are stored; by its key the first sample is found
 };
 
-struct DatasetWriterOptions {
-  ShardOptions shard;
-
-  // A shard is closed before a block that would make its stored blocks larger than this many bytes.
+// The options of writers of all containers.
+struct WriterOptions {
+  // A shard is closed before a block, or a sample of another container, that would make it larger than this many bytes.
+  // They are those of the stored blocks; with shard_samples, or with dictionaries, bytes before compression.
   uint64_t shard_size = uint64_t{256} << 20;
 
-  // Exactly this many samples per shard (the last may have fewer); 0 is no limit. With this, or with dictionaries,
-  // shard_size counts bytes before compression.
+  // Exactly this many samples per shard (the last may have fewer), and at most in other containers; 0 is no limit.
   uint64_t shard_samples = 0;
 
   // Threads that checksum and compress. The output does not depend on their number.
   int threads = 1;
+
+  // Continue an interrupted run in the same directory. FailedPrecondition when that run had other options or another
+  // `job`, also if it has completed the dataset. FailedPrecondition too when a complete dataset does not record how it
+  // was made, as after merging.
+  bool resume = false;
+
+  // Describes the input. Compared when a run is resumed.
+  std::string job;
+
+  // Borrowed: must outlive the writer. Cancelling it, from any thread, makes Append and Finish return Cancelled.
+  const Cancellation* cancellation = nullptr;
+};
+
+struct DatasetWriterOptions : WriterOptions {
+  ShardOptions shard;
 
   // List the SHA-256 of each shard in the manifest: unlike the other hashes, it tells a shard from forged ones. Takes
   // time on the calling thread. Unimplemented in builds without OpenSSL.
@@ -50,23 +64,12 @@ struct DatasetWriterOptions {
   // Codec of columns by name, for those that should not have their own codec.
   std::map<std::string, Codec> codecs;
 
-  // Continue an interrupted run in the same directory. FailedPrecondition when that run had other options or another
-  // `job`, also if it has completed the dataset. FailedPrecondition too when a complete dataset does not record how it
-  // was made, as after merging.
-  bool resume = false;
-
   // Append to the complete dataset in the directory, with its columns and codecs; metadata are those of the dataset and
   // `shard.metadata`, and the dataset keeps those that all shards then have. Not together with `resume`.
   bool append = false;
 
   // With `append`. Looking for a key reads a page of each segment's table of keys, which stay mapped or in memory.
   ExistingKeys existing_keys = ExistingKeys::kRefuse;
-
-  // Describes the input. Compared when a run is resumed.
-  std::string job;
-
-  // Borrowed: must outlive the writer. Cancelling it, from any thread, makes Append and Finish return Cancelled.
-  const Cancellation* cancellation = nullptr;
 };
 
 // A sample that was skipped; stays recorded when the run is interrupted and resumed.
@@ -164,19 +167,7 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
 inline constexpr std::string_view kOriginName = "shardkit.json";
 
 // The options that both containers have.
-struct ForeignWriterOptions {
-  // A shard is closed before a sample that would make it larger than this many bytes.
-  uint64_t shard_size = uint64_t{256} << 20;
-
-  // At most this many samples per shard; 0 is no limit.
-  uint64_t shard_samples = 0;
-
-  // As in DatasetWriterOptions.
-  int threads = 1;
-  bool resume = false;
-  std::string job;
-  const Cancellation* cancellation = nullptr;
-
+struct ForeignWriterOptions : WriterOptions {
   // Written as kOriginName. Its shards are ignored. If it has no columns, those of the writer are used.
   Manifest origin;
 };

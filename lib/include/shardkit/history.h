@@ -72,7 +72,8 @@ absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& f
 
 // What distinguishes the samples of two datasets.
 
-struct DiffOptions {
+// Progress counts samples of A. Threads read A ahead.
+struct DiffOptions : JobOptions {
   // How the two are read. Of `a.columns` and `b.columns` nothing is used: see `columns`. Reading an earlier generation
   // of one dataset as A and the newest as B tells what has changed since.
   DatasetOptions a, b;
@@ -80,17 +81,11 @@ struct DiffOptions {
   // Names of the columns whose values are compared; empty means all that both have.
   std::vector<std::string> columns;
 
-  int threads = 1;           // that read A ahead
   size_t max_examples = 10;  // of each difference; all are counted
 
   // Bytes for the keys of B where they do not come in the order of A, 40 for each. Where they are more, the samples of
   // A that follow are read several times.
   uint64_t key_memory = uint64_t{256} << 20;
-
-  const Cancellation* cancellation = nullptr;  // may be null
-  // Called on the calling thread: samples of A done, and in all. An exception ends the comparison, and DiffDatasets
-  // returns Internal with its text.
-  std::function<void(uint64_t samples_done, uint64_t samples_total)> progress;
 };
 
 struct DiffExample {

@@ -1,7 +1,9 @@
-// What long operations have in common: asking them to stop, and how many threads they start.
+// What long operations have in common: asking them to stop, how many threads they start, and how far they are.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -47,5 +49,18 @@ class CancellationScope {
 // parts of a processor count as one. LOCAL_WORLD_SIZE, which torchrun sets, says how many ranks there are. Asks the
 // system at each call. Thread-safe.
 int AvailableProcessors();
+
+// The options of an operation that goes through samples or bytes.
+struct JobOptions {
+  // Threads that compute, at least 1. What is written or reported does not depend on their number.
+  int threads = 1;
+
+  // Borrowed; may be null. Cancelling it, from any thread, ends the operation with Cancelled.
+  const Cancellation* cancellation = nullptr;
+
+  // Called from time to time on the calling thread with what is done, of all: samples, unless the operation says
+  // otherwise. An exception ends the operation as an error does: Internal, with its text.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
 
 }  // namespace shardkit

@@ -121,8 +121,7 @@ absl::StatusOr<PackTaskReport> PackTask(FileSystem& file_system, const std::stri
 absl::StatusOr<PackReport> FinishPack(FileSystem& file_system, const std::string& directory, int threads = 1,
                                       const Cancellation* cancellation = nullptr);
 
-struct UnpackOptions {
-  int threads = 1;
+struct UnpackOptions : JobOptions {
   uint64_t first_sample = 0;
   uint64_t end_sample = UINT64_MAX;
 
@@ -132,9 +131,6 @@ struct UnpackOptions {
 
   // The files of each shard in a folder of their own: its place in the dataset, of eight digits.
   bool by_shard = false;
-
-  const Cancellation* cancellation = nullptr;
-  std::function<void(uint64_t samples_done, uint64_t samples_total)> progress;  // as PackOptions::progress
 };
 
 struct UnpackReport {

@@ -79,18 +79,8 @@ struct SampleSelection {
   uint64_t seed = 0;
 };
 
-struct SelectionOptions {
-  int threads = 1;  // the result is the same for any number
-
-  // As ReadOptions.
-  uint64_t max_decompression = kDefaultMaxDecompression;
-  bool verify_listed_hashes = true;
-
-  const Cancellation* cancellation = nullptr;  // may be null
-
-  // Called from time to time on the calling thread, with samples that were decided on, and all.
-  std::function<void(uint64_t done, uint64_t total)> progress;
-};
+// Progress counts samples that were decided on.
+struct SelectionOptions : JobOptions, InputOptions {};
 
 struct SelectionReport {
   uint64_t samples = 0;         // of the dataset

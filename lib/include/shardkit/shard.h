@@ -112,9 +112,8 @@ enum class Verify {
   kNever,
 };
 
-struct ReadOptions {
-  Verify verify = Verify::kEvery;
-
+// The options of whatever reads samples.
+struct InputOptions {
   // For MDS: compare a hash that index.json lists for a whole file before the first value of the file is returned. This
   // reads the whole file, once for each DatasetReader. One hash is compared: the first of the xxHash family, otherwise
   // the first that this build can compute; if there is none, no hash. False returns the first value of a large file
@@ -122,16 +121,20 @@ struct ReadOptions {
   // hash.
   bool verify_listed_hashes = true;
 
+  // ResourceExhausted when the decompressed bytes of the requested chunks of a block exceed their stored bytes by more
+  // than this. The same limit applies to the requested part of a compressed tar, and to a compressed MDS shard, which
+  // is decompressed completely, compared with the bytes of their files.
+  uint64_t max_decompression = kDefaultMaxDecompression;
+};
+
+struct ReadOptions : InputOptions {
+  Verify verify = Verify::kEvery;
+
   ReadMode mode = ReadMode::kAuto;
 
   // Limit of a buffer for the stored and decompressed bytes of one block; ResourceExhausted above it. CopyValue and
   // ValidateShard take a few MiB for a value of any size. A loader lowers it to LoaderOptions::memory_bytes.
   uint64_t max_block_memory = uint64_t{8} << 30;
-
-  // ResourceExhausted when the decompressed bytes of the requested chunks of a block exceed their stored bytes by more
-  // than this. The same limit applies to the requested part of a compressed tar, and to a compressed MDS shard, which
-  // is decompressed completely, compared with the bytes of their files.
-  uint64_t max_decompression = kDefaultMaxDecompression;
 };
 
 // Memory for one block, reused for later blocks, and the decompressor. One thread at a time. It remembers its block, so

@@ -152,7 +152,8 @@ enum class FolderOrder : uint8_t {
   kPath,    // of their keys: one class after the other
 };
 
-struct SourceOptions {
+// Here max_decompression limits the values of one sample, of compressed tars and of datasets of other containers.
+struct SourceOptions : InputOptions {
   ReadableFileSystem* file_system = PosixFileSystem();
   // For "files" only; InvalidArgument for other kinds. The default is kFirstDot.
   std::optional<GroupBy> group_by;
@@ -165,17 +166,12 @@ struct SourceOptions {
   bool skip_errors = false;
   // Values of at least this many bytes are passed on as files instead of being loaded.
   uint64_t stream_above = uint64_t{16} << 20;
-  // As ReadOptions::max_decompression, for compressed tars and datasets of other containers: here it limits the values
-  // of one sample.
-  uint64_t max_decompression = kDefaultMaxDecompression;
   // Types of columns by name, whatever their values look like: bytes takes all values, image all images. A value that
   // cannot have its column's type (text that is not UTF-8, a PNG in a column of type jpeg) makes its sample a failure.
   // Allowed for "files", for column "image" of "imagefolder", and for "webdataset" where nothing else says the types.
   // In other columns each value has the type that it looks like, and a value with an image's extension that is no image
   // makes its sample a failure.
   std::map<std::string, Type> types;
-  // As ReadOptions::verify_listed_hashes, for "mds" and "webdataset".
-  bool verify_listed_hashes = true;
   // Half pairs of a tar wait for their other half in at most this many bytes.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
   // False: an input directory without files, except hidden ones (see keep_hidden), is InvalidArgument. The usual cause

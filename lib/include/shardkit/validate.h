@@ -14,11 +14,11 @@
 
 namespace shardkit {
 
-struct ValidateOptions {
+// Progress counts bytes.
+struct ValidateOptions : JobOptions {
   // Also decode every value: pixels of JPEG and PNG, JSON, UTF-8, masks, array shapes. And compare the size of the
   // masks of a sample with that of its image (of several images, one), as a loader does that decodes both.
   bool deep = false;
-  int threads = 1;
   ReadMode mode = ReadMode::kBuffered;
   size_t max_problems = 100;  // per dataset; further ones are only counted
 
@@ -32,10 +32,6 @@ struct ValidateOptions {
   // byte per pixel. An image over the limit is a problem, whose message names the limit.
   uint64_t max_decompression = kDefaultMaxDecompression;
   uint64_t max_image_memory = uint64_t{96} << 20;
-
-  const Cancellation* cancellation = nullptr;
-  // Called on the calling thread. An exception ends the check, and Validate returns Internal with its text.
-  std::function<void(uint64_t bytes_done, uint64_t bytes_total)> progress;
 };
 
 struct Problem {

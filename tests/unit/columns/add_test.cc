@@ -167,7 +167,7 @@ TEST(AddColumnsTest, ThreadsDoNotChangeAByte) {
   for (const int threads : {1, 4}) {
     const auto files = NewDataset(300);
     GivenRows rows({KeyColumn(), Scored(), Noted()}, given);
-    ASSERT_TRUE(AddColumns(*files, "/d", rows, {.threads = threads}).ok());
+    ASSERT_TRUE(AddColumns(*files, "/d", rows, {{.threads = threads}}).ok());
     const Tree tree = ReadTree(*files, "/d");
     const auto layer = DatasetReader::Open(*files, "/d/layer-2");
     ASSERT_TRUE(layer.ok()) << layer.status();

@@ -51,7 +51,7 @@ TEST_F(FilesSourceTest, InitialColumnsAreThoseOfTheWholeTree) {
   Add("a.txt", "t");
   Add("z/b.jpg", test::kJpegBytes);
   Add("z/b.key", "k");
-  auto source = OpenSource("files", {"/in"}, {file_system_.get()});
+  auto source = OpenSource("files", {"/in"}, {{}, file_system_.get()});
   ASSERT_TRUE(source.ok()) << source.status();
   const auto columns = (*source)->InitialColumns();
   ASSERT_TRUE(columns.ok());
@@ -128,7 +128,7 @@ TEST_F(FilesSourceTest, WhatIsNamedAsAnImageAndIsNoneFailsItsSample) {
               "remove it, pack with --on-error skip, or --type seg.png=bytes");
   }
   // The file that fails does not decide the column's type.
-  const auto source = OpenSource("files", {"/in"}, {file_system_.get()});
+  const auto source = OpenSource("files", {"/in"}, {{}, file_system_.get()});
   const auto columns = (*source)->InitialColumns();
   ASSERT_TRUE(columns.ok()) << columns.status();
   EXPECT_EQ((*columns)[1].type, Type::kJpeg);
@@ -220,7 +220,7 @@ TEST_F(FilesSourceTest, NamesTheFormatCannotHoldFailAlone) {
 
 TEST_F(FilesSourceTest, TooManyExtensionsAreRefusedWithAReason) {
   for (int i = 0; i < 4100; ++i) Add(StrCat("a.", i), "x");
-  auto source = OpenSource("files", {"/in"}, {file_system_.get()});
+  auto source = OpenSource("files", {"/in"}, {{}, file_system_.get()});
   ASSERT_TRUE(source.ok());
   const auto columns = (*source)->InitialColumns();
   EXPECT_TRUE(absl::IsInvalidArgument(columns.status()));
@@ -231,7 +231,7 @@ TEST_F(FilesSourceTest, SkippingAndCountingAgreeWithListing) {
   for (int i = 100; i < 150; ++i) Add(StrCat("d", i % 3, "/", i, ".txt"), "x");
   const test::Loaded all = Load();
   ASSERT_EQ(all.samples.size(), 50u);
-  auto source = OpenSource("files", {"/in"}, {file_system_.get()});
+  auto source = OpenSource("files", {"/in"}, {{}, file_system_.get()});
   ASSERT_TRUE(source.ok());
   EXPECT_EQ((*source)->Skip(17).value(), 17u);
   EXPECT_EQ((*source)->Count().value(), 50u);
@@ -246,7 +246,7 @@ TEST_F(FilesSourceTest, InputsAreTakenInTheOrderGiven) {
   WriteFile(*file_system_, "/other/a.txt", "2");
   const test::Loaded loaded = LoadAll(file_system_.get(), "files", {"/in", "/other"});
   EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"b", "a"}));
-  EXPECT_FALSE((*OpenSource("files", {"/in", "/other"}, {file_system_.get()}))->keys_ascend());
+  EXPECT_FALSE((*OpenSource("files", {"/in", "/other"}, {{}, file_system_.get()}))->keys_ascend());
 }
 
 TEST_F(FilesSourceTest, MissingAndUnsuitableInputsAreNamed) {

@@ -58,7 +58,7 @@ TEST_F(ImageFolderTest, ClassesAreMixedUnlessByPath) {
 
   // The order is the same with other units, and another file moves none.
   Add("/in/class 3/new.jpg", test::kJpegBytes);
-  auto source = OpenSource("imagefolder", {"/in"}, {file_system_.get()});
+  auto source = OpenSource("imagefolder", {"/in"}, {{}, file_system_.get()});
   ASSERT_TRUE(source.ok());
   EXPECT_EQ((*source)->Count().value(), 401u);
   keys = LoadAll(**source, 64).Keys();
@@ -82,7 +82,7 @@ TEST_F(ImageFolderTest, ClassesAreThoseOfAllInputs) {
   EXPECT_EQ(Label(loaded.samples[0]), 1);
   EXPECT_EQ(Label(loaded.samples[1]), 0);
   EXPECT_EQ(Label(loaded.samples[2]), 1);
-  const auto source = OpenSource("imagefolder", {"/in", "/more"}, {file_system_.get()});
+  const auto source = OpenSource("imagefolder", {"/in", "/more"}, {{}, file_system_.get()});
   ASSERT_TRUE(source.ok());
   EXPECT_EQ((*source)->metadata().at("imagefolder.classes"), R"(["a", "b"])");
 }
@@ -90,7 +90,7 @@ TEST_F(ImageFolderTest, ClassesAreThoseOfAllInputs) {
 TEST_F(ImageFolderTest, InitialColumns) {
   Add("/in/a/0.txt", "no image");
   Add("/in/a/1.jpg", test::kJpegBytes);
-  const auto source = OpenSource("imagefolder", {"/in"}, {file_system_.get()});
+  const auto source = OpenSource("imagefolder", {"/in"}, {{}, file_system_.get()});
   ASSERT_TRUE(source.ok());
   const auto columns = (*source)->InitialColumns();
   ASSERT_TRUE(columns.ok());
@@ -159,7 +159,7 @@ TEST_F(ImageFolderTest, NeedsClassDirectories) {
 class DetectTest : public ImageFolderTest {
  protected:
   std::string Kind(const std::vector<std::string>& inputs = {"/in"}) {
-    const auto source = OpenSource("auto", inputs, {file_system_.get()});
+    const auto source = OpenSource("auto", inputs, {{}, file_system_.get()});
     return source.ok() ? std::string((*source)->name()) : source.status().ToString();
   }
 };
@@ -199,7 +199,7 @@ TEST_F(DetectTest, EmptyDirectoriesAreRefusedUnlessMeant) {
   ASSERT_TRUE(CreateDirectories(*file_system_, "/in/sub/.x").ok());
   const std::string refused = "INVALID_ARGUMENT: /in: there are no files in it";
   EXPECT_EQ(Kind().rfind(refused, 0), 0u) << Kind();
-  SourceOptions options{file_system_.get()};
+  SourceOptions options{{}, file_system_.get()};
   EXPECT_EQ(OpenSource("files", {"/in"}, options).status().ToString().rfind(refused, 0), 0u);
   options.allow_empty = true;
   EXPECT_TRUE(OpenSource("auto", {"/in"}, options).ok());
@@ -225,7 +225,7 @@ TEST_F(DetectTest, HiddenNamesAreNoClassesAndNoImages) {
   Add("/in/b/.x/3.jpg", test::kJpegBytes);
   Add("/in/.ipynb_checkpoints/4.jpg", test::kJpegBytes);
   EXPECT_EQ(Kind(), "imagefolder");
-  SourceOptions options{file_system_.get()};
+  SourceOptions options{{}, file_system_.get()};
   options.order = FolderOrder::kPath;
   const auto source = OpenSource("imagefolder", {"/in"}, options);
   ASSERT_TRUE(source.ok());

@@ -95,7 +95,7 @@ TEST_F(TarSourceTest, ListingHandsOutAtMostAFewMebibytesAtOnce) {
   for (int i = 0; i < 10; ++i) entries.push_back({std::to_string(i) + ".bin", std::string(1 << 20, 'x')});
   file_system_ = NewMemoryFileSystem();
   test::WriteFile(*file_system_, "/t.tar", MakeTar(entries));
-  auto source = OpenSource("files", {"/t.tar"}, {file_system_.get()});
+  auto source = OpenSource("files", {"/t.tar"}, {{}, file_system_.get()});
   ASSERT_TRUE(source.ok());
   auto unit = (*source)->Next(100);
   ASSERT_TRUE(unit.ok());
@@ -208,7 +208,7 @@ TEST_F(TarSourceTest, GroupsByTheDotThatIsAskedFor) {
 TEST_F(TarSourceTest, InitialColumnsComeFromTheFirstMembers) {
   file_system_ = NewMemoryFileSystem();
   test::WriteFile(*file_system_, "/t.tar", MakeTar(kPlain));
-  auto source = OpenSource("files", {"/t.tar"}, {file_system_.get()});
+  auto source = OpenSource("files", {"/t.tar"}, {{}, file_system_.get()});
   ASSERT_TRUE(source.ok());
   const auto columns = (*source)->InitialColumns();
   ASSERT_TRUE(columns.ok());

@@ -224,7 +224,7 @@ TEST_F(AppendTest, WhereAKeyTableIsDamagedJoiningReadsThoseOfTheShards) {
 TEST_F(AppendTest, ACancelledJoinOrRebuildLeavesTheDatasetAsItWas) {
   using Change = std::function<absl::Status(FileSystem&, const std::string&, const Cancellation*)>;
   for (const Change& change : {Change([](FileSystem&files, const std::string&path, const Cancellation*cancellation) {
-                                 return CompactDataset(files, path, {.cancellation = cancellation}).status();
+                                 return CompactDataset(files, path, {{.cancellation = cancellation}}).status();
                                }),
                                Change([](FileSystem&files, const std::string&path, const Cancellation*cancellation) {
                                  return RebuildIndex(files, path, cancellation).status();

@@ -126,7 +126,7 @@ TEST_F(CompactTest, TheResultDoesNotDependOnThreads) {
   Remove({0, 9, 10, 18, 30, 31, 38});
   WriteTree(*files_, "/other", ReadTree(*files_, "/data"));
   ASSERT_TRUE(CompactDataset(*files_, "/data", {.least_lost = 0.01}).ok());
-  ASSERT_TRUE(CompactDataset(*files_, "/other", {.least_lost = 0.01, .threads = 7}).ok());
+  ASSERT_TRUE(CompactDataset(*files_, "/other", {{.threads = 7}, 0.01}).ok());
   EXPECT_EQ(ReadTree(*files_, "/data"), ReadTree(*files_, "/other"));
   Check();
 }
@@ -218,8 +218,8 @@ TEST_F(CompactTest, TheGracePeriodCanBeCancelled) {
   Cancellation cancellation;
   cancellation.Cancel();
   // Cancelled before it publishes anything.
-  const auto cancelled =
-      CompactDataset(*files_, "/data", {.purge = true, .grace = std::chrono::hours(1), .cancellation = &cancellation});
+  const auto cancelled = CompactDataset(
+      *files_, "/data", {{.cancellation = &cancellation}, 0.2, /*fold=*/false, /*purge=*/true, std::chrono::hours(1)});
   EXPECT_TRUE(absl::IsCancelled(cancelled.status())) << cancelled.status();
   EXPECT_EQ(ReadManifest(*files_, "/data")->generation, 2u);
   Check();

@@ -100,12 +100,12 @@ TEST(Threads, AJobHasAsManyAsWereAskedFor) {
   const std::vector<std::pair<std::string, std::function<absl::Status()>>> jobs = {
       {"pack",
        [&] {
-         const auto source = OpenSource("files", {"/in"}, {files.get()});
+         const auto source = OpenSource("files", {"/in"}, {{}, files.get()});
          return source.ok() ? Pack(*files, **source, "/packed", convert.pack).status() : source.status();
        }},
       {"dry run",
        [&] {
-         const auto source = OpenSource("files", {"/in"}, {files.get()});
+         const auto source = OpenSource("files", {"/in"}, {{}, files.get()});
          return source.ok() ? DryRunPack(**source, convert.pack).status() : source.status();
        }},
       {"convert", [&] { return Convert(*files, "/data", "/converted", convert).status(); }},
@@ -115,7 +115,7 @@ TEST(Threads, AJobHasAsManyAsWereAskedFor) {
       {"unpack",
        [&] {
          const auto dataset = DatasetReader::Open(*files, "/data");
-         return dataset.ok() ? Unpack(*files, **dataset, "/unpacked", {.threads = 4}).status() : dataset.status();
+         return dataset.ok() ? Unpack(*files, **dataset, "/unpacked", {{.threads = 4}}).status() : dataset.status();
        }},
       {"validate", [&] { return Validate(*files, "/data", validate).status(); }},
       {"validate MDS", [&] { return Validate(*files, "/mds", validate).status(); }},

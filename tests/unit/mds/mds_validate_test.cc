@@ -28,7 +28,7 @@ TEST(MdsValidate, NamesWhatIsDamagedAndGoesOn) {
   const auto files = NewMemoryFileSystem();
   WriteTree(*files, "/good", tree);
   for (const bool deep : {false, true}) {
-    const auto good = Validate(*files, "/good", {.deep = deep, .threads = 2});
+    const auto good = Validate(*files, "/good", {{.threads = 2}, deep});
     ASSERT_TRUE(good.ok()) << good.status();
     EXPECT_TRUE(good->ok()) << good->problems[0].message;
     EXPECT_EQ(good->shards, 4u);

@@ -192,7 +192,7 @@ TEST(FilterTest, TheFirstDamageIsReported) {
       WriteFile(*files, shard, bytes);
     }
     SampleSelection selection = Where("text is not null");
-    const auto report = CountSamples(*files, "/in", selection, {.threads = 3});
+    const auto report = CountSamples(*files, "/in", selection, {{.threads = 3}});
     ASSERT_TRUE(absl::IsDataLoss(report.status())) << report.status();
     EXPECT_EQ(Message(report.status()).find("/in/00000001.shard"), 0u) << report.status();
   }

@@ -72,7 +72,7 @@ TEST_F(ForwardScanTest, Scanning) {
 TEST_F(ForwardScanTest, Validating) {
   const auto validate = [&](int threads) {
     return CountReads([&](FileSystem& files) {
-      const auto report = Validate(files, "/data", {.deep = true, .threads = threads});
+      const auto report = Validate(files, "/data", {{.threads = threads}, /*deep=*/true});
       ASSERT_TRUE(report.ok()) << report.status();
       EXPECT_TRUE(report->ok());
       EXPECT_EQ(report->samples, 2u * kSamples);

@@ -10,7 +10,7 @@ namespace shardkit::test {
 namespace {
 
 ValidateReport Check(FileSystem& files, const std::string& path, bool deep = false) {
-  auto report = Validate(files, path, {.deep = deep, .threads = 2});
+  auto report = Validate(files, path, {{.threads = 2}, deep});
   EXPECT_TRUE(report.ok()) << report.status();
   return report.ok() ? *std::move(report) : ValidateReport();
 }
