@@ -23,7 +23,7 @@ SUBFOLDERS = {
                 "validate": r"validate|deep_check", "select": r"predicate|selection",
                 "view": r"view|compact|extend_view|shard_rewrite|layer|remove|seen_|selected_rows|stored_dataset"},
     "loader": {"simulation": r"simulate$|rank|storage$"},
-    "convert": {"columns": r"(change|add)_columns|json_value|layer_write|line_reader|hash_filter|rows?_|open_rows|view_edit|dataset_change",
+    "convert": {"columns": r"(change|add)_columns|json_value|rows?_|open_rows|view_edit|dataset_change",
                 "sources": r"source|(files|image_folder|sa1b|tar)_|dataset_source"},
 }
 

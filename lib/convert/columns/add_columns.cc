@@ -2,20 +2,61 @@
 #include <optional>
 #include <utility>
 
+#include <vector>
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
-#include "convert/columns/layer_write.h"
 #include "convert/columns/row_match.h"
 #include "convert/columns/view_edit.h"
 #include "dataset/dataset_update.h"
 #include "dataset/job_directory.h"
+#include "dataset/view/layer_writer.h"
 #include "dataset/view/removed_samples.h"
 #include "dataset/view/stored_dataset.h"
 #include "shardkit/change.h"
 
 namespace shardkit {
 namespace {
+
+// Writes the rows as the layer `name` of the dataset in input.directory, with these columns, the value of stored sample
+// i being sample i of it; samples without a row have none. Its blocks end where blocks of the shards end. Sets `shards`
+// and `bytes` of *report.
+absl::StatusOr<Layer> WriteLayer(const convert::MatchInput& input, const std::string& name, const Schema& schema,
+                                 convert::PlacedRows& rows, AddColumnsReport* report) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto writer,
+                            dataset::LayerWriter::Create(input.file_system, input.directory, name, schema, {},
+                                                         input.options.threads, input.options.cancellation));
+  std::vector<convert::RowValue> ahead(schema.size());  // the values of sample `next`
+  std::vector<std::optional<Value>> row(schema.size());
+  uint64_t next = 0;
+  SHARDKIT_ASSIGN_OR_RETURN(bool more, rows.Next(&next, ahead));
+  const auto write = [&](const DatasetBlock& base) -> absl::Status {
+    SHARDKIT_RETURN_IF_ERROR(writer->BeginBlock(base.sample_count));
+    for (uint64_t sample = base.first_sample; sample < base.first_sample + base.sample_count; ++sample) {
+      const bool present = more && next == sample;
+      for (size_t i = 0; i < row.size(); ++i) {
+        row[i].reset();
+        if (present && ahead[i]) row[i].emplace(*ahead[i]);
+      }
+      if (absl::Status status = writer->Append(row); !status.ok()) {
+        return Annotate(status, StrCat("the value of sample ", sample));
+      }
+      if (!present) continue;
+      SHARDKIT_ASSIGN_OR_RETURN(more, rows.Next(&next, ahead));
+    }
+    if (input.options.progress) {
+      input.options.progress(base.first_sample + base.sample_count, input.stored.sample_count());
+    }
+    return absl::OkStatus();
+  };
+  SHARDKIT_RETURN_IF_ERROR(input.stored.ForEachBlock(write));
+  if (more) return Internal(input.directory, ": a row belongs to sample ", next, ", which is in no block");
+  Layer layer;
+  SHARDKIT_ASSIGN_OR_RETURN(const Manifest written, writer->Finish(&layer));
+  report->shards = written.shards.size();
+  report->bytes = written.bytes();
+  return layer;
+}
 
 // The columns that the layer has: those of the rows but the key.
 absl::StatusOr<Schema> LayerSchema(const Schema& rows, const Manifest& manifest, bool all_have_values) {
@@ -77,8 +118,8 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, LayerSchema(rows.schema(), before, all_have_values));
   Manifest after = before;
   ++after.generation;
-  SHARDKIT_ASSIGN_OR_RETURN(
-      const Layer layer, convert::WriteLayer(input, dataset::LayerName(after.generation), schema, **placed, &report));
+  SHARDKIT_ASSIGN_OR_RETURN(const Layer layer,
+                            WriteLayer(input, dataset::LayerName(after.generation), schema, **placed, &report));
   placed->reset();  // and its temporary file
   convert::ViewEdit edit(before);
   edit.layers.push_back(layer);

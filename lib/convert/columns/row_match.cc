@@ -5,15 +5,52 @@
 #include <optional>
 #include <utility>
 
+#include <span>
+#include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
-#include "convert/columns/hash_filter.h"
 #include "convert/record_sorter.h"
 #include "dataset/dataset_update.h"
 
 namespace shardkit::convert {
 namespace {
+
+// Appends the row: of each value its length plus one in 8 bytes, 0 for an absent one, and its bytes.
+void AppendRow(std::span<const RowValue> row, std::string* out) {
+  for (const RowValue& value : row) {
+    AppendLittle(*out, value ? uint64_t{value->size()} + 1 : uint64_t{0});
+    if (value) out->append(*value);
+  }
+}
+
+// The row in `bytes`, which AppendRow has made; the values point into them.
+void ParseRow(std::string_view bytes, std::span<RowValue> row) {
+  for (RowValue& value : row) {
+    const auto length = LoadLittle<uint64_t>(bytes.data());
+    bytes.remove_prefix(8);
+    value.reset();
+    if (length == 0) continue;
+    value = bytes.substr(0, length - 1);
+    bytes.remove_prefix(length - 1);
+  }
+}
+
+// Tells most keys that no row has.
+// May take a hash for one that was added: one in forty with ten million of them, more with more. Takes 16 MiB.
+class HashFilter {
+ public:
+  void Add(uint64_t hash) { words_[Word(hash)] |= Bits(hash); }
+  bool MayHave(uint64_t hash) const { return (words_[Word(hash)] & Bits(hash)) == Bits(hash); }
+
+ private:
+  static constexpr size_t kWords = size_t{1} << 21;
+
+  static size_t Word(uint64_t hash) { return hash % kWords; }
+  static uint64_t Bits(uint64_t hash) { return uint64_t{1} << (hash >> 58) | uint64_t{1} << (hash >> 52 & 63); }
+
+  std::vector<uint64_t> words_ = std::vector<uint64_t>(kWords);
+};
 
 absl::Status CheckCancelled(const AddColumnsOptions& options) {
   return options.cancellation == nullptr ? absl::OkStatus() : options.cancellation->Check("adding columns");

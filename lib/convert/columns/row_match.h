@@ -3,17 +3,20 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "convert/columns/row_record.h"
 #include "dataset/view/removed_samples.h"
 #include "shardkit/change.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit::convert {
+
+using RowValue = std::optional<std::string_view>;
 
 // Rows by stored samples, ascending. One thread at a time.
 class PlacedRows {

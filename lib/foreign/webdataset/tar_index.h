@@ -9,7 +9,6 @@
 #include "absl/status/statusor.h"
 #include "container/table_place.h"
 #include "foreign/webdataset/tar_archive.h"
-#include "foreign/webdataset/tar_sample_grouper.h"
 #include "foreign/webdataset/tar_samples.h"
 #include "format/file_header.h"
 #include "shardkit/filesystem.h"
@@ -17,6 +16,12 @@
 #include "shardkit/tar_index.h"
 
 namespace shardkit::foreign {
+
+// A sample of a tar that cannot be taken, and why.
+struct LostTarSample {
+  std::string key;  // as it stands in the tar, perhaps not UTF-8
+  absl::Status status;
+};
 
 // Immutable once made.
 struct TarContents {

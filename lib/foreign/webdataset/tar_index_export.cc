@@ -7,13 +7,69 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "foreign/webdataset/dali_index.h"
-#include "foreign/webdataset/tar_dali_index.h"
+#include "foreign/webdataset/tar_archive.h"
+#include "foreign/webdataset/tar_index.h"
 #include "foreign/webdataset/tar_index_encoder.h"
+#include "foreign/webdataset/webdataset_names.h"
 #include "io/publish_file.h"
 #include "shardkit/shard.h"
 
 namespace shardkit {
 namespace {
+
+// A tar as wds2idx of DALI sees it.
+struct DaliView {
+  std::vector<foreign::DaliSample> samples;
+  std::vector<TarProblem> additional;  // members that belong to a sample for DALI, but not for webdataset
+  std::vector<TarProblem> missing;     // members that belong to a sample for webdataset, but not for DALI
+};
+
+constexpr std::string_view kTarEnding = ".tar";
+
+// X.idx for X.tar; empty for a file of another name.
+std::string DaliIndexPath(const std::string& path) {
+  if (!path.ends_with(kTarEnding)) return {};
+  return StrCat(path.substr(0, path.size() - kTarEnding.size()), kDaliIndexSuffix);
+}
+
+// The tar must not be compressed. DataLoss when it is damaged.
+absl::StatusOr<DaliView> FindDaliSamples(const RandomAccessFile& file) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto tar, foreign::TarReader::Open(file, foreign::TarCompression::kNone));
+  DaliView view;
+  std::string last_stem;
+  foreign::TarMember member;
+  bool behind = false;  // an end mark
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&member));
+    if (!more) return view;
+    if (member.kind != foreign::TarMember::Kind::kFile) continue;
+    const bool of_sample = foreign::SplitWebDatasetName(member.name).has_value();
+    behind = behind || member.after_end_mark;
+    if (behind || member.link) {
+      if (of_sample) {
+        view.missing.push_back(
+            {member.name, member.header_offset,
+             behind ? "lies behind an end mark, where DALI stops" : "is a link, which DALI leaves out"});
+      }
+      continue;
+    }
+    const foreign::DaliName name = foreign::SplitDaliName(member.name);
+    if (foreign::IsHiddenForDali(name)) {
+      if (of_sample)
+        view.missing.push_back({member.name, member.header_offset, "is hidden for DALI, which would leave it out"});
+      continue;
+    }
+    if (!of_sample)
+      view.additional.push_back({member.name, member.header_offset, "is no part of a sample, but is one for DALI"});
+    if (view.samples.empty() || last_stem != name.stem) {
+      view.samples.emplace_back();
+      last_stem = name.stem;
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> offset, tar->Locate());
+    view.samples.back().members.push_back(
+        {std::string(name.extension), offset.value_or(0), member.length, member.name});
+  }
+}
 
 constexpr uint64_t kWindowBytes = uint64_t{4} << 20;
 constexpr uint64_t kMaxReplacedBytes = uint64_t{1} << 30;
@@ -109,7 +165,7 @@ absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std:
 absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std::string& path,
                                               const Cancellation* cancellation) {
   TarIndexReport report;
-  report.index_path = foreign::DaliIndexPath(path);
+  report.index_path = DaliIndexPath(path);
   if (report.index_path.empty())
     return InvalidArgument(path, ": an index for DALI is of a file whose name ends in .tar");
   SHARDKIT_ASSIGN_OR_RETURN(const std::string old, ReadReplaced(file_system, report.index_path));
@@ -124,7 +180,7 @@ absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std
                            ": is compressed, so that no index can say where a value lies in it: decompress it first");
   }
   if (cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("indexing"));
-  SHARDKIT_ASSIGN_OR_RETURN(foreign::DaliView view, foreign::FindDaliSamples(*file));
+  SHARDKIT_ASSIGN_OR_RETURN(DaliView view, FindDaliSamples(*file));
   if (!view.missing.empty()) return InvalidArgument(Where(path, view.missing[0]), "; rename it");
   if (view.samples.empty()) return InvalidArgument(path, ": has no samples, which an index for DALI cannot say");
   for (const foreign::DaliSample& sample : view.samples) {
