@@ -1,4 +1,4 @@
-"""Help and manual name the same options, completions those of the help. README.md and docs/ show valid commands."""
+"""The manual and the completions have what the help has. README.md and docs/ show valid commands."""
 import os
 import re
 import shlex
@@ -14,11 +14,7 @@ import documents
 
 VERBS = ["pack", "plan-pack", "index", "diff", "history", "ls", "inspect", "view", "report", "cat", "validate", "repair", "unpack", "columns", "columns add", "columns drop", "columns rename", "columns set", "convert", "filter", "split", "merge", "rm", "compact", "reshard", "plan", "simulate", "bench", "cache", "uploads", "synth sa1b", "synth files"]
 TOOLS = os.path.join(support.ROOT, "tools")
-
-
-def read(*names):
-    with open(os.path.join(TOOLS, *names), encoding="utf-8") as file:
-        return file.read()
+MANUAL = os.path.join(os.path.dirname(support.SHARDCTL), "shardctl.1")
 
 
 class DocumentationTest(CliTest):
@@ -40,24 +36,32 @@ class DocumentationTest(CliTest):
         listed = re.findall(r"^  ([a-z-]+) {2,}", self.shardctl("--help").stdout, re.MULTILINE)
         self.assertEqual(listed, ["pack", "plan-pack", "index", "diff", "history", "ls", "inspect", "view", "report", "cat", "validate", "repair", "unpack", "columns", "convert", "filter", "split", "merge", "rm", "compact", "reshard", "plan", "simulate", "bench", "cache", "uploads", "synth"])
 
-    def test_manual(self):
-        page = read("man", "shardctl.1").replace("\\-", "-")
-        sections = dict(re.findall(r"^\.SH ([A-Z-]+)\n(.*?)(?=^\.SH |\Z)", page, re.MULTILINE | re.DOTALL))
+    def test_manual_has_every_command_and_option(self):
+        with open(MANUAL, encoding="utf-8") as file:
+            page = re.sub(r"\\f[BIR]", "", file.read().replace("\\-", "-"))
+        sections = dict(re.findall(r'^\.SH "?([A-Z0-9 -]+)"?\n(.*?)(?=^\.SH |\Z)', page, re.MULTILINE | re.DOTALL))
+        self.assertEqual([verb for verb in map(str.lower, sections) if verb in VERBS], sorted(VERBS, key=VERBS.index))
         for verb in VERBS:
+            self.assertIn(f"shardctl {verb} ", sections["SYNOPSIS"])
             for option in self.options(verb):
                 if option != "--help":
                     with self.subTest(verb=verb, option=option):
-                        self.assertRegex(sections[verb.split()[0].upper()], re.escape(option) + r"\b")
+                        self.assertRegex(sections[verb.upper()], re.escape(option) + r"\b")
+        self.assertRegex(sections["OPTIONS"], r"--help\b(.|\n)*--version\b")
 
     def test_manual_has_no_errors(self):
         if shutil.which("man") is None:
             self.skipTest("man is not installed")
-        done = subprocess.run(["man", "-l", "--warnings", os.path.join(TOOLS, "man", "shardctl.1")], check=False,
+        done = subprocess.run(["man", "-l", "--warnings", MANUAL], check=False,
                               env=dict(os.environ, MANROFFSEQ="", LC_ALL="C.UTF-8", MANWIDTH="100"), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         if done.returncode != 0:
             self.skipTest(f"man cannot run here: {done.stderr.decode()[:200]}")
         self.assertEqual(done.stderr.decode(), "")
+        # As the help has them: roff has taken none of their characters for its own.
+        shown = done.stdout.decode()
+        for line in ("put this many samples in each shard", "  masks, masks:KIND              masks to pixels", "diff <(shardctl ls --values-xxh3 a) <(shardctl ls --values-xxh3 b)", '{"id": "a/001", "score": 0.73}'):
+            self.assertIn(line, shown)
 
     def test_bash_completion(self):
         script = os.path.join(TOOLS, "completions", "shardctl.bash")

@@ -288,7 +288,17 @@ std::string CommandLine::Help() const {
     text += line;
     AppendWrapped(row.description, kIndent, kWidth, &text);
   }
-  if (!notes_.empty()) text += "\n" + notes_ + "\n";
+  if (!notes_.empty()) text += "\n";
+  for (size_t begin = 0; begin < notes_.size();) {
+    const size_t end = std::min(notes_.find('\n', begin), notes_.size());
+    const std::string line = notes_.substr(begin, end - begin);
+    if (line.starts_with(' ')) {
+      text += line + "\n";
+    } else {
+      AppendWrapped(line, 0, kWidth, &text);
+    }
+    begin = end + 1;
+  }
   if (!examples_.empty()) text += "\nExamples:\n";
   for (const auto& [command, purpose] : examples_) text += "  # " + purpose + "\n  " + command + "\n";
   return text;

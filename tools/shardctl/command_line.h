@@ -59,7 +59,7 @@ class CommandLine {
 
   void Example(const std::string& command, const std::string& purpose);
 
-  // Text between the options and the examples of --help.
+  // Text between the options and the examples of --help. Lines are wrapped, unless they are indented.
   void Notes(const std::string& text);
 
   // Parses the words after the command's name. Empty when the command should run. Otherwise prints help or an error

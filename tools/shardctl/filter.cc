@@ -53,7 +53,9 @@ std::optional<int> ParseFilterArguments(int argc, char** argv, FilterArguments* 
   line.Notes(
       "Samples are taken that satisfy everything given. An EXPRESSION compares columns: =, !=, <, <=, >, >=, in (…),\n"
       "text ~ \"a*\", starts_with(text, \"a\"), is null, is not null; with + - * / %, and, or, not, (…); of arrays\n"
-      "len, count, min, max, mean, sum, any(scores > 0.5), all(…).");
+      "len, count, min, max, mean, sum, any(scores > 0.5), all(…). A column that is no word stands in back quotes: "
+      "`a-b`. A "
+      "condition on an absent value is neither true nor false.");
   line.Example("shardctl filter sa1b -o large --where 'width >= 1024 and mean(predicted_iou) > 0.9'",
                "the images that are large and well annotated");
   line.Example("shardctl filter sa1b --count --where 'len(masks) > 100'", "how many have more than a hundred masks");

@@ -134,7 +134,8 @@ int RunIndex(int argc, char** argv) {
   line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
-      "Indexes and manifest are made from the shards alone, so that all can be rebuilt when they are lost.\n"
+      "Indexes and manifest are made from the shards alone, so that all can be rebuilt when they are lost. The\n"
+      "SHA-256 of shards that an old manifest lists are compared and kept.\n"
       "DATASET may also be a tar of WebDataset, or a directory of such tars: the index of X.tar is written to\n"
       "X.tar.shardidx. With it X.tar opens quickly, and each value read is compared with the checksum it had.\n"
       "TAR is a tar, or a directory that stands for its tars in the order of their names.");

@@ -58,8 +58,8 @@ std::string Help() {
     text += "  " + std::string(verb.name) + std::string(12 - verb.name.size(), ' ') + std::string(verb.summary) + "\n";
   }
   text +=
-      "\nOptions:\n  -h, --help    show this help; shardctl COMMAND --help shows that of a command\n"
-      "      --version show the versions of shardctl and of the libraries it was built with\n\n"
+      "\nOptions:\n  -h, --help     show this help; shardctl COMMAND --help shows that of a command\n"
+      "      --version  show the versions of shardctl and of the libraries it was built with\n\n"
       "Exit codes:\n  0 success   1 the data is bad, or lacks what was asked for   2 usage\n"
       "  3 the environment failed (I/O, permission, space, interruption)   4 finished, but samples were "
       "skipped or lost\n";

@@ -237,9 +237,22 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   if (!plan) line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
   line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
-  line.Notes(
-      "SIZE is a number of bytes, or has a unit: KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of "
-      "1024).");
+  const std::string sizes =
+      "SIZE is a number of bytes, or has a unit: KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of 1024).";
+  if (plan) {
+    line.Notes(
+        "Tasks, and --finish, see the inputs and OUT by the same paths. Tasks may run at the same time, again, and "
+        "twice at once: what a killed one has not finished, its next run packs. The dataset is byte for byte the one "
+        "that "
+        "shardctl pack makes at once. " +
+        sizes);
+  } else {
+    line.Notes(
+        "The same input and options give the same bytes, whatever the number of threads. On failure nothing is left "
+        "behind, except with --resume. A directory of nothing but tars, or of shards of MDS, stands for the samples "
+        "in them; --from files packs them as files. Datasets of shards are for shardctl convert.\n" +
+        sizes);
+  }
   if (plan) {
     line.Example("shardctl plan-pack corpus/ -o corpus --tasks 100 --codec txt=zstd:6",
                  "then, anywhere and in any order: shardctl pack --task 0/100 -o corpus … 99/100");

@@ -127,8 +127,10 @@ int RunRepair(int argc, char** argv) {
   decompression.AddTo(&line);
   line.Flag("--json", &arguments.json, "print the report, every loss included, as one JSON document");
   line.Notes(
-      "What is wrong and what is lost is listed on standard error, or in the JSON document. PATH is never "
-      "changed.\n"
+      "A block is whole when all its checksums hold. What is wrong and what is lost is listed on standard error, or in "
+      "the JSON document. PATH is never changed. Copy a file from a dying disk with a tool that skips bad sectors "
+      "first. Of MDS and tars, shardctl convert --on-error skip "
+      "keeps the samples that can be read.\n"
       "Exit code 4 when samples were lost, 1 when nothing could be recovered.");
   line.Example("shardctl repair photos/00000003.shard -o fixed.shard", "every whole block into a new shard");
   line.Example("mv fixed.shard photos/00000003.shard && shardctl index photos", "put it in the old one's place");

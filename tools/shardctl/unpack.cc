@@ -43,9 +43,9 @@ int RunUnpack(int argc, char** argv) {
   line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
-      "Files come back byte for byte. A dataset that was not packed from files gives KEY.COLUMN for byte "
-      "strings,\n"
-      "KEY.COLUMN.npy for arrays and KEY.COLUMN.json for the rest.");
+      "Files come back byte for byte. A dataset that was not packed from files gives KEY.COLUMN for byte strings,\n"
+      "KEY.COLUMN.npy for arrays and KEY.COLUMN.json for the rest. Nothing is written outside of DIR and nothing over "
+      "a file: a name that would is an error, after which nothing is left behind.");
   line.Example("shardctl unpack photos -o again", "all files, as they were");
   line.Example("shardctl unpack sa1b -o few --samples :10", "the files of the first ten samples");
   line.Example("shardctl unpack damaged -o rest --on-error skip", "what can be read of it; the rest is listed");

@@ -110,6 +110,7 @@ int RunValidate(int argc, char** argv) {
   line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &json, "print the report, problems included, as one JSON document");
   line.Notes(
+      "Of a dataset, manifest and index are compared with the shards, and the shards with the SHA-256 that it lists.\n"
       "Problems are listed on standard error, or in the JSON document. Exit code 1 when there is one.\n"
       "Keys that stand more than once in a dataset are allowed: a warning tells of them.");
   line.Example("shardctl validate photos", "is every byte of the dataset what was written?");
