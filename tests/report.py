@@ -259,9 +259,10 @@ def package_jobs(settings):
         return
     for path in sorted(glob.glob(os.path.join(ROOT, "python", "tests", "test_*.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_pytest(path, settings)
-    for check in (["mypy", "--no-error-summary", "python/shardkit"], ["ruff", "check", "--no-cache", *LINTED],
+    # The build folder also has the stub of the extension.
+    for check in (["mypy", "--no-error-summary", os.path.join(settings.build_dir, "python", "shardkit")], ["ruff", "check", "--no-cache", *LINTED],
                   ["ruff", "format", "--no-cache", "--check", "--quiet", *LINTED]):
-        name = " ".join(check[:2])
+        name = " ".join(check[:2]) if check[0] == "ruff" else check[0]
         if settings.case_matches(name):
             yield name, lambda name=name, check=check: run_script(name, [settings.package_python, "-m", *check], settings)
 

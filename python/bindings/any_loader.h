@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "bind.h"
 #include "shardkit/loader.h"
 #include "status.h"
 
@@ -29,7 +30,7 @@ class PythonLoaderOf {
   }
 
   // None at the end. A signal's exception leaves the batch for the next call.
-  nanobind::object Next() {
+  nanobind::typed<nanobind::object, PythonBatch> Next() {
     while (true) {
       const bool ready = [&] {
         const GilReleased released;
@@ -77,7 +78,7 @@ nanobind::dict ReportDict(const LoaderReport& report, const Diagnosis& diagnosis
 // total of what the loaders before it, if there were some, and this one have done.
 template <typename Report, typename PythonLoader>
 void BindReport(nanobind::module_& module, const char* name, nanobind::class_<PythonLoader>& loader,
-                nanobind::dict (*numbers)(const Report& report)) {
+                Dict (*numbers)(const Report& report)) {
   nanobind::class_<Report>(module, name).def("numbers", numbers);
   loader.def(
       "report",

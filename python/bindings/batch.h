@@ -2,13 +2,16 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "arrays.h"
+#include "bind.h"
 #include "shardkit/gpu/device_loader.h"
 #include "shardkit/loader.h"
 
@@ -18,13 +21,17 @@ struct PythonBatch {
   std::shared_ptr<const Batch> batch;
 };
 
+// (layout, dtype, values, offsets, item_offsets, shapes, present); None for what the layout does not have.
+using DescribedColumn = nanobind::typed<nanobind::tuple, nanobind::str, nanobind::str, nanobind::any, nanobind::any,
+                                        nanobind::any, nanobind::any, nanobind::any>;
+
 struct PythonDeviceBatch {
   std::shared_ptr<const gpu::DeviceBatch> batch;
 };
 
 // (dataset, shard, ordinal, position) of each sample: [samples, 4].
 template <typename AnyBatch>
-nanobind::object Samples(const AnyBatch& self) {
+Array<int64_t> Samples(const AnyBatch& self) {
   const auto samples = self.batch->samples();
   const uint64_t shape[] = {samples.size(), 4};
   void* data = nullptr;
@@ -41,7 +48,7 @@ nanobind::object Samples(const AnyBatch& self) {
 
 // Which samples are padding: [samples].
 template <typename AnyBatch>
-nanobind::object Padding(const AnyBatch& self) {
+Array<bool> Padding(const AnyBatch& self) {
   const auto samples = self.batch->samples();
   const uint64_t shape[] = {samples.size()};
   void* data = nullptr;
@@ -51,7 +58,7 @@ nanobind::object Padding(const AnyBatch& self) {
 }
 
 template <typename AnyBatch>
-nanobind::list Keys(const AnyBatch& self) {
+nanobind::typed<nanobind::list, nanobind::str> Keys(const AnyBatch& self) {
   nanobind::list keys;
   for (size_t i = 0; i < self.batch->size(); ++i) {
     const std::string_view key = self.batch->key(i);
@@ -61,7 +68,7 @@ nanobind::list Keys(const AnyBatch& self) {
 }
 
 template <typename AnyBatch>
-nanobind::list Skipped(const AnyBatch& self) {
+nanobind::typed<nanobind::list, std::tuple<int64_t, int64_t, nanobind::str>> Skipped(const AnyBatch& self) {
   nanobind::list skipped;
   for (const BadSample& sample : self.batch->skipped()) {
     skipped.append(

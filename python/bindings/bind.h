@@ -2,8 +2,23 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/variant.h>
+
+#include <optional>
+#include <variant>
 
 namespace shardkit::bindings {
+
+// What arguments and results are for Python's type checkers; the build makes shardkit/_core.pyi of them.
+using Any = nanobind::typed<nanobind::object, nanobind::any>;
+using Dict = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
+using DictList = nanobind::typed<nanobind::list, Dict>;
+using StoredBytes =
+    nanobind::typed<nanobind::object, std::optional<std::variant<nanobind::bytes, nanobind::bytearray>>>;
+template <typename T>
+using Array = nanobind::typed<nanobind::object, nanobind::ndarray<nanobind::numpy, T>>;
 
 void BindSchema(nanobind::module_& module);
 void BindDataset(nanobind::module_& module);

@@ -30,8 +30,7 @@ nb::list Views(const BatchColumn& column, nb::handle owner) {
   return views;
 }
 
-// (layout, dtype, values, offsets, item_offsets, shapes, present); None for what the layout does not have.
-nb::tuple Describe(nb::handle_t<PythonBatch> self, size_t i) {
+DescribedColumn Describe(nb::handle_t<PythonBatch> self, size_t i) {
   const Batch& batch = *nb::inst_ptr<PythonBatch>(self)->batch;
   if (i >= batch.column_count()) throw nb::index_error("no such column");
   const BatchColumn& column = batch.column(i);
@@ -50,7 +49,7 @@ nb::tuple Describe(nb::handle_t<PythonBatch> self, size_t i) {
 }
 
 // The geometries of a deferred column: [images or masks, 12], in the order of Python's GEOMETRY; none of other columns.
-nb::object Geometries(const PythonBatch& self, size_t i) {
+Array<double> Geometries(const PythonBatch& self, size_t i) {
   if (i >= self.batch->column_count()) throw nb::index_error("no such column");
   const auto geometries = self.batch->column(i).geometries;
   const uint64_t shape[] = {geometries.size(), 12};

@@ -63,7 +63,7 @@ const ColumnView& ColumnAt(const Block& block, size_t column) {
 }
 
 // The values of a column of one size, as an array [samples, ...]; None for other columns.
-nb::object FixedValues(nb::handle_t<Block> self, size_t i) {
+Any FixedValues(nb::handle_t<Block> self, size_t i) {
   const Block& block = *nb::inst_ptr<Block>(self);
   const ColumnView& values = ColumnAt(block, i);
   const Column& column = block.dataset->reader().columns()[i];
@@ -80,7 +80,8 @@ nb::object FixedValues(nb::handle_t<Block> self, size_t i) {
 }
 
 // Where the value lies, as an array of its bytes; None when absent.
-nb::object ValueBytes(nb::handle_t<Block> self, size_t column, uint32_t sample) {
+nb::typed<nb::object, std::optional<Array<uint8_t>>> ValueBytes(nb::handle_t<Block> self, size_t column,
+                                                                uint32_t sample) {
   const ColumnView& values = ColumnAt(*nb::inst_ptr<Block>(self), column);
   if (sample >= values.size()) throw nb::index_error("no such sample in the block");
   const auto value = values.value(sample);
@@ -89,13 +90,13 @@ nb::object ValueBytes(nb::handle_t<Block> self, size_t column, uint32_t sample) 
   return MakeArray(value->data(), Type::kU8, {&size, 1}, self, false);
 }
 
-nb::object Stored(std::optional<std::string_view> value, bool writable) {
+StoredBytes Stored(std::optional<std::string_view> value, bool writable) {
   if (!value) return nb::none();
   if (writable) return nb::bytearray(value->data(), value->size());
   return nb::bytes(value->data(), value->size());
 }
 
-nb::object StoredValue(const Block& block, size_t column, uint32_t sample, bool writable) {
+StoredBytes StoredValue(const Block& block, size_t column, uint32_t sample, bool writable) {
   const ColumnView& values = ColumnAt(block, column);
   if (sample >= values.size()) throw nb::index_error("no such sample in the block");
   return Stored(values.value(sample), writable);
@@ -103,7 +104,7 @@ nb::object StoredValue(const Block& block, size_t column, uint32_t sample, bool 
 
 // The values from `first` on, at least one and at most about kRunBytes of them: a call for each small value would cost
 // more than its copy.
-nb::list StoredValues(const Block& block, size_t column, uint32_t first, bool writable) {
+nb::typed<nb::list, StoredBytes> StoredValues(const Block& block, size_t column, uint32_t first, bool writable) {
   const ColumnView& values = ColumnAt(block, column);
   if (first >= values.size()) throw nb::index_error("no such sample in the block");
   nb::list run;
@@ -117,7 +118,7 @@ nb::list StoredValues(const Block& block, size_t column, uint32_t first, bool wr
 }
 
 // One byte for each sample, 0 where the value is absent.
-nb::object BlockPresent(const Block& block, size_t column) {
+Array<bool> BlockPresent(const Block& block, size_t column) {
   const ColumnView& values = ColumnAt(block, column);
   const uint64_t count = values.size();
   void* data = nullptr;
@@ -127,7 +128,7 @@ nb::object BlockPresent(const Block& block, size_t column) {
 }
 
 // The length of each value in bytes, 0 where it is absent.
-nb::object BlockSizes(const Block& block, size_t column) {
+Array<int64_t> BlockSizes(const Block& block, size_t column) {
   const ColumnView& values = ColumnAt(block, column);
   const uint64_t count = values.size();
   void* data = nullptr;
@@ -165,7 +166,7 @@ void BindBlocks(nb::module_& module) {
           },
           nb::arg("dataset"), nb::kw_only(), nb::arg("threads"), nb::arg("blocks_ahead"), nb::arg("first_sample"),
           nb::arg("end_sample"))
-      .def("__iter__", [](nb::object self) { return self; })
+      .def("__iter__", [](nb::handle_t<Scanner> self) { return self; })
       .def("__next__", &Scanner::Next);
 }
 

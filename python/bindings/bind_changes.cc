@@ -132,9 +132,9 @@ nb::dict AddedDict(const AddColumnsReport& report) {
   return result;
 }
 
-nb::dict AddFile(const std::string& dataset, const std::string& path, const std::string& key,
-                 const std::vector<std::string>& columns, const std::map<std::string, std::string>& types, int threads,
-                 const nb::object& progress) {
+Dict AddFile(const std::string& dataset, const std::string& path, const std::string& key,
+             const std::vector<std::string>& columns, const std::map<std::string, std::string>& types, int threads,
+             const nb::object& progress) {
   ColumnRowsOptions options{.key = key, .columns = columns};
   for (const auto& [column, name] : types) options.types[column] = TypeNamed(name);
   return AddedDict(RunJob<AddColumnsReport>(
@@ -146,8 +146,8 @@ nb::dict AddFile(const std::string& dataset, const std::string& path, const std:
       }));
 }
 
-nb::dict AddRows(const std::string& dataset, std::vector<Column> columns, nb::object next,
-                 std::optional<uint64_t> count, int threads, const nb::object& progress) {
+Dict AddRows(const std::string& dataset, std::vector<Column> columns, nb::object next, std::optional<uint64_t> count,
+             int threads, const nb::object& progress) {
   BatchRows rows(ValueOrRaise(Schema::Create(std::move(columns))), std::move(next), count);
   try {
     return AddedDict(RunJob<AddColumnsReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
@@ -172,7 +172,7 @@ uint64_t Set(const std::string& dataset, const std::string& column, const Metada
   return Interruptibly([&] { return SetColumnMetadata(*DefaultFileSystem(), dataset, column, changes); });
 }
 
-nb::dict Compact(const std::string& path, const nb::dict& given, const nb::object& progress) {
+Dict Compact(const std::string& path, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "compact");
   CompactOptions options;
   uint64_t grace = 0;
@@ -202,7 +202,7 @@ nb::dict Compact(const std::string& path, const nb::dict& given, const nb::objec
   return result;
 }
 
-nb::list History(const std::string& path) {
+DictList History(const std::string& path) {
   const auto history = RunJob<std::vector<DatasetGeneration>>(
       nb::none(), [&](Cancellation&, JobProgress&) { return ReadHistory(*DefaultFileSystem(), path); });
   nb::list result;

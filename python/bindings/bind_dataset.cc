@@ -36,7 +36,7 @@ std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> 
 }
 
 // The value as bytes, or as a bytearray, which an array can be made over and then changed; None when absent.
-nb::object ReadValue(const Dataset& dataset, uint64_t sample, size_t column, bool writable) {
+StoredBytes ReadValue(const Dataset& dataset, uint64_t sample, size_t column, bool writable) {
   auto buffer = dataset.Borrow();
   const auto value = dataset.Read([&] { return dataset.reader().ReadValue(sample, column, buffer.get()); });
   if (!value) return nb::none();

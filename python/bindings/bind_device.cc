@@ -47,7 +47,7 @@ gpu::DeviceImages TakeImages(const nb::dict& given) {
 }
 
 // `device_options` are those of DeviceLoaderOptions, and the device's name.
-PythonDeviceLoader OpenDeviceLoader(const nb::list& datasets, const nb::dict& given, const nb::dict& device_options) {
+PythonDeviceLoader OpenDeviceLoader(const DictList& datasets, const Dict& given, const Dict& device_options) {
   gpu::DeviceLoaderOptions options;
   options.loader = TakeLoaderOptions(given);
   OptionReader reader(device_options, "Loader");
@@ -69,7 +69,7 @@ PythonDeviceLoader OpenDeviceLoader(const nb::list& datasets, const nb::dict& gi
   }));
 }
 
-nb::dict DeviceNumbers(const gpu::DeviceReport& report) {
+Dict DeviceNumbers(const gpu::DeviceReport& report) {
   nb::dict result = ReportDict(report.loader, Diagnose(report));
   result["seconds"] = report.seconds;
   result["consumer_wait_seconds"] = report.consumer_wait_seconds;
@@ -95,7 +95,7 @@ const gpu::DeviceColumn& ColumnAt(const PythonDeviceBatch& self, size_t i) {
 }
 
 // As of a batch in the host's memory, without the values.
-nb::tuple DescribeDeviceColumn(nb::handle_t<PythonDeviceBatch> self, size_t i) {
+DescribedColumn DescribeDeviceColumn(nb::handle_t<PythonDeviceBatch> self, size_t i) {
   const gpu::DeviceColumn& column = ColumnAt(*nb::inst_ptr<PythonDeviceBatch>(self), i);
   return nb::make_tuple(LayoutName(column.layout), TypeName(column.dtype), nb::none(),
                         Numbers(column.host_offsets, self), Numbers(column.host_item_offsets, self),
@@ -104,7 +104,7 @@ nb::tuple DescribeDeviceColumn(nb::handle_t<PythonDeviceBatch> self, size_t i) {
 }
 
 // A capsule of DLPack. `stream` is an address, as torch.cuda.Stream.cuda_stream; its later work waits for the values.
-nb::object Dlpack(const PythonDeviceBatch& self, size_t i, uint64_t stream) {
+Any Dlpack(const PythonDeviceBatch& self, size_t i, uint64_t stream) {
   ColumnAt(self, i);
   DLManagedTensor* const tensor = WithoutGil(
       [&] { return gpu::ToDlpack(self.batch, i, gpu::DeviceArray::kValues, reinterpret_cast<gpu::Stream>(stream)); });

@@ -19,9 +19,9 @@ namespace {
 
 namespace nb = nanobind;
 
-nb::object DecodeImage(const nb::bytes& bytes, std::optional<std::tuple<uint32_t, uint32_t>> size, int channels,
-                       bool apply_orientation, bool scaled_decode, bool reduce_depth, bool strict,
-                       uint64_t max_memory) {
+Array<uint8_t> DecodeImage(const nb::bytes& bytes, std::optional<std::tuple<uint32_t, uint32_t>> size, int channels,
+                           bool apply_orientation, bool scaled_decode, bool reduce_depth, bool strict,
+                           uint64_t max_memory) {
   if (channels != 1 && channels != 3) throw nb::value_error("channels: give 1 (gray) or 3 (RGB)");
   const std::string_view file(bytes.c_str(), bytes.size());
   StoredSize stored = ValueOrRaise(ProbeImage(file));

@@ -119,8 +119,8 @@ SourceArguments TakeSource(OptionReader& reader, bool skip_errors) {
   return source;
 }
 
-nb::dict PackSource(const std::vector<std::string>& inputs, const std::string& output, const nb::dict& given,
-                    const nb::object& progress) {
+Dict PackSource(const std::vector<std::string>& inputs, const std::string& output, const Dict& given,
+                const nb::object& progress) {
   OptionReader reader(given, "pack");
   PackOptions options = TakePackOptions(reader);
   const SourceArguments arguments = TakeSource(reader, options.skip_errors);
@@ -137,8 +137,8 @@ nb::dict PackSource(const std::vector<std::string>& inputs, const std::string& o
       }));
 }
 
-nb::dict PlanOfPack(const std::vector<std::string>& inputs, const std::string& output, const nb::dict& given,
-                    const nb::object& progress) {
+Dict PlanOfPack(const std::vector<std::string>& inputs, const std::string& output, const Dict& given,
+                const nb::object& progress) {
   OptionReader reader(given, "plan_pack");
   PackOptions options = TakePackOptions(reader);
   const SourceArguments arguments = TakeSource(reader, options.skip_errors);
@@ -149,7 +149,7 @@ nb::dict PlanOfPack(const std::vector<std::string>& inputs, const std::string& o
   }));
 }
 
-nb::dict PlanAt(const std::string& output) {
+Dict PlanAt(const std::string& output) {
   return PlanDict(RunJob<PackPlan>(
       nb::none(), [&](Cancellation&, JobProgress&) { return ReadPackPlan(*DefaultFileSystem(), output); }));
 }
@@ -163,8 +163,7 @@ void RemoveAll(const std::string& path) {
   Raise(status);
 }
 
-nb::dict RunPackTask(const std::string& output, uint64_t task, uint64_t tasks, int threads,
-                     const nb::object& progress) {
+Dict RunPackTask(const std::string& output, uint64_t task, uint64_t tasks, int threads, const nb::object& progress) {
   return TaskDict(RunJob<PackTaskReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     PackTaskOptions options{.task = task, .tasks = tasks, .threads = threads, .cancellation = &cancellation};
     options.progress = [&numbers](const PackProgress& now) { numbers.Set(now.samples, now.total_samples); };
@@ -172,7 +171,7 @@ nb::dict RunPackTask(const std::string& output, uint64_t task, uint64_t tasks, i
   }));
 }
 
-nb::dict FinishOfPack(const std::string& output, int threads) {
+Dict FinishOfPack(const std::string& output, int threads) {
   return PackDict(RunJob<PackReport>(nb::none(), [&](Cancellation& cancellation, JobProgress&) {
     return FinishPack(*DefaultFileSystem(), output, threads, &cancellation);
   }));
@@ -198,8 +197,8 @@ ConvertOptions TakeConvertOptions(OptionReader& reader, const nb::dict& given) {
   return options;
 }
 
-nb::dict ConvertDataset(const std::string& input, const std::string& output, const nb::dict& given,
-                        const nb::object& progress) {
+Dict ConvertDataset(const std::string& input, const std::string& output, const Dict& given,
+                    const nb::object& progress) {
   OptionReader reader(given, "convert");
   ConvertOptions options = TakeConvertOptions(reader, given);
   bool dry_run = false;
@@ -212,8 +211,8 @@ nb::dict ConvertDataset(const std::string& input, const std::string& output, con
   }));
 }
 
-nb::dict RunConvertTask(const std::string& input, const std::string& output, uint64_t task, uint64_t tasks,
-                        const nb::dict& given, const nb::object& progress) {
+Dict RunConvertTask(const std::string& input, const std::string& output, uint64_t task, uint64_t tasks,
+                    const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "convert_task");
   ConvertOptions options = TakeConvertOptions(reader, given);
   reader.Finish();
@@ -223,7 +222,7 @@ nb::dict RunConvertTask(const std::string& input, const std::string& output, uin
   }));
 }
 
-nb::dict FinishOfConvert(const std::string& input, const std::string& output, const nb::dict& given) {
+Dict FinishOfConvert(const std::string& input, const std::string& output, const Dict& given) {
   OptionReader reader(given, "finish_convert");
   ConvertOptions options = TakeConvertOptions(reader, given);
   reader.Finish();
@@ -262,8 +261,7 @@ nb::dict SelectionDict(const SelectionReport& report) {
   return result;
 }
 
-nb::dict FilterDataset(const std::string& input, const std::string& output, const nb::dict& given,
-                       const nb::object& progress) {
+Dict FilterDataset(const std::string& input, const std::string& output, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "filter");
   FilterOptions options;
   TakeCopyOptions(reader, given, options);
@@ -278,8 +276,8 @@ nb::dict FilterDataset(const std::string& input, const std::string& output, cons
   return result;
 }
 
-nb::list SplitDataset(const std::string& input, const std::string& output,
-                      const std::vector<std::pair<std::string, double>>& into, uint64_t seed, const nb::dict& given,
+DictList SplitDataset(const std::string& input, const std::string& output,
+                      const std::vector<std::pair<std::string, double>>& into, uint64_t seed, const Dict& given,
                       const nb::object& progress) {
   OptionReader reader(given, "split");
   FilterOptions options;
@@ -296,7 +294,7 @@ nb::list SplitDataset(const std::string& input, const std::string& output,
   return result;
 }
 
-nb::dict CountSelected(const std::string& input, const nb::dict& given, const nb::object& progress) {
+Dict CountSelected(const std::string& input, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "count");
   const SampleSelection selection = TakeSelection(reader);
   SelectionOptions options = TakeSelectionOptions(reader);
@@ -308,7 +306,7 @@ nb::dict CountSelected(const std::string& input, const nb::dict& given, const nb
   }));
 }
 
-nb::dict RemoveSelected(const std::string& path, const nb::dict& given, const nb::object& progress) {
+Dict RemoveSelected(const std::string& path, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "remove");
   const SampleSelection selection = TakeSelection(reader);
   SelectionOptions options = TakeSelectionOptions(reader);
@@ -333,7 +331,7 @@ nb::list ProblemList(const std::vector<Problem>& problems) {
   return result;
 }
 
-nb::dict ValidateDataset(const std::string& path, const nb::dict& given, const nb::object& progress) {
+Dict ValidateDataset(const std::string& path, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "validate");
   ValidateOptions options;
   std::string mode = "buffered";
@@ -368,8 +366,7 @@ nb::dict ValidateDataset(const std::string& path, const nb::dict& given, const n
   return result;
 }
 
-nb::dict UnpackDataset(const std::string& path, const std::string& output, const nb::dict& given,
-                       const nb::object& progress) {
+Dict UnpackDataset(const std::string& path, const std::string& output, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "unpack");
   UnpackOptions options;
   DatasetOptions dataset_options;
@@ -411,7 +408,7 @@ nb::dict CountDict(const DiffCount& count) {
   return result;
 }
 
-nb::dict Diff(const std::string& a, const std::string& b, const nb::dict& given, const nb::object& progress) {
+Dict Diff(const std::string& a, const std::string& b, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "diff");
   DiffOptions options;
   reader.Take("columns", options.columns);
@@ -440,8 +437,8 @@ nb::dict Diff(const std::string& a, const std::string& b, const nb::dict& given,
   return result;
 }
 
-nb::dict RepairDirectory(const std::string& path, const std::string& output, const nb::dict& given,
-                         const nb::object& progress) {
+Dict RepairDirectory(const std::string& path, const std::string& output, const Dict& given,
+                     const nb::object& progress) {
   OptionReader reader(given, "repair");
   RepairOptions options;
   reader.Take("schema_from", options.schema_from);
@@ -483,14 +480,14 @@ nb::dict RepairDirectory(const std::string& path, const std::string& output, con
 using IndexFunction = absl::StatusOr<Manifest> (*)(FileSystem&, const std::string&, const Cancellation*);
 
 template <IndexFunction function>
-nb::dict RunIndex(const std::string& path) {
+Dict RunIndex(const std::string& path) {
   return ManifestDict(RunJob<Manifest>(nb::none(), [&](Cancellation& cancellation, JobProgress&) {
     return function(*DefaultFileSystem(), path, &cancellation);
   }));
 }
 
-nb::dict ReshardDataset(const std::string& input, const std::string& output, const nb::dict& given,
-                        const nb::object& progress) {
+Dict ReshardDataset(const std::string& input, const std::string& output, const Dict& given,
+                    const nb::object& progress) {
   OptionReader reader(given, "reshard");
   ReshardOptions options;
   TakeCopyOptions(reader, given, options);
@@ -504,8 +501,8 @@ nb::dict ReshardDataset(const std::string& input, const std::string& output, con
   }));
 }
 
-nb::dict Merge(const std::vector<std::string>& parts, const std::string& output, const nb::dict& given,
-               const nb::object& progress) {
+Dict Merge(const std::vector<std::string>& parts, const std::string& output, const Dict& given,
+           const nb::object& progress) {
   OptionReader reader(given, "merge");
   MergeOptions options;
   TakeCopyOptions(reader, given, options);

@@ -26,7 +26,7 @@ namespace nb = nanobind;
 
 using PythonLoader = PythonLoaderOf<Loader, PythonBatch>;
 
-PythonLoader OpenLoader(const nb::list& datasets, const nb::dict& given) {
+PythonLoader OpenLoader(const DictList& datasets, const Dict& given) {
   const LoaderOptions options = TakeLoaderOptions(given);
   std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
   return PythonLoader(Interruptibly([&] { return Loader::Open(*DefaultFileSystem(), std::move(parts), options); }));
@@ -41,14 +41,14 @@ nb::dict Stage(const StageTimes& times) {
   return stage;
 }
 
-nb::dict LoaderNumbers(const LoaderReport& report) { return ReportDict(report, Diagnose(report)); }
+Dict LoaderNumbers(const LoaderReport& report) { return ReportDict(report, Diagnose(report)); }
 
 using SharedPlan = std::shared_ptr<const Plan>;
 struct PythonPlan {
   SharedPlan plan;
 };
 
-PythonPlan MakePlan(const nb::list& datasets, const nb::dict& given) {
+PythonPlan MakePlan(const DictList& datasets, const Dict& given) {
   OptionReader reader(given, "plan");
   PlanOptions options;
   TakePlanOptions(reader, options);
@@ -65,7 +65,7 @@ class PythonEpoch {
   }
 
   // (dataset, ordinal) of the samples of a step that belong to the rank: [samples, 2].
-  nb::object Step(uint64_t number, uint64_t rank, uint64_t world_size) {
+  Array<int64_t> Step(uint64_t number, uint64_t rank, uint64_t world_size) {
     if (number >= plan_->StepsFrom(0)) throw nb::index_error("the epoch has fewer steps");
     if (world_size == 0 || rank >= world_size) throw nb::value_error("the rank has to be below the world size");
     const shardkit::Step step = plan_->StepAt(0, number);
@@ -147,7 +147,7 @@ void BindLoader(nb::module_& module) {
       .def("step", &PythonEpoch::Step, nb::arg("number"), nb::arg("rank"), nb::arg("world_size"));
   module.def(
       "newest_generations",
-      [](const nb::list& datasets) {
+      [](const DictList& datasets) {
         const std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
         return Interruptibly([&] { return NewestGenerations(*DefaultFileSystem(), parts); });
       },

@@ -1,6 +1,7 @@
 // Lists of masks, as the column type rle stores them.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/operators.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -74,7 +75,7 @@ nb::bytes CocoText(const RleList& masks, size_t i) {
 }
 
 // All masks as one array; they have to be of one size.
-nb::object Rasterize(const RleList& masks, bool packed) {
+Array<uint8_t> Rasterize(const RleList& masks, bool packed) {
   for (size_t i = 1; i < masks.size(); ++i) {
     if (masks.heights[i] != masks.heights[0] || masks.widths[i] != masks.widths[0]) {
       throw nb::value_error("the masks differ in size: rasterize them one by one");
@@ -98,7 +99,7 @@ nb::object Rasterize(const RleList& masks, bool packed) {
   return array;
 }
 
-nb::object Areas(const RleList& masks) {
+Array<int64_t> Areas(const RleList& masks) {
   const uint64_t count = masks.size();
   void* data = nullptr;
   nb::object array = NewArray(Type::kI64, {&count, 1}, &data);
@@ -106,7 +107,7 @@ nb::object Areas(const RleList& masks) {
   return array;
 }
 
-nb::object Boxes(const RleList& masks) {
+Array<uint32_t> Boxes(const RleList& masks) {
   const uint64_t shape[] = {masks.size(), 4};
   void* data = nullptr;
   nb::object array = NewArray(Type::kU32, shape, &data);
@@ -116,7 +117,7 @@ nb::object Boxes(const RleList& masks) {
   return array;
 }
 
-nb::object MaskSizes(const RleList& masks) {
+Array<uint32_t> MaskSizes(const RleList& masks) {
   const uint64_t shape[] = {masks.size(), 2};
   void* data = nullptr;
   nb::object array = NewArray(Type::kU32, shape, &data);
@@ -155,7 +156,7 @@ void BindMasks(nb::module_& module) {
       .def("sizes", &MaskSizes)
       .def("select", &Select, nb::arg("indexes"))
       .def("__len__", &RleList::size)
-      .def("__eq__", [](const RleList& a, const RleList& b) { return a == b; });
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"));
 }
 
 }  // namespace shardkit::bindings

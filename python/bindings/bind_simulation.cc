@@ -52,7 +52,7 @@ DatasetNumbers TakeNumbers(const nb::dict& given) {
 }
 
 // `numbers` instead of the datasets, unless it is empty.
-nb::dict SimulateJob(const nb::list& datasets, const nb::dict& numbers, const nb::dict& given) {
+Dict SimulateJob(const DictList& datasets, const Dict& numbers, const Dict& given) {
   const SimulationOptions options = TakeOptions(given);
   const std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
   const bool described = numbers.size() > 0;

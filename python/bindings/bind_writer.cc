@@ -21,7 +21,7 @@ namespace nb = nanobind;
 
 class Writer {
  public:
-  Writer(const std::string& directory, std::vector<Column> columns, const nb::dict& given) {
+  Writer(const std::string& directory, std::vector<Column> columns, const Dict& given) {
     DatasetWriterOptions options;
     OptionReader reader(given, "Writer");
     TakeWriterOptions(reader, options);
@@ -36,7 +36,7 @@ class Writer {
   }
 
   // One value, or None, for each column. `next_position` as in DatasetWriter::Append.
-  void Append(const nb::list& values, std::optional<uint64_t> next_position) {
+  void Append(const nb::typed<nb::list, std::optional<nb::bytes>>& values, std::optional<uint64_t> next_position) {
     std::vector<std::optional<Value>> row;
     row.reserve(values.size());
     for (const nb::handle value : values) {
@@ -54,7 +54,7 @@ class Writer {
     Open().RecordSkip({position, key, reason});
   }
 
-  nb::dict Finish() {
+  Dict Finish() {
     const DatasetSummary summary = WithoutGil([&] { return Open().Finish(); });
     nb::dict result = ManifestDict(summary.manifest);
     result["skipped"] = SkippedList(summary.skipped);
@@ -90,7 +90,7 @@ class Writer {
 
 void BindWriter(nb::module_& module) {
   nb::class_<Writer>(module, "Writer")
-      .def(nb::init<const std::string&, std::vector<Column>, const nb::dict&>(), nb::arg("path"), nb::arg("columns"),
+      .def(nb::init<const std::string&, std::vector<Column>, const Dict&>(), nb::arg("path"), nb::arg("columns"),
            nb::arg("options"))
       .def("append", &Writer::Append, nb::arg("values"), nb::arg("next_position") = nb::none())
       .def("record_skip", &Writer::RecordSkip, nb::arg("position"), nb::arg("key"), nb::arg("reason"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +100,7 @@ class DeviceBatch(Batch):
     stream when the last of them is gone. Offsets and shapes are arrays on the host.
     """
 
-    _batch: _core.DeviceBatch
+    _batch: Any  # _core.DeviceBatch, which has the members of _core.Batch but is no subclass
 
     def _column(self, position: int, name: str) -> Any:
         layout, _, _, offsets, items, shapes, present = self._batch.column(position)
@@ -211,7 +211,7 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
             return super()._open(options)
         if self._given:
             raise ValueError(f"the GPU stage has no values for Python's functions: columns {sorted(self._given)}")
-        return _core.DeviceLoader(self._datasets, options, self._stage)
+        return cast(_core.Loader, _core.DeviceLoader(self._datasets, options, self._stage))
 
     def _made(self, batch: _core.Batch) -> Batch:
         made = (Batch if self._stage is None else DeviceBatch)(batch, self._names, self._functions, self._seconds)
