@@ -1,5 +1,11 @@
 """Sphinx's settings for the site of guides and reference; tools/docs builds it."""
 
+import builtins
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+
 project = "Shardkit"
 html_title = "Shardkit"
 html_theme = "furo"
@@ -17,3 +23,14 @@ python_use_unqualified_type_names = True
 maximum_signature_line_length = 100
 # Nothing is fetched while the site is built.
 intersphinx_mapping: dict[str, tuple[str, str | None]] = {}
+
+
+def setup(app: Sphinx) -> None:
+    """Leave the names of Python's own types alone: an attribute of a report may have the same name."""
+
+    def plain(_: Sphinx, document: nodes.document) -> None:
+        for reference in document.findall(pending_xref):
+            if reference.get("refdomain") == "py" and hasattr(builtins, reference["reftarget"]):
+                reference["reftarget"] = f"builtins.{reference['reftarget']}"
+
+    app.connect("doctree-read", plain)

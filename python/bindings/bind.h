@@ -29,6 +29,7 @@ void BindSimulation(nanobind::module_& module);
 void BindDevice(nanobind::module_& module);
 void BindMasks(nanobind::module_& module);
 void BindImages(nanobind::module_& module);
+void BindReports(nanobind::module_& module);
 void BindWriter(nanobind::module_& module);
 void BindChanges(nanobind::module_& module);
 void BindJobs(nanobind::module_& module);

@@ -1,10 +1,6 @@
 // What becomes of datasets: columns added, dropped, renamed, described; compacting; their history.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <exception>
@@ -18,6 +14,7 @@
 #include "bind.h"
 #include "job.h"
 #include "options.h"
+#include "record.h"
 #include "shardkit/change.h"
 #include "shardkit/history.h"
 #include "shardkit/remote.h"
@@ -117,43 +114,28 @@ class BatchRows final : public ColumnRows {
   std::exception_ptr error_;
 };
 
-nb::dict AddedDict(const AddColumnsReport& report) {
-  nb::dict result;
-  result["generation"] = report.generation;
-  result["columns"] = report.columns;
-  result["replaced"] = report.replaced;
-  result["samples"] = report.samples;
-  result["matched"] = report.matched;
-  result["rows"] = report.rows;
-  result["unmatched"] = report.unmatched;
-  result["unmatched_keys"] = report.unmatched_keys;
-  result["shards"] = report.shards;
-  result["bytes"] = report.bytes;
-  return result;
-}
-
-Dict AddFile(const std::string& dataset, const std::string& path, const std::string& key,
-             const std::vector<std::string>& columns, const std::map<std::string, std::string>& types, int threads,
-             const nb::object& progress) {
+AddColumnsReport AddFile(const std::string& dataset, const std::string& path, const std::string& key,
+                         const std::vector<std::string>& columns, const std::map<std::string, std::string>& types,
+                         int threads, const nb::object& progress) {
   ColumnRowsOptions options{.key = key, .columns = columns};
   for (const auto& [column, name] : types) options.types[column] = TypeNamed(name);
-  return AddedDict(RunJob<AddColumnsReport>(
+  return RunJob<AddColumnsReport>(
       progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<AddColumnsReport> {
         const auto rows = OpenColumnRows(*DefaultFileSystem(), path, options);
         if (!rows.ok()) return rows.status();
         return AddColumns(*DefaultFileSystem(), dataset, **rows,
                           {{.threads = threads, .cancellation = &cancellation, .progress = numbers.function()}});
-      }));
+      });
 }
 
-Dict AddRows(const std::string& dataset, std::vector<Column> columns, nb::object next, std::optional<uint64_t> count,
-             int threads, const nb::object& progress) {
+AddColumnsReport AddRows(const std::string& dataset, std::vector<Column> columns, nb::object next,
+                         std::optional<uint64_t> count, int threads, const nb::object& progress) {
   BatchRows rows(ValueOrRaise(Schema::Create(std::move(columns))), std::move(next), count);
   try {
-    return AddedDict(RunJob<AddColumnsReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    return RunJob<AddColumnsReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
       return AddColumns(*DefaultFileSystem(), dataset, rows,
                         {{.threads = threads, .cancellation = &cancellation, .progress = numbers.function()}});
-    }));
+    });
   } catch (...) {
     if (rows.error()) std::rethrow_exception(rows.error());
     throw;
@@ -202,31 +184,8 @@ Dict Compact(const std::string& path, const Dict& given, const nb::object& progr
   return result;
 }
 
-DictList History(const std::string& path) {
-  const auto history = RunJob<std::vector<DatasetGeneration>>(
-      nb::none(), [&](Cancellation&, JobProgress&) { return ReadHistory(*DefaultFileSystem(), path); });
-  nb::list result;
-  for (const DatasetGeneration& each : history) {
-    nb::dict made;
-    made["generation"] = each.generation;
-    made["change"] = std::string(ChangeName(each.change));
-    made["samples"] = each.samples;
-    made["samples_added"] = each.samples_added;
-    made["shards"] = each.shards;
-    made["shards_added"] = each.shards_added;
-    made["segments"] = each.segments;
-    made["columns"] = each.columns;
-    made["bytes"] = each.bytes;
-    made["columns_added"] = each.column_changes.added;
-    made["columns_replaced"] = each.column_changes.replaced;
-    made["columns_dropped"] = each.column_changes.dropped;
-    made["columns_renamed"] = each.column_changes.renamed;
-    made["columns_described"] = each.column_changes.described;
-    made["samples_removed"] = each.samples_removed;
-    made["readable"] = each.readable;
-    result.append(made);
-  }
-  return result;
+std::vector<DatasetGeneration> History(const std::string& path) {
+  return Interruptibly([&] { return ReadHistory(*DefaultFileSystem(), path); });
 }
 
 }  // namespace

@@ -1,9 +1,5 @@
 // The verbs: pack, convert, filter, split, validate, index, unpack, repair, merge, remove.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include <map>
 #include <optional>
@@ -14,6 +10,7 @@
 #include "bind.h"
 #include "job.h"
 #include "options.h"
+#include "record.h"
 #include "report.h"
 #include "shardkit/change.h"
 #include "shardkit/copy.h"
@@ -63,28 +60,8 @@ nb::dict PackDict(const PackReport& report) {
   result["packed"] = report.samples;
   result["existing"] = report.existing;
   result["input_bytes"] = report.input_bytes;
-  result["skipped"] = SkippedList(report.skipped);
-  result["warnings"] = report.warnings;
-  return result;
-}
-
-nb::dict TaskDict(const PackTaskReport& report) {
-  nb::dict result;
-  result["units"] = report.units;
-  result["units_before"] = report.units_before;
-  result["samples"] = report.samples;
-  result["input_bytes"] = report.input_bytes;
-  result["skipped"] = SkippedList(report.skipped);
-  result["warnings"] = report.warnings;
-  return result;
-}
-
-nb::dict PlanDict(const PackPlan& plan) {
-  nb::dict result;
-  result["units"] = plan.units;
-  result["input_bytes"] = plan.input_bytes;
-  result["samples"] = plan.samples;
-  result["warnings"] = plan.warnings;
+  result["skipped"] = report.skipped;
+  result["warnings"] = Text(report.warnings);
   return result;
 }
 
@@ -137,21 +114,20 @@ Dict PackSource(const std::vector<std::string>& inputs, const std::string& outpu
       }));
 }
 
-Dict PlanOfPack(const std::vector<std::string>& inputs, const std::string& output, const Dict& given,
-                const nb::object& progress) {
+PackPlan PlanOfPack(const std::vector<std::string>& inputs, const std::string& output, const Dict& given,
+                    const nb::object& progress) {
   OptionReader reader(given, "plan_pack");
   PackOptions options = TakePackOptions(reader);
   const SourceArguments arguments = TakeSource(reader, options.skip_errors);
   reader.Finish();
-  return PlanDict(RunJob<PackPlan>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+  return RunJob<PackPlan>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options, cancellation, numbers);
     return PlanPack(*DefaultFileSystem(), arguments.kind, inputs, arguments.options, output, options);
-  }));
+  });
 }
 
-Dict PlanAt(const std::string& output) {
-  return PlanDict(RunJob<PackPlan>(
-      nb::none(), [&](Cancellation&, JobProgress&) { return ReadPackPlan(*DefaultFileSystem(), output); }));
+PackPlan PlanAt(const std::string& output) {
+  return Interruptibly([&] { return ReadPackPlan(*DefaultFileSystem(), output); });
 }
 
 void RemoveAll(const std::string& path) {
@@ -163,12 +139,13 @@ void RemoveAll(const std::string& path) {
   Raise(status);
 }
 
-Dict RunPackTask(const std::string& output, uint64_t task, uint64_t tasks, int threads, const nb::object& progress) {
-  return TaskDict(RunJob<PackTaskReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+PackTaskReport RunPackTask(const std::string& output, uint64_t task, uint64_t tasks, int threads,
+                           const nb::object& progress) {
+  return RunJob<PackTaskReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     PackTaskOptions options{.task = task, .tasks = tasks, .threads = threads, .cancellation = &cancellation};
     options.progress = [&numbers](const PackProgress& now) { numbers.Set(now.samples, now.total_samples); };
     return PackTask(*DefaultFileSystem(), output, options);
-  }));
+  });
 }
 
 Dict FinishOfPack(const std::string& output, int threads) {
@@ -211,15 +188,15 @@ Dict ConvertDataset(const std::string& input, const std::string& output, const D
   }));
 }
 
-Dict RunConvertTask(const std::string& input, const std::string& output, uint64_t task, uint64_t tasks,
-                    const Dict& given, const nb::object& progress) {
+PackTaskReport RunConvertTask(const std::string& input, const std::string& output, uint64_t task, uint64_t tasks,
+                              const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "convert_task");
   ConvertOptions options = TakeConvertOptions(reader, given);
   reader.Finish();
-  return TaskDict(RunJob<PackTaskReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+  return RunJob<PackTaskReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options.pack, cancellation, numbers);
     return ConvertTask(*DefaultFileSystem(), input, output, options, task, tasks);
-  }));
+  });
 }
 
 Dict FinishOfConvert(const std::string& input, const std::string& output, const Dict& given) {
@@ -250,17 +227,6 @@ SelectionOptions TakeSelectionOptions(OptionReader& reader) {
   return options;
 }
 
-nb::dict SelectionDict(const SelectionReport& report) {
-  nb::dict result;
-  result["samples"] = report.samples;
-  result["selected"] = report.selected;
-  result["blocks"] = report.blocks;
-  result["blocks_read"] = report.blocks_read;
-  result["blocks_skipped"] = report.blocks_skipped;
-  result["keys_missing"] = report.keys_missing;
-  return result;
-}
-
 Dict FilterDataset(const std::string& input, const std::string& output, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "filter");
   FilterOptions options;
@@ -272,7 +238,7 @@ Dict FilterDataset(const std::string& input, const std::string& output, const Di
     return Filter(*DefaultFileSystem(), input, output, selection, options);
   });
   nb::dict result = PackDict(report.pack);
-  result["selection"] = SelectionDict(report.selection);
+  result["selection"] = report.selection;
   return result;
 }
 
@@ -294,44 +260,31 @@ DictList SplitDataset(const std::string& input, const std::string& output,
   return result;
 }
 
-Dict CountSelected(const std::string& input, const Dict& given, const nb::object& progress) {
+SelectionReport CountSelected(const std::string& input, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "count");
   const SampleSelection selection = TakeSelection(reader);
   SelectionOptions options = TakeSelectionOptions(reader);
   reader.Finish();
-  return SelectionDict(RunJob<SelectionReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+  return RunJob<SelectionReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     options.cancellation = &cancellation;
     options.progress = numbers.function();
     return CountSamples(*DefaultFileSystem(), input, selection, options);
-  }));
+  });
 }
 
-Dict RemoveSelected(const std::string& path, const Dict& given, const nb::object& progress) {
+RemoveReport RemoveSelected(const std::string& path, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "remove");
   const SampleSelection selection = TakeSelection(reader);
   SelectionOptions options = TakeSelectionOptions(reader);
   reader.Finish();
-  const auto report = RunJob<RemoveReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+  return RunJob<RemoveReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     options.cancellation = &cancellation;
     options.progress = numbers.function();
     return RemoveSamples(*DefaultFileSystem(), path, selection, options);
   });
-  nb::dict result;
-  result["removed"] = report.selection.selected;
-  result["keys_missing"] = report.selection.keys_missing;
-  result["samples"] = report.samples;
-  result["removed_in_all"] = report.removed;
-  result["generation"] = report.generation;
-  return result;
 }
 
-nb::list ProblemList(const std::vector<Problem>& problems) {
-  nb::list result;
-  for (const Problem& problem : problems) result.append(nb::make_tuple(problem.path, problem.message));
-  return result;
-}
-
-Dict ValidateDataset(const std::string& path, const Dict& given, const nb::object& progress) {
+ValidateReport ValidateDataset(const std::string& path, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "validate");
   ValidateOptions options;
   std::string mode = "buffered";
@@ -345,28 +298,15 @@ Dict ValidateDataset(const std::string& path, const Dict& given, const nb::objec
   reader.Take("tasks", options.tasks);
   reader.Finish();
   options.mode = ModeNamed(mode);
-  const auto report = RunJob<ValidateReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+  return RunJob<ValidateReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     options.cancellation = &cancellation;
     options.progress = numbers.function();
     return Validate(*DefaultFileSystem(), path, options);
   });
-  nb::dict result;
-  result["shards"] = report.shards;
-  result["blocks"] = report.blocks;
-  result["samples"] = report.samples;
-  result["removed_samples"] = report.removed_samples;
-  result["layers"] = report.layers;
-  result["bytes"] = report.bytes;
-  result["undecoded_images"] = report.undecoded_images;
-  result["warned_images"] = report.warned_images;
-  result["repeated_keys"] = report.repeated_keys;
-  result["problem_count"] = report.problem_count;
-  result["problems"] = ProblemList(report.problems);
-  result["warnings"] = ProblemList(report.warnings);
-  return result;
 }
 
-Dict UnpackDataset(const std::string& path, const std::string& output, const Dict& given, const nb::object& progress) {
+UnpackReport UnpackDataset(const std::string& path, const std::string& output, const Dict& given,
+                           const nb::object& progress) {
   OptionReader reader(given, "unpack");
   UnpackOptions options;
   DatasetOptions dataset_options;
@@ -381,34 +321,17 @@ Dict UnpackDataset(const std::string& path, const std::string& output, const Dic
   reader.Take("generation", dataset_options.generation);
   reader.Finish();
   dataset_options.key_column = true;
-  const auto report = RunJob<UnpackReport>(
-      progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<UnpackReport> {
-        options.cancellation = &cancellation;
-        options.progress = numbers.function();
-        auto dataset = DatasetReader::Open(*DefaultFileSystem(), path, dataset_options);
-        if (!dataset.ok()) return dataset.status();
-        return Unpack(*PosixFileSystem(), **dataset, output, options);
-      });
-  nb::dict result;
-  result["samples"] = report.samples;
-  result["files"] = report.files;
-  result["bytes"] = report.bytes;
-  result["skipped"] = SkippedList(report.skipped);
-  return result;
+  return RunJob<UnpackReport>(progress,
+                              [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<UnpackReport> {
+                                options.cancellation = &cancellation;
+                                options.progress = numbers.function();
+                                auto dataset = DatasetReader::Open(*DefaultFileSystem(), path, dataset_options);
+                                if (!dataset.ok()) return dataset.status();
+                                return Unpack(*PosixFileSystem(), **dataset, output, options);
+                              });
 }
 
-nb::dict CountDict(const DiffCount& count) {
-  nb::list examples;
-  for (const DiffExample& example : count.examples) {
-    examples.append(nb::make_tuple(example.key, example.a, example.b));
-  }
-  nb::dict result;
-  result["count"] = count.count;
-  result["examples"] = examples;
-  return result;
-}
-
-Dict Diff(const std::string& a, const std::string& b, const Dict& given, const nb::object& progress) {
+DatasetDiff Diff(const std::string& a, const std::string& b, const Dict& given, const nb::object& progress) {
   OptionReader reader(given, "diff");
   DiffOptions options;
   reader.Take("columns", options.columns);
@@ -417,28 +340,15 @@ Dict Diff(const std::string& a, const std::string& b, const Dict& given, const n
   reader.Take("generation_a", options.a.generation);
   reader.Take("generation_b", options.b.generation);
   reader.Finish();
-  const auto diff = RunJob<DatasetDiff>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+  return RunJob<DatasetDiff>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     options.cancellation = &cancellation;
     options.progress = numbers.function();
     return DiffDatasets(*DefaultFileSystem(), a, b, options);
   });
-  nb::dict columns;
-  for (const ColumnDiff& column : diff.columns) columns[column.name.c_str()] = CountDict(column.values);
-  nb::dict result;
-  result["by_key"] = diff.by_key;
-  result["matched"] = diff.matched;
-  result["unread"] = diff.unread;
-  result["only_a"] = CountDict(diff.only_a);
-  result["only_b"] = CountDict(diff.only_b);
-  result["columns_only_a"] = diff.columns_only_a;
-  result["columns_only_b"] = diff.columns_only_b;
-  result["types"] = diff.types;
-  result["columns"] = columns;
-  return result;
 }
 
-Dict RepairDirectory(const std::string& path, const std::string& output, const Dict& given,
-                     const nb::object& progress) {
+DatasetRepairReport RepairDirectory(const std::string& path, const std::string& output, const Dict& given,
+                                    const nb::object& progress) {
   OptionReader reader(given, "repair");
   RepairOptions options;
   reader.Take("schema_from", options.schema_from);
@@ -447,7 +357,7 @@ Dict RepairDirectory(const std::string& path, const std::string& output, const D
   reader.Take("max_decompression", options.max_decompression);
   reader.Take("sync", options.sync);
   reader.Finish();
-  const auto report = RunJob<DatasetRepairReport>(
+  return RunJob<DatasetRepairReport>(
       progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<DatasetRepairReport> {
         options.cancellation = &cancellation;
         options.progress = numbers.function();
@@ -461,20 +371,6 @@ Dict RepairDirectory(const std::string& path, const std::string& output, const D
         dataset.shards.push_back(*std::move(shard));
         return dataset;
       });
-  nb::list shards;
-  for (const RepairReport& shard : report.shards) {
-    nb::list losses;
-    for (const RepairLoss& loss : shard.losses) {
-      losses.append(nb::make_tuple(loss.first_sample, loss.sample_count, loss.reason, loss.columns, loss.keys));
-    }
-    shards.append(nb::make_tuple(shard.path, shard.output, shard.written, shard.samples_recovered, shard.samples_lost,
-                                 shard.end_known, losses, shard.problems, shard.notes));
-  }
-  nb::dict result;
-  result["written"] = report.written;
-  result["shards"] = shards;
-  result["notes"] = report.notes;
-  return result;
 }
 
 using IndexFunction = absl::StatusOr<Manifest> (*)(FileSystem&, const std::string&, const Cancellation*);

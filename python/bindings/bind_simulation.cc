@@ -7,6 +7,7 @@
 #include "bind.h"
 #include "job.h"
 #include "loader_options.h"
+#include "record.h"
 #include "shardkit/remote.h"
 #include "shardkit/simulate.h"
 #include "status.h"
@@ -52,45 +53,54 @@ DatasetNumbers TakeNumbers(const nb::dict& given) {
 }
 
 // `numbers` instead of the datasets, unless it is empty.
-Dict SimulateJob(const DictList& datasets, const Dict& numbers, const Dict& given) {
+SimulationReport SimulateJob(const DictList& datasets, const Dict& numbers, const Dict& given) {
   const SimulationOptions options = TakeOptions(given);
   const std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
   const bool described = numbers.size() > 0;
   const DatasetNumbers taken = TakeNumbers(numbers);
-  const SimulationReport report = Interruptibly(
+  return Interruptibly(
       [&] { return described ? Simulate(taken, options) : Simulate(*DefaultFileSystem(), parts, options); });
-  nb::dict result;
-  nb::list epochs;
-  for (const SimulatedEpoch& epoch : report.epochs) {
-    nb::dict each;
-    each["steps"] = epoch.steps;
-    each["samples"] = epoch.samples;
-    each["requests"] = epoch.requests;
-    each["bytes_fetched"] = epoch.bytes_fetched;
-    each["bytes_cached"] = epoch.bytes_cached;
-    each["seconds"] = epoch.seconds;
-    each["wait_seconds"] = epoch.wait_seconds;
-    epochs.append(each);
-  }
-  result["epochs"] = epochs;
-  result["first_batch_seconds"] = report.first_batch_seconds;
-  result["ranks"] = report.ranks;
-  result["simulated_ranks"] = report.simulated_ranks;
-  result["steps_per_epoch"] = report.steps_per_epoch;
-  result["lanes"] = report.lanes;
-  result["processors_busy"] = report.processors_busy;
-  result["node_bandwidth_busy"] = report.node_bandwidth_busy;
-  result["bandwidth_busy"] = report.bandwidth_busy;
-  result["requests_busy"] = report.requests_busy;
-  result["bound"] = std::string(SimulationBoundName(report.bound));
-  result["peak_block_memory"] = report.peak_block_memory;
-  result["plan_memory"] = report.plan_memory;
-  return result;
 }
 
 }  // namespace
 
 void BindSimulation(nb::module_& module) {
+  Record<SimulatedEpoch>(module, "SimulatedEpoch",
+                         "Of all ranks; requests and bytes are those of storage. `bytes_cached` were in the node's "
+                         "cache, or on their way there for another rank; ranks wait for `wait_seconds` between steps.")
+      .Field("steps", &SimulatedEpoch::steps)
+      .Field("samples", &SimulatedEpoch::samples)
+      .Field("requests", &SimulatedEpoch::requests)
+      .Field("bytes_fetched", &SimulatedEpoch::bytes_fetched)
+      .Field("bytes_cached", &SimulatedEpoch::bytes_cached)
+      .Field("seconds", &SimulatedEpoch::seconds)
+      .Field("wait_seconds", &SimulatedEpoch::wait_seconds)
+      .bound()
+      .def_prop_ro("samples_per_second", &SimulatedEpoch::samples_per_second, "Samples of all ranks.")
+      .def_prop_ro("wait_share", &SimulatedEpoch::wait_share, "The part of the time in which ranks wait for a batch.");
+  Record<SimulationReport>(
+      module, "SimulationReport",
+      "Times in seconds, memory in bytes of a rank; ``…_busy`` is a share of the time, 0 without a limit.\n\n"
+      "`simulated_ranks` are those of whole nodes, at least 64 or all; the epochs are multiplied for the others. "
+      "`bound` is ``\"training\"``, ``\"processors\"``, ``\"node bandwidth\"``, ``\"bandwidth\"``, "
+      "``\"requests\"`` or ``\"latency\"``.")
+      .Field("epochs", &SimulationReport::epochs)
+      .Field("first_batch_seconds", &SimulationReport::first_batch_seconds)
+      .Field("ranks", &SimulationReport::ranks)
+      .Field("simulated_ranks", &SimulationReport::simulated_ranks)
+      .Field("steps_per_epoch", &SimulationReport::steps_per_epoch)
+      .Field("lanes", &SimulationReport::lanes)
+      .Field("processors_busy", &SimulationReport::processors_busy)
+      .Field("node_bandwidth_busy", &SimulationReport::node_bandwidth_busy)
+      .Field("bandwidth_busy", &SimulationReport::bandwidth_busy)
+      .Field("requests_busy", &SimulationReport::requests_busy)
+      .Field(
+          "bound", [](const SimulationReport& self) { return std::string(SimulationBoundName(self.bound)); },
+          [](SimulationReport& self, nb::handle name) {
+            self.bound = Named(nb::cast<std::string>(name), SimulationBound::kLatency, &SimulationBoundName);
+          })
+      .Field("peak_block_memory", &SimulationReport::peak_block_memory)
+      .Field("plan_memory", &SimulationReport::plan_memory);
   module.def("simulate", &SimulateJob, nb::arg("datasets"), nb::arg("numbers"), nb::arg("options"));
 }
 

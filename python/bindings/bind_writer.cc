@@ -57,7 +57,7 @@ class Writer {
   Dict Finish() {
     const DatasetSummary summary = WithoutGil([&] { return Open().Finish(); });
     nb::dict result = ManifestDict(summary.manifest);
-    result["skipped"] = SkippedList(summary.skipped);
+    result["skipped"] = summary.skipped;
     result["existing"] = summary.existing;
     writer_.reset();
     return result;

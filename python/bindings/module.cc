@@ -15,6 +15,7 @@ NB_MODULE(_core, module) {
   BindBlocks(module);
   BindMasks(module);
   BindImages(module);
+  BindReports(module);
   BindWriter(module);
   BindChanges(module);
   BindJobs(module);

@@ -1,6 +1,6 @@
 """Shards for training data: pack small files, and stream them back in any order at the speed of the device."""
 
-from shardkit._core import Column, DataLossError, __version__
+from shardkit._core import Column, DataLossError, SimulatedEpoch, SimulationReport, __version__
 from shardkit._options import WriterOptions
 from shardkit.batch import Batch, BatchMasks, Ragged, TokenRows
 from shardkit.block import Block, Values
@@ -46,7 +46,7 @@ from shardkit.reports import (
 )
 from shardkit.schema import Schema, column
 from shardkit.selection import count, filter, remove, split
-from shardkit.simulation import DatasetNumbers, SimulatedEpoch, SimulationReport, simulate
+from shardkit.simulation import DatasetNumbers, simulate
 from shardkit.writer import Writer
 
 __all__ = [

@@ -76,10 +76,8 @@ def add_columns(
             if not path.endswith(".parquet"):
                 if isinstance(columns, Mapping):
                     raise ValueError("columns of a file are names; types={...} are for NDJSON")
-                return reports.AddedColumns(
-                    **_core.add_columns_file(
-                        path_text(dataset), path, key or "", list(columns or []), types or {}, threads, show
-                    )
+                return _core.add_columns_file(
+                    path_text(dataset), path, key or "", list(columns or []), types or {}, threads, show
                 )
         if not hasattr(source, "__iter__") or isinstance(source, bytes):
             raise TypeError(f"source={shown(source)}: give a file, arrays by column, or rows")
@@ -92,8 +90,7 @@ def add_columns(
             raise ValueError("there are no rows")
         made = _columns(first, key, columns)
         rest = itertools.chain([first], batches)
-        result = _core.add_columns_rows(path_text(dataset), made, _encoder(made, rest), count, threads, show)
-        return reports.AddedColumns(**result)
+        return _core.add_columns_rows(path_text(dataset), made, _encoder(made, rest), count, threads, show)
 
 
 @checked

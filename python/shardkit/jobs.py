@@ -125,7 +125,7 @@ def pack(
     options |= {"kind": kind, "types": types, "group_by": group_by, "order": order, "skip_errors": skip_errors}
     options["dry_run"] = dry_run
     with _progress(progress, "pack", "samples") as show:
-        return _note(reports.packed(_core.pack(_paths(cast(Any, inputs)), path_text(output), parsed(options), show)))
+        return _note(reports.Packed(**_core.pack(_paths(cast(Any, inputs)), path_text(output), parsed(options), show)))
 
 
 @checked
@@ -158,7 +158,7 @@ def plan_pack(
     """
     options |= {"kind": kind, "types": types, "group_by": group_by, "order": order, "skip_errors": skip_errors}
     with _progress(progress, "plan", "samples") as show:
-        plan = reports.PackPlan(**_core.plan_pack(_paths(inputs), path_text(output), parsed(options), show))
+        plan = _core.plan_pack(_paths(inputs), path_text(output), parsed(options), show)
     for warning in plan.warnings:
         _log.warning("%s", warning)
     return plan
@@ -173,7 +173,7 @@ def read_pack_plan(output: str | os.PathLike[str]) -> reports.PackPlan:
     FileNotFoundError
         When there is none.
     """
-    return reports.PackPlan(**_core.read_pack_plan(path_text(output)))
+    return _core.read_pack_plan(path_text(output))
 
 
 @checked
@@ -194,7 +194,7 @@ def pack_task(
         As for `pack`.
     """
     with _progress(progress, "pack", "samples") as show:
-        return _note(reports.task(_core.pack_task(path_text(output), task, tasks, threads, show)))
+        return _note(_core.pack_task(path_text(output), task, tasks, threads, show))
 
 
 @checked
@@ -214,7 +214,7 @@ def finish_pack(output: str | os.PathLike[str], *, threads: int = 1) -> reports.
         When units are missing: the message names them, and their tasks are to be run again. When two samples have one
         key, unless errors are skipped.
     """
-    return _note(reports.packed(_core.finish_pack(path_text(output), threads)))
+    return _note(reports.Packed(**_core.finish_pack(path_text(output), threads)))
 
 
 def _convert_options(columns: Sequence[str] | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def convert_task(
     """
     with _progress(progress, "convert", "samples") as show:
         arguments = (path_text(input), path_text(output), task, tasks, _convert_options(columns, options))
-        return _note(reports.task(_core.convert_task(*arguments, show)))
+        return _note(_core.convert_task(*arguments, show))
 
 
 @checked
@@ -276,7 +276,7 @@ def finish_convert(
 ) -> reports.Packed:
     """Make the dataset when all tasks of `convert_task` have ended; see `finish_pack`."""
     options = _convert_options(columns, options)
-    return _note(reports.packed(_core.finish_convert(path_text(input), path_text(output), options)))
+    return _note(reports.Packed(**_core.finish_convert(path_text(input), path_text(output), options)))
 
 
 @checked
@@ -317,7 +317,7 @@ def convert(
     options |= {"to": to, "columns": column_names(columns), "key_column": key_column, "lossy": lossy}
     options |= {"skip_errors": skip_errors, "dry_run": dry_run}
     with _progress(progress, "convert", "samples") as show:
-        return _note(reports.packed(_core.convert(path_text(input), path_text(output), parsed(options), show)))
+        return _note(reports.Packed(**_core.convert(path_text(input), path_text(output), parsed(options), show)))
 
 
 @checked
@@ -347,7 +347,7 @@ def validate(
     """
     options |= {"deep": deep, "threads": threads}
     with _progress(progress, "validate", "B") as show:
-        return reports.validated(_core.validate(path_text(path), parsed(options), show))
+        return _core.validate(path_text(path), parsed(options), show)
 
 
 @checked
@@ -381,7 +381,7 @@ def unpack(
     """
     options |= {"threads": threads, "skip_errors": skip_errors, "columns": column_names(columns)}
     with _progress(progress, "unpack", "samples") as show:
-        return reports.unpacked(_core.unpack(path_text(path), path_text(output), parsed(options), show))
+        return _core.unpack(path_text(path), path_text(output), parsed(options), show)
 
 
 @checked
@@ -408,7 +408,7 @@ def repair(
     """
     options |= {"keep_samples": keep_samples}
     with _progress(progress, "repair", "B") as show:
-        return reports.repaired(_core.repair(path_text(path), path_text(output), parsed(options), show))
+        return _core.repair(path_text(path), path_text(output), parsed(options), show)
 
 
 @checked
@@ -420,7 +420,7 @@ def index(path: str | os.PathLike[str]) -> reports.Published:
     path : path
         The dataset's directory, or its URL.
     """
-    return reports.published(_core.index(path_text(path)))
+    return reports.Published(**_core.index(path_text(path)))
 
 
 @checked
@@ -493,7 +493,7 @@ def diff(
     """
     options |= {"columns": column_names(columns), "threads": threads, "max_examples": max_examples}
     with _progress(progress, "diff", "samples") as show:
-        return reports.difference(_core.diff(path_text(a), path_text(b), parsed(options), show))
+        return _core.diff(path_text(a), path_text(b), parsed(options), show)
 
 
 @checked
@@ -505,7 +505,7 @@ def history(path: str | os.PathLike[str]) -> list[reports.Generation]:
     path : path
         The dataset's directory, or its URL.
     """
-    return [reports.Generation(**each) for each in _core.history(path_text(path))]
+    return _core.history(path_text(path))
 
 
 @checked
@@ -545,7 +545,7 @@ def merge(
         refuse(options, "is for copy=True; without it shards stay as they are")
     given = parsed(options | {"keep_repeated_keys": keep_repeated_keys, "copy": copy})
     with _progress(progress, "merge", "samples") as show:
-        return reports.published(_core.merge(_paths(parts), path_text(output), given, show))
+        return reports.Published(**_core.merge(_paths(parts), path_text(output), given, show))
 
 
 @checked
@@ -579,4 +579,4 @@ def reshard(
             raise ValueError(f"shuffle={shuffle}: give a seed, a whole number, or None for the order that there is")
         options |= {"shuffle": shuffle}
     with _progress(progress, "reshard", "samples") as show:
-        return reports.packed(_core.reshard(path_text(dataset), path_text(output), parsed(options), show))
+        return reports.Packed(**_core.reshard(path_text(dataset), path_text(output), parsed(options), show))

@@ -66,7 +66,7 @@ def filter(
     """
     given = parsed(_selection(where, keys, ranges, sample, seed) | options)
     with _progress(progress, "filter", "samples") as show:
-        return reports.filtered(_core.filter(path_text(dataset), path_text(output), given, show))
+        return reports.Filtered(**_core.filter(path_text(dataset), path_text(output), given, show))
 
 
 @checked
@@ -95,7 +95,7 @@ def split(
     parts = [(name, float(share)) for name, share in into.items()]
     with _progress(progress, "split", "samples") as show:
         made = _core.split(path_text(dataset), path_text(output), parts, seed, parsed(options), show)
-    return {name: reports.packed(report) for name, report in zip(into, made, strict=True)}
+    return {name: reports.Packed(**report) for name, report in zip(into, made, strict=True)}
 
 
 @checked
@@ -124,7 +124,7 @@ def count(
     """
     given = parsed(_selection(where, keys, ranges, sample, seed) | options | {"threads": threads})
     with _progress(progress, "count", "samples") as show:
-        return int(_core.count(path_text(dataset), given, show)["selected"])
+        return _core.count(path_text(dataset), given, show).selected
 
 
 @checked
@@ -165,4 +165,4 @@ def remove(
             raise TypeError(f"remove: there is no option {name}")
     given = parsed(_selection(where, keys, ranges, 1.0, 0) | options | {"threads": threads})
     with _progress(progress, "remove", "samples") as show:
-        return reports.Removed(**_core.remove(path_text(dataset), given, show))
+        return _core.remove(path_text(dataset), given, show)

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from shardkit import _core
+from shardkit._core import SimulationReport
 from shardkit._options import checked, parsed
 from shardkit.loader import Datasets, dataset_list
 
@@ -18,48 +19,6 @@ class DatasetNumbers:
     sample_bytes: int | str
     shards: int = 1
     block_bytes: int | str = "4MiB"
-
-
-@dataclasses.dataclass(frozen=True)
-class SimulatedEpoch:
-    """Of all ranks; requests and bytes are those of storage."""
-
-    steps: int
-    samples: int
-    requests: float
-    bytes_fetched: float
-    bytes_cached: float  # found in the node's cache, or on their way there for another rank
-    seconds: float
-    wait_seconds: float  # between steps
-
-    @property
-    def samples_per_second(self) -> float:
-        """Samples of all ranks."""
-        return self.samples / self.seconds if self.seconds > 0 else 0.0
-
-    @property
-    def wait_share(self) -> float:
-        """The part of the time in which ranks wait for a batch."""
-        return self.wait_seconds / self.seconds if self.seconds > 0 else 0.0
-
-
-@dataclasses.dataclass(frozen=True)
-class SimulationReport:
-    """Times in seconds, memory in bytes of a rank; ``…_busy`` is a share of the time, 0 without a limit."""
-
-    epochs: list[SimulatedEpoch]
-    first_batch_seconds: float
-    ranks: int
-    simulated_ranks: int  # whole nodes, at least 64 ranks or all; the epochs are multiplied for the others
-    steps_per_epoch: int
-    lanes: int
-    processors_busy: float
-    node_bandwidth_busy: float
-    bandwidth_busy: float
-    requests_busy: float
-    bound: str  # "training", "processors", "node bandwidth", "bandwidth", "requests", "latency"
-    peak_block_memory: int
-    plan_memory: int
 
 
 @checked
@@ -87,5 +46,4 @@ def simulate(
     """
     numbers = parsed(dataclasses.asdict(datasets)) if isinstance(datasets, DatasetNumbers) else {}
     parts = [] if isinstance(datasets, DatasetNumbers) else dataset_list(datasets)
-    found = _core.simulate(parts, numbers, parsed({**options, "batch_size": batch_size, "seed": seed}))
-    return SimulationReport(**{**found, "epochs": [SimulatedEpoch(**epoch) for epoch in found["epochs"]]})
+    return _core.simulate(parts, numbers, parsed({**options, "batch_size": batch_size, "seed": seed}))

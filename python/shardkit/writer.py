@@ -10,7 +10,7 @@ from typing import Any
 from shardkit import _core, _values
 from shardkit._options import WriterOptions, checked, located, parsed, path_text
 from shardkit.images import Encode, as_column, encoded
-from shardkit.reports import Published, published
+from shardkit.reports import Published
 from shardkit.schema import Column, Schema
 
 
@@ -152,7 +152,7 @@ class Writer:
         if self._writer is not None:
             writer, self._writer = self._writer, None
             try:
-                self.result = published(writer.finish())
+                self.result = Published(**writer.finish())
             except BaseException:
                 writer.abort()  # the traceback may keep the writer, and it the lock
                 raise

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import copy
 import logging
 import os
+import pickle
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import shardkit as sk
+from shardkit import reports
 
 
 def make_files(folder: Path, count: int, size: int = 100) -> Path:
@@ -238,3 +243,40 @@ def test_diff(tmp_path: Path) -> None:
         writer.write("new", bin=b"new")
     since = sk.diff(first, first, generation_a=1)
     assert (since.unread, since.only_b.count, since.only_a.count) == (20, 1, 0)
+
+
+def test_reports_are_values(tmp_path: Path) -> None:
+    files = make_files(tmp_path / "files", 20)
+    out, other = os.fspath(tmp_path / "out"), tmp_path / "other"
+    plan = sk.plan_pack(files, tmp_path / "planned")
+    task = sk.pack_task(tmp_path / "planned", 0, 2)
+    packed = sk.pack(files, out)
+    added = sk.add_columns(out, {"number": np.arange(20, dtype=np.int32)})
+    filtered = sk.filter(out, other, where="number > 3")
+    removed = sk.remove(out, keys=["000003", "none"])
+    assert (removed.removed, removed.keys_missing, removed.samples, removed.removed_in_all) == (1, 1, 19, 1)
+    history, diff = sk.history(out), sk.diff(out, other)
+    with open(other / "00000000.shard", "r+b") as shard:
+        shard.write(b"damaged!")
+    unpacked, validated = sk.unpack(out, tmp_path / "back"), sk.validate(other)
+    assert not validated
+    repaired = sk.repair(other, tmp_path / "repaired")
+    simulated = sk.simulate(sk.DatasetNumbers(1000, 100), 10)
+    found = [plan, task, packed, added, filtered, removed, *history, diff, unpacked, validated, repaired, simulated]
+    for report in [*found, diff.only_a, filtered.selection, *validated.problems, *repaired.shards, *simulated.epochs]:
+        copies = [pickle.loads(pickle.dumps(report)), copy.deepcopy(report)]
+        assert copies == [report, report]
+        assert [repr(each) for each in copies] == [repr(report)] * 2
+        assert repr(report).startswith(f"{type(report).__name__}(")
+        name = re.findall(r"\w+(?==)", repr(report))[0]
+        assert f"({name}={getattr(report, name)!r}" in repr(report)
+        with pytest.raises(AttributeError):
+            setattr(report, name, getattr(report, name))
+        assert report != "another type"
+    assert len(history) == 3
+    assert history[0] != history[1]
+    assert len({*validated.problems, *pickle.loads(pickle.dumps(validated)).problems}) == len(validated.problems)
+    for mistake in ({"message": 1}, {"text": "a"}):
+        with pytest.raises(TypeError):
+            reports.Problem(**mistake)
+    assert reports.Problem("file", message="wrong") == reports.Problem(message="wrong", path="file")
