@@ -14,6 +14,7 @@
 #include "bind.h"
 #include "shardkit/gpu/device_loader.h"
 #include "shardkit/loader.h"
+#include "status.h"
 
 namespace shardkit::bindings {
 
@@ -72,7 +73,7 @@ nanobind::typed<nanobind::list, std::tuple<int64_t, int64_t, nanobind::str>> Ski
   nanobind::list skipped;
   for (const BadSample& sample : self.batch->skipped()) {
     skipped.append(
-        nanobind::make_tuple(sample.sample.dataset, sample.sample.ordinal, std::string(sample.status.message())));
+        nanobind::make_tuple(sample.sample.dataset, sample.sample.ordinal, Text(std::string(sample.status.message()))));
   }
   return skipped;
 }

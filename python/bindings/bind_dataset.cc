@@ -62,7 +62,7 @@ void BindDataset(nb::module_& module) {
       .def_prop_ro("columns", [](const Dataset& dataset) { return dataset.reader().columns(); })
       .def_prop_ro("all_columns", [](const Dataset& dataset) { return dataset.reader().summary().schema.columns(); })
       .def_prop_ro("metadata", [](const Dataset& dataset) { return dataset.reader().summary().metadata; })
-      .def_prop_ro("index_problem", [](const Dataset& dataset) { return dataset.reader().index_problem(); })
+      .def_prop_ro("index_problem", [](const Dataset& dataset) { return Text(dataset.reader().index_problem()); })
       .def("read_value", &ReadValue, nb::arg("sample"), nb::arg("column"), nb::arg("writable"))
       .def("find_key", &FindKey, nb::arg("key"));
   module.def("keep_query", &KeepQuery, nb::arg("path"));

@@ -4,16 +4,6 @@ namespace shardkit::bindings {
 
 namespace nb = nanobind;
 
-nb::str Text(const std::string& bytes) {
-  return nb::steal<nb::str>(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
-}
-
-nb::typed<nb::list, nb::str> Text(const std::vector<std::string>& texts) {
-  nb::list list;
-  for (const std::string& text : texts) list.append(Text(text));
-  return list;
-}
-
 nb::str RecordText(nb::handle self) {
   nb::list parts;
   for (const nb::handle name : self.type().attr("__match_args__")) {

@@ -18,12 +18,9 @@
 #include <vector>
 
 #include "bind.h"
+#include "status.h"
 
 namespace shardkit::bindings {
-
-// Names of files and of members in tars need not be UTF-8.
-nanobind::str Text(const std::string& bytes);
-nanobind::typed<nanobind::list, nanobind::str> Text(const std::vector<std::string>& texts);
 
 // What all records do: they have the names of their attributes as __match_args__.
 nanobind::str RecordText(nanobind::handle self);

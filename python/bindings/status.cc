@@ -57,9 +57,19 @@ void BindErrors(nb::module_& module) {
   module.attr("DataLossError") = nb::borrow(data_loss_error);
 }
 
+nb::str Text(const std::string& bytes) {
+  return nb::steal<nb::str>(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
+}
+
+nb::typed<nb::list, nb::str> Text(const std::vector<std::string>& texts) {
+  nb::list list;
+  for (const std::string& text : texts) list.append(Text(text));
+  return list;
+}
+
 void Raise(const absl::Status& status) {
   if (status.ok()) return;
-  const std::string text(status.message());
+  const nb::str text = Text(std::string(status.message()));
   nb::object kind = nb::borrow(ExceptionClass(status.code()));
   const int system_error = SystemErrorOf(status);
   // What the system refuses for want of anything but memory is no MemoryError, and so on: the class of its number.
@@ -71,7 +81,7 @@ void Raise(const absl::Status& status) {
   if (of_system) exception.attr("errno") = system_error;
   const ErrorPlace place = PlaceOf(status);
   const auto name = [&exception](const char* attribute, const std::string& value) {
-    exception.attr(attribute) = value.empty() ? nb::none() : nb::cast(value);
+    exception.attr(attribute) = value.empty() ? nb::none() : nb::object(Text(value));
   };
   const auto number = [&exception](const char* attribute, const std::optional<uint64_t>& value) {
     exception.attr(attribute) = value ? nb::cast(*value) : nb::none();

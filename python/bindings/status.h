@@ -3,13 +3,19 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gil.h"
 
 namespace shardkit::bindings {
+
+// What the library says, which names files and members of tars: these need not be UTF-8. Needs the GIL.
+nanobind::str Text(const std::string& bytes);
+nanobind::typed<nanobind::list, nanobind::str> Text(const std::vector<std::string>& texts);
 
 // Makes the exception classes of the module.
 void BindErrors(nanobind::module_& module);

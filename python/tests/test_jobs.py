@@ -280,3 +280,18 @@ def test_reports_are_values(tmp_path: Path) -> None:
         with pytest.raises(TypeError):
             reports.Problem(**mistake)
     assert reports.Problem("file", message="wrong") == reports.Problem(message="wrong", path="file")
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    names = [b"a\xff.txt", b"dir\xfe/.DS_Store"]
+    folder = os.fsencode(tmp_path / "files")
+    os.makedirs(folder + b"/dir\xfe")
+    for name in names:
+        with open(folder + b"/" + name, "wb") as file:
+            file.write(b"text")
+    (tmp_path / "files" / "b.txt").write_bytes(b"text")
+    with pytest.raises(ValueError, match="a\ufffd\\.txt: the name is not valid UTF-8"):
+        sk.pack(tmp_path / "files", tmp_path / "refused")
+    report = sk.pack(tmp_path / "files", tmp_path / "out", skip_errors=True)
+    assert (report.samples, [skipped.key for skipped in report.skipped]) == (1, ["a\ufffd.txt"])
+    assert "dir\ufffd/.DS_Store" in report.warnings[0]
