@@ -91,6 +91,10 @@ class InstallTest(unittest.TestCase):
             if not line.startswith("prefix="):
                 self.assertNotRegex(line, r"(?<![\w}])/|-[LI]/")
 
+    def test_manual_page_is_where_man_looks(self):
+        [folder] = [folder for folder, _, names in os.walk(self.folder) if "shardctl.1" in names]
+        self.assertTrue(folder.endswith("/man/man1"), folder)
+
 
 class SubprojectTest(unittest.TestCase):
     def test_without_tests_below_another_project(self):
