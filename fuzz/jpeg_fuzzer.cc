@@ -1,5 +1,5 @@
 // Any bytes as a JPEG, decoded as a whole, at every scale and in part. A part has exactly the same pixels as in the
-// whole image at the same scale. Damage below a part may remain undetected (shardkit/jpeg.h).
+// whole image at the same scale. Damage below a part may remain undetected (shardkit/image.h).
 //
 // Input: 12 bytes that choose region, scale and channels, then the file.
 

@@ -22,8 +22,9 @@ absl::Status Changed(const std::string& path) {
 
 }  // namespace
 
-RecordSorter::RecordSorter(FileSystem& file_system, std::function<std::string(size_t)> path_of, uint64_t memory)
-    : file_system_(file_system), path_of_(std::move(path_of)), memory_(memory) {}
+RecordSorter::RecordSorter(FileSystem& file_system, std::function<std::string(size_t)> path_of, uint64_t memory,
+                           const Cancellation* cancellation)
+    : file_system_(file_system), path_of_(std::move(path_of)), memory_(memory), cancellation_(cancellation) {}
 
 RecordSorter::~RecordSorter() {
   opened_.reset();
@@ -97,6 +98,7 @@ absl::Status RecordSorter::Spill(std::span<const Entry> entries, File& file) {
   StreamingHash64 hash;
   std::string piece;
   const auto flush = [&]() -> absl::Status {
+    if (cancellation_ != nullptr) SHARDKIT_RETURN_IF_ERROR(cancellation_->Check("sorting"));
     hash.Update(piece);
     SHARDKIT_RETURN_IF_ERROR(file.written->Append(piece));
     piece.clear();

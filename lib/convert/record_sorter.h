@@ -16,6 +16,7 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/job.h"
 
 namespace shardkit::convert {
 
@@ -27,8 +28,9 @@ class RecordSorter {
   static constexpr size_t kFiles = 16;
 
   // `path_of` gives the paths of at most kFiles temporary files, which must not exist. `memory`, in bytes, is for
-  // records and what is needed to sort them; a larger record is a run by itself.
-  RecordSorter(FileSystem& file_system, std::function<std::string(size_t file)> path_of, uint64_t memory);
+  // records and what is needed to sort them; a larger record is a run by itself. Cancelling ends writing the files.
+  RecordSorter(FileSystem& file_system, std::function<std::string(size_t file)> path_of, uint64_t memory,
+               const Cancellation* cancellation);
   ~RecordSorter();  // removes the files
 
   absl::Status Add(uint64_t number, std::string_view record);
@@ -76,6 +78,7 @@ class RecordSorter {
   FileSystem& file_system_;
   const std::function<std::string(size_t)> path_of_;
   const uint64_t memory_;
+  const Cancellation* const cancellation_;  // may be null
   uint64_t count_ = 0;
   Buffer records_;  // keeps its memory from run to run: the system would clear new memory each time
   std::vector<Entry> entries_;

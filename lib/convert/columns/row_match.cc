@@ -280,11 +280,12 @@ absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByOrder(const MatchInput& input
 absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByKey(const MatchInput& input, AddColumnsReport* report) {
   const uint64_t memory = input.options.memory;
   HashFilter filter;
-  RecordSorter rows(input.file_system, SpillPaths(input, "rows"), memory);
+  RecordSorter rows(input.file_system, SpillPaths(input, "rows"), memory, input.options.cancellation);
   SHARDKIT_RETURN_IF_ERROR(SortRows(input, *input.rows.schema().key_column(), filter, rows));
-  RecordSorter keys(input.file_system, SpillPaths(input, "keys"), memory);
+  RecordSorter keys(input.file_system, SpillPaths(input, "keys"), memory, input.options.cancellation);
   SHARDKIT_RETURN_IF_ERROR(SortKeys(input, filter, keys));
-  auto placed = std::make_unique<RecordSorter>(input.file_system, SpillPaths(input, "placed"), memory);
+  auto placed = std::make_unique<RecordSorter>(input.file_system, SpillPaths(input, "placed"), memory,
+                                               input.options.cancellation);
   Unmatched unmatched;
   report->rows = rows.count();
   RowGroup group(input.directory, rows);

@@ -37,7 +37,7 @@ ShuffledSource::ShuffledSource(FileSystem& file_system, DatasetSource& source, T
       sorter_(
           file_system,
           [this](size_t file) { return io::UniqueTemporary(JoinPath(options_.directory, dataset::ShardName(file))); },
-          options_.memory) {}
+          options_.memory, options_.cancellation) {}
 
 uint64_t ShuffledSource::HashOf(uint64_t ordinal) const {
   char bytes[8];

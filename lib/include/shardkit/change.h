@@ -96,9 +96,12 @@ inline constexpr size_t kMostUnmatched = 20;
 
 // Adds the columns of `rows` to the dataset in `directory`, in a layer: shards of their own. A column that the dataset
 // has already is replaced, and keeps its metadata unless the rows bring some. By key, samples without a row have absent
-// values, and samples that share a key all have its values. InvalidArgument when two rows have one key; when no row has
-// the key of a sample, but a column would be replaced; when rows without keys are more or fewer than the samples; and
-// for the name of the dataset's key. FailedPrecondition when rows have keys and the dataset has none.
+// values, and samples that share a key all have its values.
+//
+// - InvalidArgument: two rows have one key. No row has the key of a sample, but a column would be replaced. Rows
+// without
+//   keys are more or fewer than the samples. A column has the name of the dataset's key.
+// - FailedPrecondition: rows have keys and the dataset has none.
 absl::StatusOr<AddColumnsReport> AddColumns(FileSystem& file_system, const std::string& directory, ColumnRows& rows,
                                             const AddColumnsOptions& options = {});
 
@@ -132,8 +135,9 @@ struct RemoveReport {
 // manifest then names a list of them. No shard changes: the bytes are there, and earlier generations show the samples,
 // until CompactDataset with `purge`. Where no sample is selected nothing is published.
 //
-// Errors as of CountSamples; InvalidArgument when the selection has none of where, keys and ranges; and before anything
-// is read as of DatasetWriter::Create with `append`. Aborted as of DatasetWriter::Finish; after any error the dataset
+// Errors are those of CountSamples, and, before anything is read, of DatasetWriter::Create with `append`.
+// InvalidArgument when the selection has none of where, keys and ranges. Aborted as of DatasetWriter::Finish. After any
+// error the dataset
 // is as it was.
 absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::string& directory,
                                            const SampleSelection& selection, const SelectionOptions& options = {});
@@ -175,10 +179,13 @@ struct CompactReport {
 // default levels. Where nothing is to be done, nothing is published. Layers are rewritten where samples before or in
 // them are dropped. Holds a block for each thread and the list of shards, and no more.
 //
-// NotFound when there is no dataset; Unavailable when another writer uses it; FailedPrecondition when a job has not
-// finished it; InvalidArgument for a share out of its bounds; DataLoss when what has to be rewritten cannot be read;
-// Aborted as in DatasetWriter::Finish; Cancelled when the cancellation asks for it. After any error, but of the
-// deletion, the dataset is as it was.
+// - NotFound: there is no dataset.
+// - Unavailable: another writer uses it.
+// - FailedPrecondition: a job has not finished it.
+// - InvalidArgument: a share out of its bounds.
+// - DataLoss: what has to be rewritten cannot be read.
+// - Aborted: as in DatasetWriter::Finish.
+// After any error, but of the deletion, the dataset is as it was.
 absl::StatusOr<CompactReport> CompactDataset(FileSystem& file_system, const std::string& directory,
                                              const CompactOptions& options = {});
 

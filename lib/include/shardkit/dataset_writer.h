@@ -91,14 +91,16 @@ class DatasetWriter {
  public:
   virtual ~DatasetWriter() = default;
 
-  // Creates `directory` when it is missing, and locks it. AlreadyExists when it holds a complete dataset; Unavailable
-  // when another writer uses it; FailedPrecondition when it holds other files. Leftovers of an interrupted run are
-  // removed, or with options.resume continued.
+  // Creates `directory` when it is missing, and locks it. Leftovers of an interrupted run are removed, or with
+  // options.resume continued. With options.append the dataset must be there, and `schema` widens its schema as that of
+  // a dataset is widened when another is merged with it; leftovers of an interrupted append are removed.
   //
-  // With options.append the dataset must be there: NotFound when it is not, FailedPrecondition when a job has not
-  // finished it. `schema` widens the dataset's as a dataset's is widened when another is merged with it:
-  // InvalidArgument, naming the column, when they do not fit, or when options.codecs has another codec than the
-  // dataset's for a column of its. Leftovers of an append that was interrupted are removed.
+  // - AlreadyExists: it holds a complete dataset.
+  // - Unavailable: another writer uses it.
+  // - FailedPrecondition: it holds other files, or to append to, a dataset that a job has not finished.
+  // - NotFound: there is no dataset to append to.
+  // - InvalidArgument, naming the column: the schemas do not fit, or options.codecs has another codec than the dataset
+  //   has for a column of its.
   static absl::StatusOr<std::unique_ptr<DatasetWriter>> Create(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema,
                                                                const DatasetWriterOptions& options = {});

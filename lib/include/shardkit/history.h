@@ -130,7 +130,7 @@ struct DatasetDiff {
 // beside `key_memory` does not grow with the number of samples: of each dataset a few blocks, and what its reader
 // holds.
 //
-// FailedPrecondition when only one of the two has keys; OutOfRange for a name in `columns` that neither has; Cancelled.
+// FailedPrecondition when only one of the two has keys. OutOfRange for a name in `columns` that neither has.
 absl::StatusOr<DatasetDiff> DiffDatasets(ReadableFileSystem& file_system, const std::string& a, const std::string& b,
                                          const DiffOptions& options = {});
 

@@ -93,9 +93,11 @@ struct RepairReport {
 // all (through OUTPUT.tmp). Takes some MiB of memory, the inline columns of one block, and memory that grows with the
 // number of blocks and the keys of the key index. Damage is in the report.
 //
-// Errors: NotFound; AlreadyExists when `output` exists; InvalidArgument when `output` is the input, when `path` is a
-// shard of another container, or when `schema_from` is unusable; DataLoss when this is no shard, or when its header is
-// damaged and nothing else gives the columns; Unimplemented for a later version's shard; Cancelled; errors of I/O.
+// - NotFound: there is no such file.
+// - AlreadyExists: `output` exists.
+// - InvalidArgument: `output` is the input, `path` is a shard of another container, or `schema_from` is unusable.
+// - DataLoss: this is no shard, or its header is damaged and nothing else gives the columns.
+// - Unimplemented: a later version's shard.
 absl::StatusOr<RepairReport> RepairShard(FileSystem& file_system, const std::string& path, const std::string& output,
                                          const RepairOptions& options = {});
 
@@ -111,7 +113,7 @@ struct DatasetRepairReport {
 };
 
 // Makes `output` a dataset of the undamaged parts of `directory`. Whole shards are linked, or copied where links do not
-// work; damaged shards are repaired; manifest and index are made again. The shards are those of the manifest. When the
+// work. Damaged shards are repaired. Manifest and index are made again. The shards are those of the manifest. When the
 // manifest is damaged or missing (a pack that did not finish), they are *.shard and then *.shard.tmp, by name. They get
 // new names, as from pack, and the manifest lists no SHA-256. A shard with no whole block is left out; a missing one
 // counts as lost. Errors as RepairShard, and those of DatasetWriter::Create for `output`.

@@ -63,7 +63,7 @@ class Predicate {
 
 // A sample is selected when it satisfies all that is given. By default all are.
 struct SampleSelection {
-  // A predicate (shardkit/predicate.h); empty: none.
+  // A condition, as for Predicate; empty: none.
   std::string where;
 
   // Samples with one of these keys.

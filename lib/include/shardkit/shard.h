@@ -187,9 +187,12 @@ class ShardReader {
  public:
   virtual ~ShardReader() = default;
 
-  // Reads trailer, block directory and header, and the other sections when they are first needed. NotFound when there
-  // is no such file; DataLoss when it is no shard or was never finished; Unimplemented when it needs a newer version.
-  // `size`: as of FileSystem::OpenForReading.
+  // Reads trailer, block directory and header, and the other sections when they are first needed. `size`: as of
+  // FileSystem::OpenForReading.
+  //
+  // - NotFound: there is no such file.
+  // - DataLoss: it is no shard, or was never finished.
+  // - Unimplemented: it needs a newer version.
   static absl::StatusOr<std::unique_ptr<ShardReader>> Open(ReadableFileSystem& file_system, const std::string& path,
                                                            const ReadOptions& options = {},
                                                            std::optional<uint64_t> size = std::nullopt);

@@ -188,12 +188,17 @@ struct SourceOptions : InputOptions {
 };
 
 // `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds". Inputs are directories or tar files (plain
-// or compressed), taken in the given order; for "webdataset" and "mds", they are datasets, read as in
-// shardkit/convert.h. "auto" looks at the inputs: shards of MDS, or folders of them -> mds; directories of only tars
-// and their indexes -> webdataset, or sa1b; pairs sa_*.jpg + sa_*.json -> sa1b; class directories that hold only images
-// -> imagefolder; otherwise files. NotFound for a missing input. InvalidArgument for an unknown kind, an input that
-// does not match it, types that are not of byte strings or not allowed for this source, and with "auto" a dataset of
-// shards: use Convert for those.
+// or compressed), taken in the given order; for "webdataset" and "mds", they are datasets, read as by
+// Convert. "auto" looks at the inputs:
+//
+// - shards of MDS, or folders of them: "mds"
+// - directories of only tars and their indexes: "webdataset", or "sa1b"
+// - pairs sa_*.jpg and sa_*.json: "sa1b"
+// - class directories that hold only images: "imagefolder"
+// - all else: "files"
+//
+// NotFound for a missing input. InvalidArgument for an unknown kind, an input that does not match it, types that are
+// not of byte strings or not allowed for this source, and with "auto" a dataset of shards, which is for Convert.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& options = {});
 

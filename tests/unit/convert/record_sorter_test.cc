@@ -24,7 +24,7 @@ Records MakeRecords(size_t count, uint64_t numbers) {
 std::string PathOf(size_t file) { return "/sort-" + std::to_string(file) + ".tmp"; }
 
 absl::StatusOr<Records> Sorted(FileSystem& files, const Records& records, uint64_t memory) {
-  convert::RecordSorter sorter(files, PathOf, memory);
+  convert::RecordSorter sorter(files, PathOf, memory, nullptr);
   for (const auto& [number, record] : records) {
     if (absl::Status status = sorter.Add(number, record); !status.ok()) return status;
   }
@@ -75,10 +75,27 @@ TEST(RecordSorterTest, RecordsLargerThanTheMemoryAndThePieces) {
 // Numbers as hashes are: of all 64 bits, in a known order.
 uint64_t Spread(uint64_t i) { return i * 0x9e3779b97f4a7c15; }
 
+TEST(RecordSorterTest, IsCancelledBetweenPiecesOfARun) {
+  const auto files = NewMemoryFileSystem();
+  Cancellation cancellation;
+  {
+    const auto path_of = [&](size_t file) {
+      cancellation.Cancel();
+      return PathOf(file);
+    };
+    convert::RecordSorter sorter(*files, path_of, uint64_t{1} << 20, &cancellation);
+    ASSERT_TRUE(sorter.Add(1, std::string(size_t{3} << 20, 'x')).ok());
+    const absl::Status status = sorter.Add(2, "y");
+    EXPECT_TRUE(absl::IsCancelled(status)) << status;
+    EXPECT_EQ(files->Stat(PathOf(0))->size, 0u) << "of the run in hand nothing more is written";
+  }
+  EXPECT_TRUE(ReadTree(*files, "/").empty());
+}
+
 TEST(RecordSorterTest, FilesGoOneAfterTheOther) {
   const auto files = NewMemoryFileSystem();
   const size_t count = 1000;
-  convert::RecordSorter sorter(*files, PathOf, 5000);
+  convert::RecordSorter sorter(*files, PathOf, 5000, nullptr);
   for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(sorter.Add(Spread(i), std::string(100, 'x')).ok());
   ASSERT_TRUE(sorter.Sort().ok());
   ASSERT_EQ(ReadTree(*files, "/").size(), convert::RecordSorter::kFiles);
