@@ -60,7 +60,6 @@ absl::Status DatasetJob::TakeUpAll() {
   for (const JournalEntry& entry : entries_) {
     SHARDKIT_RETURN_IF_ERROR(TakeUp(entry));
     manifest_.shards.push_back(entry.shard);
-    stored_bytes_ += entry.shard.bytes;
     resume_position_ = next_position_ = entry.next_position;
     for (const SkippedSample& skipped : entry.skipped) skipped_.push_back(skipped);
   }
@@ -140,18 +139,10 @@ std::vector<SkippedSample> DatasetJob::TakeSkipped() {
 }
 
 absl::Status DatasetJob::Record(JournalEntry entry) {
-  stored_bytes_ += entry.shard.bytes;
   if (job_) SHARDKIT_RETURN_IF_ERROR(job_->Record(entry));
   manifest_.shards.push_back(entry.shard);
   entries_.push_back(std::move(entry));
   return absl::OkStatus();
-}
-
-std::vector<std::string> DatasetJob::finished_shards() const {
-  std::vector<std::string> paths;
-  if (!job_) return paths;
-  for (const JournalEntry& entry : job_->finished()) paths.push_back(Path(entry.shard.name));
-  return paths;
 }
 
 absl::StatusOr<std::vector<std::string>> DatasetJob::KeysOfShards(size_t begin, size_t end) const {

@@ -82,6 +82,9 @@ class DatasetJob : public DatasetWriter {
   // What an earlier run that has completed the job has set.
   uint64_t listing() const { return job_->listing(); }
 
+  // Whether an interrupted run has finished shards of the job.
+  bool continues_job() const { return job_ && !job_->finished().empty(); }
+
   // The shards that were finished, those of a run that this one resumes first.
   const std::vector<JournalEntry>& entries() const { return entries_; }
 
@@ -93,8 +96,6 @@ class DatasetJob : public DatasetWriter {
   absl::StatusOr<DatasetSummary> Finish() override;
   absl::Status Abort() override;
   absl::Status Suspend() override;
-  uint64_t stored_bytes() const override { return stored_bytes_; }
-  std::vector<std::string> finished_shards() const override;
 
  protected:
   // `threads`, at least 1, encode.
@@ -162,7 +163,6 @@ class DatasetJob : public DatasetWriter {
   uint64_t resume_position_ = 0;
   uint64_t next_position_ = 0;
   uint64_t listing_ = 0;
-  uint64_t stored_bytes_ = 0;           // of finished shards
   std::vector<SkippedSample> skipped_;  // all
   std::vector<SkippedSample> skipped_since_shard_;
   absl::Status broken_;
@@ -183,7 +183,7 @@ absl::StatusOr<std::unique_ptr<Writer>> Started(std::unique_ptr<Writer> writer, 
   if (absl::Status status = writer->Start(schema, std::move(parts)...); !status.ok()) {
     // Suspend keeps what an earlier run finished, although it cannot be taken up now. Without Suspend, the writer would
     // remove it.
-    if (!writer->finished_shards().empty()) (void)writer->Suspend();
+    if (writer->continues_job()) (void)writer->Suspend();
     return status;
   }
   return writer;

@@ -165,10 +165,6 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
 
   absl::Status EndBlock() override { return Broken(CloseBlock()); }
 
-  uint64_t stored_bytes() const override {
-    return dataset::DatasetJob::stored_bytes() + (file_ ? file_->position() : 0);
-  }
-
  protected:
   absl::Status AppendSample(const Sample& sample, uint64_t next_position) override {
     SHARDKIT_ASSIGN_OR_RETURN(const bool fits, mapper_.Map(sample, &values_));

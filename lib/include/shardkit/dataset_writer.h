@@ -110,10 +110,6 @@ class DatasetWriter {
   // summary.
   virtual uint64_t resume_position() const = 0;
 
-  // Paths of the shards that an interrupted run has finished, in order. They hold the samples before resume_position().
-  // Empty in a new run.
-  virtual std::vector<std::string> finished_shards() const = 0;
-
   // The current schema: the one passed to Create, or when resumed that of the interrupted run, widened by appended
   // samples. The reference is valid until the next call.
   virtual const Schema& schema() const = 0;
@@ -147,9 +143,6 @@ class DatasetWriter {
   // Stops, but keeps the finished shards for a later run with options.resume. An append cannot be resumed: the same as
   // Abort.
   virtual absl::Status Suspend() = 0;
-
-  // Bytes written to the file system so far.
-  virtual uint64_t stored_bytes() const = 0;
 };
 
 // Rebuilds index, key table and manifest of a directory from its shards, in the order of the manifest if it is

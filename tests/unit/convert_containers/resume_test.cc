@@ -232,8 +232,6 @@ TEST_P(ConvertResumeTest, RowsAreSamples) {
     ASSERT_TRUE(writer.ok()) << writer.status();
     begin = (*writer)->resume_position();
     EXPECT_EQ(begin % 2, 0u);
-    EXPECT_EQ((*writer)->finished_shards().size(), begin / 2);
-    for (const std::string& path : (*writer)->finished_shards()) EXPECT_TRUE(Exists(*files, path)) << path;
     // Rows that break the rules are refused, and the writer continues.
     const std::vector<std::optional<Value>> wrong[] = {{}, {Value("a"), Value("k")}, {Value("a"), {}, {}}};
     for (const auto& values : wrong) EXPECT_TRUE(absl::IsInvalidArgument((*writer)->Append(values)));
