@@ -61,7 +61,8 @@ Hash128Bytes Hash128(std::string_view bytes) {
   return ToBytes(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
-struct StreamingHash64::State {
+// xxHash has one state for both digests; its functions of 128 bits that reset and update are those of 64 bits.
+struct StreamingHash::State {
   XXH3_state_t* xxh = XXH3_createState();
   State() {
     if (xxh == nullptr) throw std::bad_alloc();
@@ -70,34 +71,16 @@ struct StreamingHash64::State {
   ~State() { XXH3_freeState(xxh); }
 };
 
-StreamingHash64::StreamingHash64() : state_(std::make_unique<State>()) {}
-StreamingHash64::~StreamingHash64() = default;
-StreamingHash64::StreamingHash64(StreamingHash64&&) noexcept = default;
-StreamingHash64& StreamingHash64::operator=(StreamingHash64&&) noexcept = default;
-void StreamingHash64::Update(std::string_view bytes) {
+StreamingHash::StreamingHash() : state_(std::make_unique<State>()) {}
+StreamingHash::~StreamingHash() = default;
+StreamingHash::StreamingHash(StreamingHash&&) noexcept = default;
+StreamingHash& StreamingHash::operator=(StreamingHash&&) noexcept = default;
+void StreamingHash::Update(std::string_view bytes) {
   const WideRegisters wide;
   XXH3_64bits_update(state_->xxh, bytes.data(), bytes.size());
 }
-uint64_t StreamingHash64::Digest() const { return XXH3_64bits_digest(state_->xxh); }
-void StreamingHash64::Reset() { XXH3_64bits_reset(state_->xxh); }
-
-struct StreamingHash128::State {
-  XXH3_state_t* xxh = XXH3_createState();
-  State() {
-    if (xxh == nullptr) throw std::bad_alloc();
-    XXH3_128bits_reset(xxh);
-  }
-  ~State() { XXH3_freeState(xxh); }
-};
-
-StreamingHash128::StreamingHash128() : state_(std::make_unique<State>()) {}
-StreamingHash128::~StreamingHash128() = default;
-StreamingHash128::StreamingHash128(StreamingHash128&&) noexcept = default;
-StreamingHash128& StreamingHash128::operator=(StreamingHash128&&) noexcept = default;
-void StreamingHash128::Update(std::string_view bytes) {
-  const WideRegisters wide;
-  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
-}
-Hash128Bytes StreamingHash128::Digest() const { return ToBytes(XXH3_128bits_digest(state_->xxh)); }
+uint64_t StreamingHash::Digest() const { return XXH3_64bits_digest(state_->xxh); }
+Hash128Bytes StreamingHash::Digest128() const { return ToBytes(XXH3_128bits_digest(state_->xxh)); }
+void StreamingHash::Reset() { XXH3_64bits_reset(state_->xxh); }
 
 }  // namespace shardkit

@@ -18,33 +18,18 @@ inline uint64_t Hash64(std::string_view bytes) { return Hash64(bytes.data(), byt
 
 Hash128Bytes Hash128(std::string_view bytes);
 
-// The XXH3-64 of a sequence of pieces; equals Hash64 of their concatenation.
-class StreamingHash64 {
+// The hash of a sequence of pieces, which equals that of their concatenation.
+class StreamingHash {
  public:
-  StreamingHash64();
-  ~StreamingHash64();
-  StreamingHash64(StreamingHash64&&) noexcept;
-  StreamingHash64& operator=(StreamingHash64&&) noexcept;
+  StreamingHash();
+  ~StreamingHash();
+  StreamingHash(StreamingHash&&) noexcept;
+  StreamingHash& operator=(StreamingHash&&) noexcept;
 
   void Update(std::string_view bytes);
-  uint64_t Digest() const;
+  uint64_t Digest() const;         // as Hash64
+  Hash128Bytes Digest128() const;  // as Hash128
   void Reset();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
-// The XXH3-128 of a sequence of pieces.
-class StreamingHash128 {
- public:
-  StreamingHash128();
-  ~StreamingHash128();
-  StreamingHash128(StreamingHash128&&) noexcept;
-  StreamingHash128& operator=(StreamingHash128&&) noexcept;
-
-  void Update(std::string_view bytes);
-  Hash128Bytes Digest() const;
 
  private:
   struct State;

@@ -44,19 +44,19 @@ class XxHash3 : public NamedHash {
   std::string HexDigest() override { return HexOf(hash_.Digest()); }
 
  private:
-  StreamingHash64 hash_;
+  StreamingHash hash_;
 };
 
 class XxHash128 : public NamedHash {
  public:
   void Update(std::string_view bytes) override { hash_.Update(bytes); }
   std::string HexDigest() override {
-    const Hash128Bytes digest = hash_.Digest();
+    const Hash128Bytes digest = hash_.Digest128();
     return internal::ToHexDigits(digest.data(), digest.size());
   }
 
  private:
-  StreamingHash128 hash_;
+  StreamingHash hash_;
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ struct BlockBuffer::State {
   std::string gathered;            // values of one column that came from several places of a dataset
   std::deque<BlockBuffer> batch;   // one per shard, for values of several shards at once
   codec::ZstdDecompressor decompressor;
-  StreamingHash64 hash;
+  StreamingHash hash;
   uint64_t file_offset = 0;  // where the block in `stored` begins in the file
   uint64_t read_length = 0;  // bytes of the block that have been read
   format::BlockHeader header;

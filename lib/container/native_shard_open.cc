@@ -159,7 +159,7 @@ absl::StatusOr<std::string> container::NativeShardReader::ReadSection(format::Se
 
 absl::Status container::NativeShardReader::CheckSection(const format::Section& section) const {
   return io::ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
-    StreamingHash64 hash;
+    StreamingHash hash;
     std::string piece;
     const uint64_t length = format::PaddedLength(section);
     for (uint64_t done = 0; done < length; done += piece.size()) {

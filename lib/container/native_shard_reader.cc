@@ -559,7 +559,7 @@ absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t colum
     position = base + (i == 0 ? 0 : view.end(i - 1));
     end = base + view.end(i) - format::kValueChecksumBytes;
   }
-  StreamingHash64 hash;
+  StreamingHash hash;
   while (position < end) {
     state.record.resize_discard(std::min(kCopyPiece, end - position));
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(position, {state.record.data(), state.record.size()}));

@@ -179,7 +179,7 @@ absl::Status ShardFileWriter::WriteWithFiles(EncodedBlock& block, const Cancella
   for (size_t k = 0; k < columns.size(); ++k) {
     const RandomAccessFile* const file = block.raw.columns[columns[k]].file.get();
     if (file == nullptr) continue;
-    StreamingHash64 value_hash, chunk_hash;
+    StreamingHash value_hash, chunk_hash;
     SHARDKIT_RETURN_IF_ERROR(for_each_piece(*file, [&](std::string_view piece) {
       value_hash.Update(piece);
       chunk_hash.Update(piece);
@@ -203,7 +203,7 @@ absl::Status ShardFileWriter::WriteWithFiles(EncodedBlock& block, const Cancella
       SHARDKIT_RETURN_IF_ERROR(Append(block.values[k]));
       continue;
     }
-    StreamingHash64 written_hash;
+    StreamingHash written_hash;
     SHARDKIT_RETURN_IF_ERROR(for_each_piece(*file, [&](std::string_view piece) {
       written_hash.Update(piece);
       return Append(piece);
@@ -257,7 +257,7 @@ absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
   format::Trailer trailer;
   trailer.sample_count = sample_count_;
   trailer.block_count = index_.blocks.size();
-  trailer.content_hash = content_hash_.Digest();
+  trailer.content_hash = content_hash_.Digest128();
   trailer.header_checksum = header_checksum_;
   const std::string bytes = footer.Finish(trailer);
   SHARDKIT_RETURN_IF_ERROR(Append(bytes));

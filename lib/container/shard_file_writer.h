@@ -81,7 +81,7 @@ class ShardFileWriter {
   uint64_t header_checksum_ = 0;
   uint64_t previous_ = 0;
   uint64_t since_writeback_ = 0;
-  StreamingHash128 content_hash_;
+  StreamingHash content_hash_;
   std::unique_ptr<NamedHash> sha256_;
   std::optional<Sha256> digest_;
   ShardIndexPart index_;

@@ -41,7 +41,7 @@ std::string JobOf(const SampleSelection& selection, uint64_t share) {
   std::string job = StrCat("\nfilter ", share, " ", selection.seed);
   for (const auto& [begin, end] : selection.ranges) job += StrCat(" ", begin, ":", end);
   if (selection.keys) {
-    StreamingHash64 hash;
+    StreamingHash hash;
     for (const std::string& key : *selection.keys) hash.Update(StrCat(key.size(), " ", key));
     job += StrCat(" keys ", hash.Digest());
   }

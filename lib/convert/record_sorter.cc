@@ -95,7 +95,7 @@ absl::Status RecordSorter::Spill(std::span<const Entry> entries, File& file) {
   }
   Run run;
   run.begin = file.written->size();
-  StreamingHash64 hash;
+  StreamingHash hash;
   std::string piece;
   const auto flush = [&]() -> absl::Status {
     if (cancellation_ != nullptr) SHARDKIT_RETURN_IF_ERROR(cancellation_->Check("sorting"));

@@ -53,7 +53,7 @@ class RecordSorter {
     uint64_t begin = 0;  // in its file
     uint64_t end = 0;
     uint64_t hash = 0;
-    StreamingHash64 read;
+    StreamingHash read;
     std::string buffer;  // of what was read and not yet taken
     size_t taken = 0;    // bytes of the buffer
     uint64_t number = 0;

@@ -36,7 +36,7 @@ class ChunkChecker {
   std::vector<Chunk> chunks_;
   size_t next_ = 0;    // position of the current chunk in chunks_
   uint64_t done_ = 0;  // bytes of the current chunk so far
-  StreamingHash64 hash_;
+  StreamingHash hash_;
   std::vector<size_t> damaged_;
 };
 

@@ -35,7 +35,7 @@ class Fingerprint {
   uint64_t Digest() const { return hash_.Digest(); }
 
  private:
-  StreamingHash64 hash_;
+  StreamingHash hash_;
 };
 
 }  // namespace

@@ -112,7 +112,7 @@ class FooterReader {
 
   // For a section that the output makes again: only checks whether it was whole.
   absl::Status Compare(const format::Section& section) {
-    StreamingHash64 hash;
+    StreamingHash hash;
     std::string piece;
     const uint64_t length = format::PaddedLength(section);
     for (uint64_t done = 0; done < length; done += piece.size()) {

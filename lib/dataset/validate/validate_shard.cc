@@ -168,7 +168,7 @@ class BlockCheck {
   // Checks the values chunk of a block that is too large for memory, value by value and in pieces.
   absl::Status StreamColumn(size_t i, const ColumnView& view, const format::ColumnEntry& entry) {
     const uint64_t base = shard_.blocks()[index_].offset + entry.values_offset;
-    StreamingHash64 chunk_hash;
+    StreamingHash chunk_hash;
     if (shard_.schema()[i].is_paged()) {
       SHARDKIT_RETURN_IF_ERROR(StreamPages(i, base, &chunk_hash));
     } else {
@@ -192,11 +192,11 @@ class BlockCheck {
   }
 
   // Checks a value and the checksum behind it, which end at byte `end` of the file.
-  absl::Status StreamRecord(size_t i, uint32_t sample, uint64_t begin, uint64_t end, StreamingHash64* chunk_hash) {
+  absl::Status StreamRecord(size_t i, uint32_t sample, uint64_t begin, uint64_t end, StreamingHash* chunk_hash) {
     const Column& column = shard_.schema()[i];
     const uint64_t length = end - format::kValueChecksumBytes - begin;
     const bool decode = deep_ && length <= kWholeBlock;
-    StreamingHash64 value_hash;
+    StreamingHash value_hash;
     std::string whole_value;
     for (uint64_t done = 0; done < length;) {
       SHARDKIT_ASSIGN_OR_RETURN(const std::string_view piece, ReadPiece(begin + done, length - done));
@@ -216,7 +216,7 @@ class BlockCheck {
     return absl::OkStatus();
   }
 
-  absl::Status StreamPages(size_t i, uint64_t base, StreamingHash64* chunk_hash) {
+  absl::Status StreamPages(size_t i, uint64_t base, StreamingHash* chunk_hash) {
     const format::PageTable& table = buffer_.state().paged[i].table;
     std::vector<uint64_t> begins, ends;
     for (size_t k = 0; k < table.size(); ++k) {
@@ -249,7 +249,7 @@ class BlockCheck {
     if (!shard_.schema()[i].is_blob()) return absl::OkStatus();
     const uint64_t begin = shard_.blocks()[index_].offset + entry.values_offset;
     const uint64_t length = RoundUp(entry.values_length, format::kChunkAlignment);
-    StreamingHash64 hash;
+    StreamingHash hash;
     for (uint64_t done = 0; done < length; done += piece_.size()) {
       SHARDKIT_ASSIGN_OR_RETURN(const std::string_view piece, ReadPiece(begin + done, length - done));
       hash.Update(piece);
@@ -442,7 +442,7 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
     }
   }
   SHARDKIT_RETURN_IF_ERROR(CheckBlockRanges(statistics.ok() ? &*statistics : nullptr, report));
-  if (complete_ && content_hash_.Digest() != shard_.content_hash()) {
+  if (complete_ && content_hash_.Digest128() != shard_.content_hash()) {
     report(StrCat(shard_.path(), ": trailer: content hash is not that of the header and the blocks"));
   }
   return absl::OkStatus();

@@ -71,7 +71,7 @@ class ShardAccount {
   absl::Status CheckBlockRanges(const std::vector<ColumnStatistics>* statistics, const ProblemSink& report);
 
   const container::NativeShardReader& shard_;
-  StreamingHash128 content_hash_;
+  StreamingHash content_hash_;
   uint64_t previous_;
   bool complete_ = true;
   std::vector<ColumnStatistics> statistics_;

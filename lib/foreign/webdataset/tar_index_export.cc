@@ -98,7 +98,7 @@ class Window {
 
 absl::Status HashValues(const RandomAccessFile& file, const Cancellation* cancellation, foreign::TarIndex* index) {
   Window window(file);
-  StreamingHash64 hash;
+  StreamingHash hash;
   index->checksums.reserve(index->values.size());
   for (const foreign::TarValue& value : index->values) {
     if (cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("indexing"));

@@ -83,7 +83,7 @@ uint64_t TarSamples::memory() const {
 }
 
 uint64_t TarIdentity(std::string_view first, std::string_view last) {
-  StreamingHash64 hash;
+  StreamingHash hash;
   hash.Update(first);
   hash.Update(last);
   return hash.Digest();

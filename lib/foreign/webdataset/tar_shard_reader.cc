@@ -296,7 +296,7 @@ absl::StatusOr<bool> TarShardReader::CopyValue(uint64_t ordinal, size_t column, 
     }
   }
   const uint64_t* const checksum = options_.verify != Verify::kNever ? samples.checksum(*value) : nullptr;
-  StreamingHash64 hash;
+  StreamingHash hash;
   Buffer memory;
   for (uint64_t done = 0; done < value->length; done += memory.size()) {
     memory.resize_discard(std::min(kCopyPiece, value->length - done));

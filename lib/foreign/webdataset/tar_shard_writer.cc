@@ -113,7 +113,7 @@ absl::Status TarShardWriter::State::WriteMember(const NamedTarValue& member, con
   archive_entry_set_mtime(header, 0, 0);
   if (archive_write_header(writer.get(), header) != ARCHIVE_OK) return Error();
   const uint64_t offset = static_cast<uint64_t>(archive_filter_bytes(writer.get(), 0));
-  StreamingHash64 hash;
+  StreamingHash hash;
   if (member.value.file) {
     const uint64_t size = member.value.file->size();
     for (uint64_t done = 0; done < size;) {
