@@ -48,7 +48,8 @@ absl::Status CheckInputs(FileSystem& file_system, const convert::DatasetSource& 
   for (const convert::ConversionInput* const input : source.inputs()) {
     const std::string& path = input->dataset->path();
     if (!paths.insert(std::filesystem::path(path + "/").lexically_normal()).second) {
-      return InvalidArgument(path, ": is there twice: give each dataset once, or --repeated-keys keep");
+      return InvalidArgument(path,
+                             ": is there twice: give each dataset once, or keep repeated keys (--repeated-keys keep)");
     }
     const bool native = input->dataset->container() == "shard";
     // The tables have the keys of removed samples, too.

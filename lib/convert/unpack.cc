@@ -271,8 +271,8 @@ class Unpacker {
     if (in_order_) return InvalidArgument(what);
     names_repeat_ = true;
     return FailedPrecondition(what,
-                              "; --by-shard gives the files of each shard a folder, --on-error skip leaves the "
-                              "later sample out");
+                              "; give the files of each shard a folder (--by-shard), or skip errors (--on-error "
+                              "skip), which leaves the later sample out");
   }
 
   // `relative` ends with '/' or is empty.

@@ -44,7 +44,7 @@ absl::StatusOr<Manifest> Unite(std::span<const SegmentPart> parts) {
       const bool by_codecs = MergeSchemas(united->schema, WithCodecsOf(united->schema, part.manifest.schema)).ok();
       return InvalidArgument(part.directory,
                              ": does not fit the datasets before it: ", ToStd(merged.status().message()),
-                             by_codecs ? "; --copy stores all samples anew, with one codec" : "");
+                             by_codecs ? "; merge by copying (--copy) to store all samples anew, with one codec" : "");
     }
     united->schema = *std::move(merged);
     KeepCommon(part.manifest.metadata, &united->metadata);
@@ -112,7 +112,7 @@ absl::Status KeyInSeveral(const RepeatedKey& found, std::span<const std::string>
   return InvalidArgument(input(found.second), ": key \"", found.key, "\" stands in ", input(found.first), ", too; ",
                          found.count, found.count == 1 ? " sample has" : " samples have",
                          " a key of an input before theirs: ", keys,
-                         "; nothing was merged; --repeated-keys keep takes them all");
+                         "; nothing was merged; keep repeated keys (--repeated-keys keep) to take them all");
 }
 
 absl::StatusOr<std::vector<SegmentPart>> ReadParts(ReadableFileSystem& file_system,
@@ -142,7 +142,7 @@ absl::Status CheckShardsDiffer(std::span<const SegmentPart> parts) {
       const SegmentPart& other = parts[found->second.first];
       return InvalidArgument(JoinPath(parts[i].directory, shard.name), ": holds the same samples as ",
                              JoinPath(other.directory, other.manifest.shards[found->second.second].name),
-                             ": give each dataset once, or --repeated-keys keep");
+                             ": give each dataset once, or keep repeated keys (--repeated-keys keep)");
     }
   }
   return absl::OkStatus();

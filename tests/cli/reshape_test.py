@@ -38,7 +38,7 @@ class ReshapeTest(CliTest):
         self.shardctl("convert", "part1", "-o", "tars", "--to", "webdataset")
         for other in ("mds", "tars"):
             refused = self.shardctl("merge", "part0", other, "-o", "out", code=None)
-            self.assertIn("merged without --copy" if other == "mds" else "is a dataset of another container", refused.stderr)
+            self.assertIn("merged without copying (--copy)" if other == "mds" else "is a dataset of another container", refused.stderr)
             for jobs in (1, 2, 5):
                 self.shardctl("merge", "part0", other, "-o", f"{other}{jobs}", "--copy", "-j", jobs, "--shard-size", "20KiB")
             self.assertEqual(self.tree(f"{other}1"), self.tree(f"{other}2"))
@@ -53,7 +53,7 @@ class ReshapeTest(CliTest):
         self.pack_parts()
         self.shardctl("convert", "part1", "-o", "zstd", "--to", "shard", "--codec", "bin=zstd")
         run = self.shardctl("merge", "part0", "zstd", "-o", "out", code=2)
-        self.assertIn("column \"bin\" has codec none here and zstd there; --copy stores all samples anew", run.stderr)
+        self.assertIn("column \"bin\" has codec none here and zstd there; merge by copying (--copy) to store all samples anew", run.stderr)
         self.shardctl("merge", "part0", "zstd", "-o", "out", "--copy")
         columns = self.shardctl("inspect", "out", "--json").json()["columns"]
         self.assertEqual([column["codec"] for column in columns if column["name"] == "bin"], ["none"])

@@ -216,7 +216,7 @@ class TarTest(CliTest):
         for source in ("tars", "packed", "again"):
             for jobs in (1, 4):
                 run = self.shardctl("unpack", source, "-o", "no", "-j", jobs, code=3)
-                self.assertIn("--by-shard gives the files of each shard a folder, --on-error skip leaves the later sample out",
+                self.assertIn("give the files of each shard a folder (--by-shard), or skip errors (--on-error skip), which leaves the later sample out",
                               run.stderr)
                 run = self.shardctl("unpack", source, "-o", "some", "-j", jobs, "--on-error", "skip", "--json", code=4)
                 self.assertEqual([(each["position"], each["key"]) for each in run.json()["skipped"]], [(2, "1"), (4, "2")])

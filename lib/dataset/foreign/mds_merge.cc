@@ -151,7 +151,7 @@ absl::StatusOr<bool> AreMdsParts(FileSystem& file_system, const std::vector<std:
   }
   if (mds.empty() || other.empty()) return !mds.empty();
   return InvalidArgument(other, ": is no MDS dataset, but ", mds,
-                         " is: parts of one kind alone can be merged without --copy");
+                         " is: parts of one kind alone can be merged without copying (--copy)");
 }
 
 absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vector<std::string>& parts,

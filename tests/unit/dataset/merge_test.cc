@@ -79,7 +79,9 @@ TEST_F(MergeTest, RefusesWhatDoesNotFitAndLeavesNothing) {
   ASSERT_TRUE(WriteDataset(*files_, "/zstd", samples_, options).ok());
   const absl::Status codecs = MergeDatasets(*files_, {"/0", "/zstd"}, "/merged").status();
   EXPECT_TRUE(absl::IsInvalidArgument(codecs)) << codecs;
-  EXPECT_NE(Message(codecs).find("codec none here and zstd there; --copy stores"), std::string::npos) << codecs;
+  EXPECT_NE(Message(codecs).find("codec none here and zstd there; merge by copying (--copy) to store"),
+            std::string::npos)
+      << codecs;
   EXPECT_FALSE(Exists(*files_, "/merged"));
   WriteFile(*files_, "/1/00000001.shard", ReadAll(*files_, "/1/00000002.shard"));
   const absl::Status swapped = MergeDatasets(*files_, {"/0", "/1"}, "/merged").status();
