@@ -18,67 +18,39 @@ namespace {
 
 // Limits the number of blocks in memory. Their buffers go from the reading threads to the consumer and back. Outlives
 // the scanner while the consumer holds blocks.
-class SlotPool {
+class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
   SlotPool(int count, std::shared_ptr<BufferReserve> reserve) : free_(count), reserve_(std::move(reserve)) {}
 
-  bool Acquire(BlockBuffer* buffer) {
+  // Null when all are in use. The slot is free again when the buffer is destroyed.
+  std::shared_ptr<BlockBuffer> Acquire() {
     {
       std::lock_guard lock(mutex_);
-      if (free_ == 0) return false;
+      if (free_ == 0) return nullptr;
       --free_;
     }
-    *buffer = reserve_->Take();
-    return true;
+    return {new BlockBuffer(reserve_->Take()), [pool = shared_from_this()](BlockBuffer* buffer) {
+              pool->Release(std::move(*buffer));
+              delete buffer;
+            }};
   }
 
+ private:
   void Release(BlockBuffer buffer) {
     reserve_->Give(std::move(buffer));
     std::lock_guard lock(mutex_);
     ++free_;
   }
 
- private:
   std::mutex mutex_;
   int free_;
   const std::shared_ptr<BufferReserve> reserve_;
 };
 
-class Scanned : public ScannedBlock {
- public:
-  Scanned(std::shared_ptr<SlotPool> pool, BlockBuffer buffer) : pool_(std::move(pool)), buffer_(std::move(buffer)) {}
-  ~Scanned() override { pool_->Release(std::move(buffer_)); }
-
-  absl::Status Read(ShardCache& shards, size_t shard, size_t block, uint64_t shard_first_sample,
-                    const StoredDataset::CompleteBlock& complete, ReadTurns::Turn* turn) {
-    SHARDKIT_ASSIGN_OR_RETURN(shard_reader_, shards.Get(shard));
-    buffer_.state().Pin(shard_reader_);
-    if (shard_reader_->reader->forward_only()) turn->Await();
-    SHARDKIT_RETURN_IF_ERROR(At(shard_reader_->ReadBlock(block, &buffer_, &view_), {.shard = shard, .block = block}));
-    shard_ = shard;
-    block_ = block;
-    first_sample_ = shard_first_sample + view_.first_sample();
-    return complete ? complete(&first_sample_, &buffer_, &view_) : absl::OkStatus();
-  }
-
-  const BlockView& view() const override { return view_; }
-  uint64_t first_sample() const override { return first_sample_; }
-  size_t shard() const override { return shard_; }
-  size_t block() const override { return block_; }
-  absl::Status CheckMapped() const override { return buffer_.CheckMapped(); }
-
- private:
-  std::shared_ptr<SlotPool> pool_;
-  BlockBuffer buffer_;
-  std::shared_ptr<const CachedShard> shard_reader_;  // keeps a memory map alive
-  BlockView view_;
-  size_t shard_ = 0;
-  size_t block_ = 0;
-  uint64_t first_sample_ = 0;
-};
-
 class OrderedScanner : public BlockScanner {
  public:
+  using Result = absl::StatusOr<std::unique_ptr<ScannedBlock>>;
+
   OrderedScanner(const ShardListReader& list, ShardCache& shards, std::shared_ptr<BufferReserve> reserve,
                  const ScanOptions& options, const std::optional<DatasetView>& view,
                  StoredDataset::CompleteBlock complete)
@@ -93,7 +65,7 @@ class OrderedScanner : public BlockScanner {
         // Without threads, blocks are read when they are asked for.
         reading_(threads_, "reading blocks", nullptr, options.threads == 0 ? 1 : static_cast<size_t>(ahead_)) {}
 
-  absl::StatusOr<std::unique_ptr<ScannedBlock>> Next() override {
+  Result Next() override {
     if (!failed_.ok()) return failed_;
     auto result = NextBlock();
     while (result.ok() && *result && complete_ && (*result)->view().sample_count() == 0) result = NextBlock();
@@ -105,29 +77,35 @@ class OrderedScanner : public BlockScanner {
   }
 
  private:
-  using Result = absl::StatusOr<std::unique_ptr<Scanned>>;
-
-  absl::StatusOr<std::unique_ptr<ScannedBlock>> NextBlock() {
+  Result NextBlock() {
     while (!reading_.full()) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, FindNext());
       if (!more) break;
-      BlockBuffer buffer;
-      if (!slots_->Acquire(&buffer)) {
+      std::shared_ptr<BlockBuffer> buffer = slots_->Acquire();
+      if (!buffer) {
         if (reading_.empty()) return TooManyHeld();
         break;
       }
-      reading_.Add([this, scanned = std::make_unique<Scanned>(slots_, std::move(buffer)), shard = shard_,
-                    block = block_, first = shard_first_sample_,
-                    turn = ReadTurns::Turn(turns_, shard_, block_)]() mutable -> Result {
-        SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard, block, first, complete_, &turn));
-        return std::move(scanned);
+      reading_.Add([this, buffer = std::move(buffer), shard = shard_, block = block_, first = shard_first_sample_,
+                    turn = ReadTurns::Turn(turns_, shard_, block_)]() mutable {
+        return Read(std::move(buffer), shard, block, first, &turn);
       });
       ++block_;
     }
     if (reading_.empty()) return nullptr;
-    Result result = reading_.Take().result;
-    if (!result.ok()) return result.status();
-    return *std::move(result);
+    return reading_.Take().result;
+  }
+
+  Result Read(std::shared_ptr<BlockBuffer> buffer, size_t shard, size_t block, uint64_t shard_first_sample,
+              ReadTurns::Turn* turn) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_.Get(shard));
+    buffer->state().Pin(open);
+    if (open->reader->forward_only()) turn->Await();
+    BlockView view;
+    SHARDKIT_RETURN_IF_ERROR(At(open->ReadBlock(block, buffer.get(), &view), {.shard = shard, .block = block}));
+    uint64_t first_sample = shard_first_sample + view.first_sample();
+    if (complete_) SHARDKIT_RETURN_IF_ERROR(complete_(&first_sample, buffer.get(), &view));
+    return std::make_unique<ScannedBlock>(std::move(buffer), std::move(view), first_sample, shard, block);
   }
 
   absl::Status TooManyHeld() const {

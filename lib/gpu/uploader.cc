@@ -1,16 +1,12 @@
 #include "gpu/uploader.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
-#include "gpu/completion_queue.h"
-#include "gpu/event_pool.h"
 
 namespace shardkit::gpu {
 namespace {
@@ -18,200 +14,157 @@ namespace {
 // Memory that is not page-locked goes through the ring in pieces of this size. One is filled while another is copied.
 constexpr uint64_t kStagedPiece = uint64_t{4} << 20;
 
-class TransferState : public Transfer {
- public:
-  // `hold` is kept until End.
-  TransferState(std::shared_ptr<EventPool> events, EventPool::Handle end, std::shared_ptr<const void> hold)
-      : events_(std::move(events)), end_(std::move(end)), hold_(std::move(hold)) {}
+}  // namespace
 
-  absl::Status WaitOn(Stream stream) const override { return events_->backend().Wait(stream, end_.get()); }
-  absl::Status Synchronize() const override {
-    if (const auto known = outcome()) return *known;
-    return events_->backend().Synchronize(end_.get());
-  }
-  std::optional<absl::Status> outcome() const override {
+absl::Status Transfer::Synchronize() const {
+  if (const auto known = outcome()) return *known;
+  return events_->backend().Synchronize(end_.get());
+}
+
+void Transfer::End(const absl::Status& outcome) {
+  {
     std::lock_guard lock(mutex_);
-    return outcome_;
+    outcome_ = outcome;
   }
+  hold_.reset();
+}
 
-  void End(const absl::Status& outcome) {
-    {
-      std::lock_guard lock(mutex_);
-      outcome_ = outcome;
-    }
-    hold_.reset();
-  }
-  const EventPool::Handle& end() const { return end_; }
+Uploader::~Uploader() {
+  completions_.reset();
+  if (stream_ != nullptr) backend_->DestroyStream(stream_);
+}
 
- private:
-  const std::shared_ptr<EventPool> events_;
-  const EventPool::Handle end_;
-  std::shared_ptr<const void> hold_;
-  mutable std::mutex mutex_;
-  std::optional<absl::Status> outcome_;
-};
+absl::Status Uploader::Start() {
+  SHARDKIT_ASSIGN_OR_RETURN(stream_, backend_->CreateStream());
+  SHARDKIT_ASSIGN_OR_RETURN(completions_, CompletionQueue::Create(events_, [this](const absl::Status& failure) {
+                              std::lock_guard lock(mutex_);
+                              failure_.Update(failure);
+                            }));
+  return absl::OkStatus();
+}
 
-class StreamUploader : public Uploader {
- public:
-  StreamUploader(std::shared_ptr<Backend> backend, std::shared_ptr<StagingRing> ring, const UploaderOptions& options)
-      : backend_(std::move(backend)),
-        ring_(std::move(ring)),
-        depth_(options.depth),
-        events_(std::make_shared<EventPool>(backend_)) {}
+absl::StatusOr<std::shared_ptr<const Transfer>> Uploader::Upload(
+    std::span<const UploadPiece> pieces, std::shared_ptr<const void> hold, const Cancellation* cancellation,
+    std::function<void(const absl::Status&, double)> done) {
+  SHARDKIT_RETURN_IF_ERROR(TakeTurn(cancellation));
+  auto transfer = Guarded("uploader: queueing copies",
+                          [&] { return Queue(pieces, cancellation, std::move(hold), std::move(done)); });
+  if (!transfer.ok()) EndTurn();
+  return transfer;
+}
 
-  ~StreamUploader() override {
-    completions_.reset();
-    if (stream_ != nullptr) backend_->DestroyStream(stream_);
-  }
-
-  absl::Status Start() {
-    SHARDKIT_ASSIGN_OR_RETURN(stream_, backend_->CreateStream());
-    SHARDKIT_ASSIGN_OR_RETURN(completions_, CompletionQueue::Create(events_, [this](const absl::Status& failure) {
-                                std::lock_guard lock(mutex_);
-                                failure_.Update(failure);
-                              }));
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::shared_ptr<const Transfer>> Upload(
-      std::span<const UploadPiece> pieces, std::shared_ptr<const void> hold, const Cancellation* cancellation,
-      std::function<void(const absl::Status&, double)> done) override {
-    SHARDKIT_RETURN_IF_ERROR(TakeTurn(cancellation));
-    auto transfer = Guarded("uploader: queueing copies",
-                            [&] { return Queue(pieces, cancellation, std::move(hold), std::move(done)); });
-    if (!transfer.ok()) EndTurn();
-    return transfer;
-  }
-
-  void Wake() override {
-    {
-      std::lock_guard lock(mutex_);
-      room_.notify_all();
-    }
-    ring_->Wake();
-  }
-
-  Stream stream() const override { return stream_; }
-
-  UploaderReport Report() const override {
+void Uploader::Wake() {
+  {
     std::lock_guard lock(mutex_);
-    return report_;
-  }
-
- private:
-  absl::Status TakeTurn(const Cancellation* cancellation) {
-    std::unique_lock lock(mutex_);
-    const auto cancelled = [&] { return cancellation != nullptr && cancellation->cancelled(); };
-    room_.wait(lock, [&] { return cancelled() || report_.under_way < static_cast<uint64_t>(depth_); });
-    SHARDKIT_RETURN_IF_ERROR(failure_);
-    if (cancelled()) return cancellation->Check("waiting for an upload to end");
-    ++report_.under_way;
-    return absl::OkStatus();
-  }
-
-  void EndTurn() {
-    std::lock_guard lock(mutex_);
-    --report_.under_way;
     room_.notify_all();
   }
+  ring_->Wake();
+}
 
-  // On an error, queued copies still hold all they need.
-  absl::StatusOr<std::shared_ptr<const Transfer>> Queue(std::span<const UploadPiece> pieces,
-                                                        const Cancellation* cancellation,
-                                                        std::shared_ptr<const void> hold,
-                                                        std::function<void(const absl::Status&, double)> done) {
-    SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle begin, events_->Record(stream_));
-    SHARDKIT_ASSIGN_OR_RETURN(const EventPool::Handle end, events_->Take());
-    const auto transfer = std::make_shared<TransferState>(events_, end, std::move(hold));
-    // When anything throws, waits for the copies queued so far, which read what the transfer holds.
-    struct Wait {
-      StreamUploader& uploader;
-      bool needed = true;
-      ~Wait() {
-        if (needed) (void)uploader.backend_->SynchronizeStream(uploader.stream_);
-      }
-    } wait{*this};
-    uint64_t bytes = 0, staged = 0;
-    absl::Status status;
-    for (const UploadPiece& piece : pieces) {
-      if (piece.bytes == 0) continue;
-      status = piece.pinned ? backend_->Copy(piece.to, piece.from, piece.bytes, CopyKind::kHostToDevice, stream_)
-                            : Stage(piece, cancellation);
-      if (!status.ok()) break;
-      bytes += piece.bytes;
-      if (!piece.pinned) staged += piece.bytes;
+UploaderReport Uploader::Report() const {
+  std::lock_guard lock(mutex_);
+  return report_;
+}
+
+absl::Status Uploader::TakeTurn(const Cancellation* cancellation) {
+  std::unique_lock lock(mutex_);
+  const auto cancelled = [&] { return cancellation != nullptr && cancellation->cancelled(); };
+  room_.wait(lock, [&] { return cancelled() || report_.under_way < static_cast<uint64_t>(depth_); });
+  SHARDKIT_RETURN_IF_ERROR(failure_);
+  if (cancelled()) return cancellation->Check("waiting for an upload to end");
+  ++report_.under_way;
+  return absl::OkStatus();
+}
+
+void Uploader::EndTurn() {
+  std::lock_guard lock(mutex_);
+  --report_.under_way;
+  room_.notify_all();
+}
+
+// On an error, queued copies still hold all they need.
+absl::StatusOr<std::shared_ptr<const Transfer>> Uploader::Queue(std::span<const UploadPiece> pieces,
+                                                                const Cancellation* cancellation,
+                                                                std::shared_ptr<const void> hold,
+                                                                std::function<void(const absl::Status&, double)> done) {
+  SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle begin, events_->Record(stream_));
+  SHARDKIT_ASSIGN_OR_RETURN(const EventPool::Handle end, events_->Take());
+  const auto transfer = std::make_shared<Transfer>(events_, end, std::move(hold));
+  // When anything throws, waits for the copies queued so far, which read what the transfer holds.
+  struct Wait {
+    Uploader& uploader;
+    bool needed = true;
+    ~Wait() {
+      if (needed) (void)uploader.backend_->SynchronizeStream(uploader.stream_);
     }
-    const absl::Status recorded = backend_->Record(end.get(), stream_);
-    if (status.ok()) status = recorded;
-    if (!status.ok()) {
-      if (recorded.ok()) {
-        completions_->Add(end, [transfer](const absl::Status& outcome) { transfer->End(outcome); });
-        wait.needed = false;
-      }
-      return status;
+  } wait{*this};
+  uint64_t bytes = 0, staged = 0;
+  absl::Status status;
+  for (const UploadPiece& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    status = piece.pinned ? backend_->Copy(piece.to, piece.from, piece.bytes, CopyKind::kHostToDevice, stream_)
+                          : Stage(piece, cancellation);
+    if (!status.ok()) break;
+    bytes += piece.bytes;
+    if (!piece.pinned) staged += piece.bytes;
+  }
+  const absl::Status recorded = backend_->Record(end.get(), stream_);
+  if (status.ok()) status = recorded;
+  if (!status.ok()) {
+    if (recorded.ok()) {
+      completions_->Add(end, [transfer](const absl::Status& outcome) { transfer->End(outcome); });
+      wait.needed = false;
     }
-    completions_->Add(end, [this, transfer, begin = std::move(begin), done = std::move(done), bytes,
-                            staged](const absl::Status& outcome) {
-      struct Turn {  // ends the turn even when `done` throws
-        StreamUploader& uploader;
-        ~Turn() { uploader.EndTurn(); }
-      } turn{*this};
-      const auto elapsed = outcome.ok() ? backend_->ElapsedSeconds(begin.get(), transfer->end().get()) : 0.0;
-      const double seconds = elapsed.ok() ? *elapsed : 0;
-      transfer->End(outcome);
-      if (done) done(outcome, seconds);
-      if (outcome.ok()) {
-        std::lock_guard lock(mutex_);
-        ++report_.transfers;
-        report_.bytes += bytes;
-        report_.staged_bytes += staged;
-        report_.copy_seconds += seconds;
-      }
+    return status;
+  }
+  completions_->Add(end, [this, transfer, begin = std::move(begin), done = std::move(done), bytes,
+                          staged](const absl::Status& outcome) {
+    struct Turn {  // ends the turn even when `done` throws
+      Uploader& uploader;
+      ~Turn() { uploader.EndTurn(); }
+    } turn{*this};
+    const auto elapsed = outcome.ok() ? backend_->ElapsedSeconds(begin.get(), transfer->end().get()) : 0.0;
+    const double seconds = elapsed.ok() ? *elapsed : 0;
+    transfer->End(outcome);
+    if (done) done(outcome, seconds);
+    if (outcome.ok()) {
+      std::lock_guard lock(mutex_);
+      ++report_.transfers;
+      report_.bytes += bytes;
+      report_.staged_bytes += staged;
+      report_.copy_seconds += seconds;
+    }
+  });
+  wait.needed = false;
+  return transfer;
+}
+
+absl::Status Uploader::Stage(const UploadPiece& piece, const Cancellation* cancellation) {
+  const uint64_t most = std::max<uint64_t>(std::min(kStagedPiece, ring_->bytes() / 4), 1);
+  for (uint64_t offset = 0; offset < piece.bytes; offset += most) {
+    const uint64_t bytes = std::min(most, piece.bytes - offset);
+    SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<StagingSlot> slot, ring_->Acquire(bytes, cancellation));
+    std::memcpy(slot->data(), static_cast<const uint8_t*>(piece.from) + offset, bytes);
+    SHARDKIT_ASSIGN_OR_RETURN(const EventPool::Handle copied, events_->Take());
+    SHARDKIT_RETURN_IF_ERROR(backend_->Copy(static_cast<uint8_t*>(piece.to) + offset, slot->data(), bytes,
+                                            CopyKind::kHostToDevice, stream_));
+    const absl::Status status = Guarded("uploader: queueing copies", [&] {
+      const absl::Status recorded = backend_->Record(copied.get(), stream_);
+      if (recorded.ok()) completions_->Add(copied, [slot](const absl::Status&) {});
+      return recorded;
     });
-    wait.needed = false;
-    return transfer;
+    if (status.ok()) continue;
+    (void)backend_->SynchronizeStream(stream_);  // the slot is still being read
+    return status;
   }
-
-  absl::Status Stage(const UploadPiece& piece, const Cancellation* cancellation) {
-    const uint64_t most = std::max<uint64_t>(std::min(kStagedPiece, ring_->bytes() / 4), 1);
-    for (uint64_t offset = 0; offset < piece.bytes; offset += most) {
-      const uint64_t bytes = std::min(most, piece.bytes - offset);
-      SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<StagingSlot> slot, ring_->Acquire(bytes, cancellation));
-      std::memcpy(slot->data(), static_cast<const uint8_t*>(piece.from) + offset, bytes);
-      SHARDKIT_ASSIGN_OR_RETURN(const EventPool::Handle copied, events_->Take());
-      SHARDKIT_RETURN_IF_ERROR(backend_->Copy(static_cast<uint8_t*>(piece.to) + offset, slot->data(), bytes,
-                                              CopyKind::kHostToDevice, stream_));
-      const absl::Status status = Guarded("uploader: queueing copies", [&] {
-        const absl::Status recorded = backend_->Record(copied.get(), stream_);
-        if (recorded.ok()) completions_->Add(copied, [slot](const absl::Status&) {});
-        return recorded;
-      });
-      if (status.ok()) continue;
-      (void)backend_->SynchronizeStream(stream_);  // the slot is still being read
-      return status;
-    }
-    return absl::OkStatus();
-  }
-
-  const std::shared_ptr<Backend> backend_;
-  const std::shared_ptr<StagingRing> ring_;
-  const int depth_;
-  const std::shared_ptr<EventPool> events_;
-  Stream stream_ = nullptr;
-  mutable std::mutex mutex_;
-  std::condition_variable room_;
-  UploaderReport report_;
-  absl::Status failure_;                          // what a `done` has thrown
-  std::unique_ptr<CompletionQueue> completions_;  // last: its functions use all members above
-};
-
-}  // namespace
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Uploader>> Uploader::Create(std::shared_ptr<Backend> backend,
                                                            std::shared_ptr<StagingRing> ring,
                                                            const UploaderOptions& options) {
   if (options.depth < 2) return InvalidArgument("uploader: a depth of ", options.depth, "; give 2 or more");
-  auto uploader = std::make_unique<StreamUploader>(std::move(backend), std::move(ring), options);
+  std::unique_ptr<Uploader> uploader(new Uploader(std::move(backend), std::move(ring), options));
   SHARDKIT_RETURN_IF_ERROR(uploader->Start());
   return uploader;
 }

@@ -1,14 +1,19 @@
 // Copies to a device, queued in their own stream.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gpu/completion_queue.h"
+#include "gpu/event_pool.h"
 #include "gpu/staging_ring.h"
 #include "shardkit/gpu/backend.h"
 #include "shardkit/job.h"
@@ -18,16 +23,32 @@ namespace shardkit::gpu {
 // Copies in progress. Thread-safe. May outlive the uploader.
 class Transfer {
  public:
-  virtual ~Transfer() = default;
+  // `end` is recorded behind the copies. `hold` is kept until End.
+  Transfer(std::shared_ptr<EventPool> events, EventPool::Handle end, std::shared_ptr<const void> hold)
+      : events_(std::move(events)), end_(std::move(end)), hold_(std::move(hold)) {}
 
   // Work queued in `stream` from now on waits for the copies; the caller does not.
-  virtual absl::Status WaitOn(Stream stream) const = 0;
+  absl::Status WaitOn(Stream stream) const { return events_->backend().Wait(stream, end_.get()); }
 
   // Blocks the caller until the copies end, and returns their outcome.
-  virtual absl::Status Synchronize() const = 0;
+  absl::Status Synchronize() const;
 
   // Empty while the copies are in progress.
-  virtual std::optional<absl::Status> outcome() const = 0;
+  std::optional<absl::Status> outcome() const {
+    std::lock_guard lock(mutex_);
+    return outcome_;
+  }
+
+  // For the uploader.
+  void End(const absl::Status& outcome);
+  const EventPool::Handle& end() const { return end_; }
+
+ private:
+  const std::shared_ptr<EventPool> events_;
+  const EventPool::Handle end_;
+  std::shared_ptr<const void> hold_;
+  mutable std::mutex mutex_;
+  std::optional<absl::Status> outcome_;
 };
 
 struct UploadPiece {
@@ -55,12 +76,11 @@ struct UploaderReport {
 // Owns a stream. Only its user may queue other work there. Thread-safe.
 class Uploader {
  public:
-  virtual ~Uploader() = default;  // waits until no copy is in progress
-
   // InvalidArgument for a depth below 2.
   static absl::StatusOr<std::unique_ptr<Uploader>> Create(std::shared_ptr<Backend> backend,
                                                           std::shared_ptr<StagingRing> ring,
                                                           const UploaderOptions& options);
+  ~Uploader();  // waits until no copy is in progress
 
   // Queues the copies in the given order and returns without waiting for them. Waits only while `depth` transfers are
   // in progress or the ring is full; Cancelled, naming which, when `cancellation` is cancelled (call Wake after
@@ -68,15 +88,42 @@ class Uploader {
   // reuse `to` before the stream has reached that point. `done`, if set, is called when the copies are done, on a
   // thread of the uploader, with the outcome and the device seconds. If it throws, later calls return the exception:
   // Internal with its text, or ResourceExhausted for std::bad_alloc.
-  virtual absl::StatusOr<std::shared_ptr<const Transfer>> Upload(
+  absl::StatusOr<std::shared_ptr<const Transfer>> Upload(
       std::span<const UploadPiece> pieces, std::shared_ptr<const void> hold, const Cancellation* cancellation = nullptr,
-      std::function<void(const absl::Status& outcome, double seconds)> done = nullptr) = 0;
+      std::function<void(const absl::Status& outcome, double seconds)> done = nullptr);
 
   // Makes waiting calls check their cancellation.
-  virtual void Wake() = 0;
+  void Wake();
 
-  virtual Stream stream() const = 0;
-  virtual UploaderReport Report() const = 0;
+  Stream stream() const { return stream_; }
+  UploaderReport Report() const;
+
+ private:
+  Uploader(std::shared_ptr<Backend> backend, std::shared_ptr<StagingRing> ring, const UploaderOptions& options)
+      : backend_(std::move(backend)),
+        ring_(std::move(ring)),
+        depth_(options.depth),
+        events_(std::make_shared<EventPool>(backend_)) {}
+
+  absl::Status Start();
+  absl::Status TakeTurn(const Cancellation* cancellation);
+  void EndTurn();
+  absl::StatusOr<std::shared_ptr<const Transfer>> Queue(std::span<const UploadPiece> pieces,
+                                                        const Cancellation* cancellation,
+                                                        std::shared_ptr<const void> hold,
+                                                        std::function<void(const absl::Status&, double)> done);
+  absl::Status Stage(const UploadPiece& piece, const Cancellation* cancellation);
+
+  const std::shared_ptr<Backend> backend_;
+  const std::shared_ptr<StagingRing> ring_;
+  const int depth_;
+  const std::shared_ptr<EventPool> events_;
+  Stream stream_ = nullptr;
+  mutable std::mutex mutex_;
+  std::condition_variable room_;
+  UploaderReport report_;
+  absl::Status failure_;                          // what a `done` has thrown
+  std::unique_ptr<CompletionQueue> completions_;  // last: its functions use all members above
 };
 
 }  // namespace shardkit::gpu

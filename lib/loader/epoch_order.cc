@@ -20,7 +20,7 @@ uint64_t Scale(uint64_t value, uint64_t numerator, uint64_t denominator) {
 
 MixedOrder::MixedOrder(std::shared_ptr<const void> owner, std::vector<DatasetOrder> orders, uint32_t lanes,
                        uint64_t key, uint64_t first)
-    : LaneOrder(lanes), owner_(std::move(owner)), orders_(std::move(orders)), key_(key), first_(first % lanes) {
+    : EpochOrder(lanes), owner_(std::move(owner)), orders_(std::move(orders)), key_(key), first_(first % lanes) {
   for (const DatasetOrder& order : orders_) {
     rows_ += order.rows();
     size_ += order.count();
@@ -61,7 +61,7 @@ std::pair<const MixedOrder::Surplus&, uint64_t> MixedOrder::SurplusAt(uint64_t p
   }
 }
 
-LaneOrder::LanePlace MixedOrder::LaneOf(uint64_t position) const {
+EpochOrder::LanePlace MixedOrder::LaneOf(uint64_t position) const {
   const uint64_t rows_end = rows_ * lanes_;
   if (position < rows_end) return {false, static_cast<uint32_t>((first_ + position) % lanes_)};
   return {true, SurplusAt(position - rows_end).first.lane};
@@ -83,7 +83,11 @@ PlannedSample MixedOrder::At(uint64_t position) const {
   return sample;
 }
 
-std::vector<uint64_t> LaneOrder::RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const {
+}  // namespace shardkit::loader
+
+namespace shardkit {
+
+std::vector<uint64_t> EpochOrder::RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const {
   std::vector<uint64_t> positions;
   if (lanes_ % world_size == 0 && WithinRows(step)) {
     for (uint64_t i = 0, count = Plan::RankSlots(step, rank, world_size); i < count; ++i) {
@@ -98,7 +102,7 @@ std::vector<uint64_t> LaneOrder::RankPositions(const Step& step, uint64_t rank, 
   return positions;
 }
 
-std::vector<uint64_t> LaneOrder::SlotRanks(const Step& step, uint64_t world_size) const {
+std::vector<uint64_t> EpochOrder::SlotRanks(const Step& step, uint64_t world_size) const {
   std::vector<uint64_t> ranks(step.end - step.begin);
   // So many ranks have at most one slot each, and need no memory for each rank.
   if (world_size >= ranks.size()) {
@@ -123,7 +127,7 @@ std::vector<uint64_t> LaneOrder::SlotRanks(const Step& step, uint64_t world_size
   const bool own_lanes = lanes_ % world_size == 0;
   std::vector<uint64_t> left;
   for (const Slot& slot : slots) {
-    const uint64_t home = own_lanes ? slot.lane % world_size : Scale(slot.lane, world_size, lanes_);
+    const uint64_t home = own_lanes ? slot.lane % world_size : loader::Scale(slot.lane, world_size, lanes_);
     if (room[home] == 0) {
       left.push_back(slot.position);
     } else {
@@ -140,4 +144,4 @@ std::vector<uint64_t> LaneOrder::SlotRanks(const Step& step, uint64_t world_size
   return ranks;
 }
 
-}  // namespace shardkit::loader
+}  // namespace shardkit

@@ -10,28 +10,7 @@
 
 namespace shardkit::loader {
 
-// Deals the positions of a step to the ranks, by their lanes.
-class LaneOrder : public EpochOrder {
- public:
-  explicit LaneOrder(uint32_t lanes) : lanes_(lanes) {}
-
-  std::vector<uint64_t> RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const override;
-  std::vector<uint64_t> SlotRanks(const Step& step, uint64_t world_size) const override;
-
- protected:
-  struct LanePlace {
-    bool after_rows = false;  // a surplus
-    uint32_t lane = 0;
-  };
-  // `position` < size().
-  virtual LanePlace LaneOf(uint64_t position) const = 0;
-  // Whether no position of the step is of a surplus, or padding. Then position g belongs to lane g % lanes.
-  virtual bool WithinRows(const Step& step) const = 0;
-
-  const uint32_t lanes_;
-};
-
-class MixedOrder : public LaneOrder, public std::enable_shared_from_this<MixedOrder> {
+class MixedOrder : public EpochOrder, public std::enable_shared_from_this<MixedOrder> {
  public:
   // One entry per dataset, all with `lanes` lanes. `owner` is kept: the orders borrow its blocks. Position 0 belongs to
   // lane `first` % lanes: where the order is a section, the positions before it.

@@ -59,7 +59,7 @@ std::function<uint32_t(uint64_t)> SectionOrder::ShardOrder(const Epoch& epoch, u
 
 SectionOrder::SectionOrder(std::shared_ptr<const void> owner, const PlanDataset& dataset,
                            const DatasetOrderOptions& options, uint64_t section_blocks)
-    : LaneOrder(options.lanes), epoch_([&] {
+    : EpochOrder(options.lanes), epoch_([&] {
         auto epoch = std::make_shared<Epoch>(Epoch{std::move(owner), dataset, options, section_blocks, {}});
         const uint64_t samples = dataset.samples();
         for (uint64_t pass = 0; samples > 0 && pass * samples < options.count; ++pass) {
@@ -200,7 +200,7 @@ PlanBlock SectionOrder::BlockOf(const PlannedSample& sample) const {
   return covered.blocks->blocks[covered.InSection(sample.block)];
 }
 
-LaneOrder::LanePlace SectionOrder::LaneOf(uint64_t position) const {
+EpochOrder::LanePlace SectionOrder::LaneOf(uint64_t position) const {
   const size_t section = SectionAt(position);
   return Find(section).order->LaneOf(position - epoch_->sections[section].begin);
 }

@@ -17,7 +17,7 @@ namespace shardkit::loader {
 // The blocks of a section: whole shards, with at least 64 blocks for each lane.
 uint64_t SectionBlocks(const PlanOptions& options, uint32_t lanes);
 
-class SectionOrder : public LaneOrder, public std::enable_shared_from_this<SectionOrder> {
+class SectionOrder : public EpochOrder, public std::enable_shared_from_this<SectionOrder> {
  public:
   // `dataset`, which has shards, is borrowed from `owner`. `options` are those of the whole epoch.
   SectionOrder(std::shared_ptr<const void> owner, const PlanDataset& dataset, const DatasetOrderOptions& options,
@@ -51,7 +51,7 @@ class SectionOrder : public LaneOrder, public std::enable_shared_from_this<Secti
   struct Covered;
 
   explicit SectionOrder(std::shared_ptr<const Epoch> epoch)
-      : LaneOrder(epoch->options.lanes), epoch_(std::move(epoch)) {}
+      : EpochOrder(epoch->options.lanes), epoch_(std::move(epoch)) {}
 
   static std::function<uint32_t(uint64_t)> ShardOrder(const Epoch& epoch, uint64_t pass);
   static void AddPass(Epoch& epoch, uint64_t pass, uint64_t position);

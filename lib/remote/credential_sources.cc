@@ -64,18 +64,6 @@ using internal::Found;
 
 constexpr std::chrono::seconds kCommandDeadline{60};
 
-// A source that is a function.
-class FunctionSource : public CredentialSource {
- public:
-  FunctionSource(const CredentialContext& context, Found (*fetch)(const CredentialContext&))
-      : context_(context), fetch_(fetch) {}
-  Found Fetch() override { return fetch_(context_); }
-
- private:
-  const CredentialContext context_;
-  Found (*const fetch_)(const CredentialContext&);
-};
-
 Credentials Keys(std::string id, std::string secret, std::string token = {}) {
   return {{std::move(id), std::move(secret), std::move(token)}, {}, {}};
 }
@@ -168,16 +156,16 @@ Found FetchHuggingFace(const CredentialContext& context) {
 
 }  // namespace
 
-std::unique_ptr<CredentialSource> NewAmazonCredentials(const CredentialContext& context) {
-  return std::make_unique<FunctionSource>(context, &FetchAmazon);
+CredentialSource NewAmazonCredentials(const CredentialContext& context) {
+  return [context] { return FetchAmazon(context); };
 }
 
-std::unique_ptr<CredentialSource> NewHuggingFaceCredentials(const CredentialContext& context) {
-  return std::make_unique<FunctionSource>(context, &FetchHuggingFace);
+CredentialSource NewHuggingFaceCredentials(const CredentialContext& context) {
+  return [context] { return FetchHuggingFace(context); };
 }
 
-std::unique_ptr<CredentialSource> NewGoogleCredentials(const CredentialContext& context) {
-  return std::make_unique<FunctionSource>(context, &internal::FetchGoogle);
+CredentialSource NewGoogleCredentials(const CredentialContext& context) {
+  return [context] { return internal::FetchGoogle(context); };
 }
 
 }  // namespace shardkit::remote

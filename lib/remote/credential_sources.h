@@ -1,7 +1,6 @@
 // The places where credentials are, as the tools of each provider look for them.
 #pragma once
 
-#include <memory>
 #include <string_view>
 
 #include "remote/credentials.h"
@@ -23,13 +22,13 @@ struct CredentialContext {
 // the role of AWS_ROLE_ARN with the token of AWS_WEB_IDENTITY_TOKEN_FILE; the profile (a role, keys or
 // credential_process); AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI; the instance's role (IMDSv2), unless
 // AWS_EC2_METADATA_DISABLED.
-std::unique_ptr<CredentialSource> NewAmazonCredentials(const CredentialContext& context);
+CredentialSource NewAmazonCredentials(const CredentialContext& context);
 
 // GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY (HMAC keys); GOOGLE_OAUTH_ACCESS_TOKEN; the machine's service account.
-std::unique_ptr<CredentialSource> NewGoogleCredentials(const CredentialContext& context);
+CredentialSource NewGoogleCredentials(const CredentialContext& context);
 
 // HF_TOKEN, or the file of HF_TOKEN_PATH (~/.cache/huggingface/token).
-std::unique_ptr<CredentialSource> NewHuggingFaceCredentials(const CredentialContext& context);
+CredentialSource NewHuggingFaceCredentials(const CredentialContext& context);
 
 // The variables that NewAmazonCredentials and the address of s3:// may come from.
 inline constexpr const char* kAmazonVariables[] = {"AWS_ACCESS_KEY_ID",

@@ -39,7 +39,7 @@ absl::StatusOr<Credentials> CredentialCache::Get() {
     fetching.lock();
     if (std::optional<Credentials> present = Present({})) return *std::move(present);
   }
-  absl::StatusOr<std::optional<Credentials>> fetched = source_->Fetch();
+  absl::StatusOr<std::optional<Credentials>> fetched = source_();
   if (!fetched.ok()) {
     if (std::optional<Credentials> present = Present({})) return *std::move(present);
     return fetched.status();
@@ -56,7 +56,7 @@ absl::StatusOr<Credentials> CredentialCache::Renew(const Credentials& refused) {
     if (present_ && *present_ != refused) return *present_;
   }
   if (renewed_ && clock_() < *renewed_ + kPause) return refused;
-  absl::StatusOr<std::optional<Credentials>> fetched = source_->Fetch();
+  absl::StatusOr<std::optional<Credentials>> fetched = source_();
   renewed_ = clock_();
   if (!fetched.ok()) return fetched.status();
   const std::lock_guard lock(mutex_);

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -46,15 +45,9 @@ struct Credentials {
 // once, and for anonymous requests. Pure.
 std::string AccountOf(const Credentials& credentials);
 
-// Where credentials come from. Thread-safe.
-class CredentialSource {
- public:
-  virtual ~CredentialSource() = default;
-
-  // Fetches them anew. May send requests and wait for them, so never call it on an HttpClient's thread. nullopt when
-  // this source is not set up on this machine; an error when it is and does not work.
-  virtual absl::StatusOr<std::optional<Credentials>> Fetch() = 0;
-};
+// Fetches credentials anew. Called from many threads. May send requests and wait for them, so never call it on an
+// HttpClient's thread. nullopt when this source is not set up on this machine; an error when it is and does not work.
+using CredentialSource = std::function<absl::StatusOr<std::optional<Credentials>>()>;
 
 // Keeps credentials, and fetches new ones before they end or after they were refused. Thread-safe.
 class CredentialCache {
@@ -68,23 +61,23 @@ class CredentialCache {
   // of a folder that the user may not read.
   static constexpr std::chrono::seconds kPause{10};
 
-  explicit CredentialCache(std::unique_ptr<CredentialSource> source, Clock clock = std::chrono::system_clock::now)
+  explicit CredentialCache(CredentialSource source, Clock clock = std::chrono::system_clock::now)
       : source_(std::move(source)), clock_(std::move(clock)) {}
 
   // One caller at a time fetches. The others get the present credentials at once, or wait for it when there are none
   // that are still good. An error of the source shows only when the present ones have ended. Anonymous credentials when
-  // the source has none. Same threads as CredentialSource::Fetch.
+  // the source has none. Same threads as the source.
   absl::StatusOr<Credentials> Get();
 
   // In place of those that a store has refused, which may be anonymous: asks the source again, once for all callers
-  // that were refused the same. Returns `refused` when it has no others. Same threads as CredentialSource::Fetch.
+  // that were refused the same. Returns `refused` when it has no others. Same threads as the source.
   absl::StatusOr<Credentials> Renew(const Credentials& refused);
 
  private:
   // The present credentials when they are good for at least `margin`.
   std::optional<Credentials> Present(std::chrono::seconds margin);
 
-  const std::unique_ptr<CredentialSource> source_;
+  const CredentialSource source_;
   const Clock clock_;
   std::mutex fetching_;
   std::mutex mutex_;  // guards present_

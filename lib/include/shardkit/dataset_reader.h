@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -84,14 +85,24 @@ struct SampleRange {
 // the reader.
 class ScannedBlock {
  public:
-  virtual ~ScannedBlock() = default;
-  virtual const BlockView& view() const = 0;  // columns in the order of DatasetReader::columns()
-  virtual uint64_t first_sample() const = 0;  // ordinal in the dataset
-  virtual size_t shard() const = 0;
-  virtual size_t block() const = 0;  // within the shard
+  ScannedBlock(std::shared_ptr<const BlockBuffer> buffer, BlockView view, uint64_t first_sample, size_t shard,
+               size_t block)
+      : buffer_(std::move(buffer)), view_(std::move(view)), first_sample_(first_sample), shard_(shard), block_(block) {}
+
+  const BlockView& view() const { return view_; }          // columns in the order of DatasetReader::columns()
+  uint64_t first_sample() const { return first_sample_; }  // ordinal in the dataset
+  size_t shard() const { return shard_; }
+  size_t block() const { return block_; }  // within the shard
 
   // Like BlockBuffer::CheckMapped, for the values of view().
-  virtual absl::Status CheckMapped() const = 0;
+  absl::Status CheckMapped() const { return buffer_->CheckMapped(); }
+
+ private:
+  std::shared_ptr<const BlockBuffer> buffer_;  // its deleter returns the memory
+  BlockView view_;
+  uint64_t first_sample_;
+  size_t shard_;
+  size_t block_;
 };
 
 // Blocks in order. One thread at a time. The destructor stops the scanner's threads; each first finishes its block. The

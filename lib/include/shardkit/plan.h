@@ -181,16 +181,30 @@ class EpochOrder {
 
   // The positions of a step that belong to the rank, ascending, Plan::RankSlots of them; padding included. The ranks
   // together have each position once. `rank` < `world_size`. Time: linear in the positions of the step.
-  virtual std::vector<uint64_t> RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const = 0;
+  std::vector<uint64_t> RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const;
 
   // The rank of each position of a step. Time: as RankPositions.
-  virtual std::vector<uint64_t> SlotRanks(const Step& step, uint64_t world_size) const = 0;
+  std::vector<uint64_t> SlotRanks(const Step& step, uint64_t world_size) const;
 
   // The number of samples of `block` in `window` of `dataset`: how often all ranks together need the block there.
   virtual uint32_t BlockUses(uint32_t dataset, uint64_t window, uint32_t block) const = 0;
 
   // The block of a sample that this order gave.
   virtual PlanBlock BlockOf(const PlannedSample& sample) const = 0;
+
+ protected:
+  explicit EpochOrder(uint32_t lanes) : lanes_(lanes) {}
+
+  struct LanePlace {
+    bool after_rows = false;  // a surplus
+    uint32_t lane = 0;
+  };
+  // `position` < size().
+  virtual LanePlace LaneOf(uint64_t position) const = 0;
+  // Whether no position of the step is of a surplus, or padding. Then position g belongs to lane g % lanes.
+  virtual bool WithinRows(const Step& step) const = 0;
+
+  const uint32_t lanes_;
 };
 
 // Immutable, thread-safe. Memory is proportional to the number of blocks; with PlanDataset::shards, of shards.

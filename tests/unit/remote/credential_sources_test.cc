@@ -32,7 +32,7 @@ class CredentialSourcesTest : public testing::Test {
             files_.get(), http_.get()};
   }
 
-  internal::Found Amazon() { return NewAmazonCredentials(Context())->Fetch(); }
+  internal::Found Amazon() { return NewAmazonCredentials(Context())(); }
 
   void Write(const std::string& path, const std::string& text) {
     ASSERT_TRUE(CreateDirectories(*files_, path.substr(0, path.rfind('/') + 1)).ok());
@@ -62,8 +62,8 @@ TEST_F(CredentialSourcesTest, NothingIsAnonymous) {
   const auto amazon = Amazon();
   ASSERT_TRUE(amazon.ok()) << amazon.status();
   EXPECT_FALSE(amazon->has_value());
-  EXPECT_FALSE(NewGoogleCredentials(Context())->Fetch()->has_value());
-  EXPECT_FALSE(NewHuggingFaceCredentials(Context())->Fetch()->has_value());
+  EXPECT_FALSE(NewGoogleCredentials(Context())()->has_value());
+  EXPECT_FALSE(NewHuggingFaceCredentials(Context())()->has_value());
 }
 
 TEST_F(CredentialSourcesTest, TheEnvironmentComesFirst) {
@@ -284,7 +284,7 @@ TEST_F(CredentialSourcesTest, Google) {
                         {},
                         false};
   });
-  const auto fetch = [this] { return NewGoogleCredentials(Context())->Fetch(); };
+  const auto fetch = [this] { return NewGoogleCredentials(Context())(); };
   environment_["GOOGLE_APPLICATION_CREDENTIALS"] = "/key.json";
   EXPECT_TRUE(absl::IsUnimplemented(fetch().status()));
   environment_["GCE_METADATA_HOST"] = server.origin().substr(7);
@@ -299,9 +299,9 @@ TEST_F(CredentialSourcesTest, Google) {
 
 TEST_F(CredentialSourcesTest, HuggingFace) {
   Write("/home/.cache/huggingface/token", "hf_file\n");
-  EXPECT_EQ((*NewHuggingFaceCredentials(Context())->Fetch())->bearer_token, "hf_file");
+  EXPECT_EQ((*NewHuggingFaceCredentials(Context())())->bearer_token, "hf_file");
   environment_["HF_TOKEN"] = "hf_variable";
-  EXPECT_EQ((*NewHuggingFaceCredentials(Context())->Fetch())->bearer_token, "hf_variable");
+  EXPECT_EQ((*NewHuggingFaceCredentials(Context())())->bearer_token, "hf_variable");
 }
 
 TEST(CredentialTimeTest, IsOfRfc3339) {

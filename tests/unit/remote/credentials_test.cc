@@ -13,9 +13,8 @@ namespace {
 using std::chrono::minutes;
 using Time = std::chrono::system_clock::time_point;
 
-class CountingSource : public CredentialSource {
- public:
-  absl::StatusOr<std::optional<Credentials>> Fetch() override {
+struct CountingSource {
+  absl::StatusOr<std::optional<Credentials>> Fetch() {
     ++calls;
     if (gate != nullptr) gate->get_future().wait();
     if (fails) return Unavailable("no answer");
@@ -32,8 +31,8 @@ class CountingSource : public CredentialSource {
 
 struct Fixture {
   std::atomic<int> minute = 0;
-  CountingSource* source = new CountingSource;
-  CredentialCache cache{std::unique_ptr<CredentialSource>(source), [this] { return Time() + minutes(minute); }};
+  CountingSource source;
+  CredentialCache cache{[this] { return source.Fetch(); }, [this] { return Time() + minutes(minute); }};
 };
 
 TEST(CredentialsTest, Accounts) {
@@ -53,18 +52,18 @@ TEST(CredentialCacheTest, FetchesAgainBeforeTheEnd) {
   EXPECT_EQ(fixture.cache.Get()->keys.key_id, "K1");
   fixture.minute = 55;
   EXPECT_EQ(fixture.cache.Get()->keys.key_id, "K2");
-  EXPECT_EQ(fixture.source->calls, 2);
+  EXPECT_EQ(fixture.source.calls, 2);
 }
 
 TEST(CredentialCacheTest, AnErrorShowsWhenTheOldOnesHaveEnded) {
   Fixture fixture;
   ASSERT_TRUE(fixture.cache.Get().ok());
-  fixture.source->fails = true;
+  fixture.source.fails = true;
   fixture.minute = 59;
   EXPECT_EQ(fixture.cache.Get()->keys.key_id, "K1");
   fixture.minute = 60;
   EXPECT_TRUE(absl::IsUnavailable(fixture.cache.Get().status()));
-  fixture.source->fails = false;
+  fixture.source.fails = false;
   fixture.minute = 0;
   EXPECT_TRUE(fixture.cache.Get().ok());
 }
@@ -76,7 +75,7 @@ TEST(CredentialCacheTest, RefusedOnesAreReplacedOnceAndNotAtEachRefusal) {
   EXPECT_EQ(second.keys.key_id, "K2");
   EXPECT_EQ(fixture.cache.Renew(first)->keys.key_id, "K2") << "was refused at the same time";
   EXPECT_EQ(fixture.cache.Get()->keys.key_id, "K2");
-  EXPECT_EQ(fixture.source->calls, 2);
+  EXPECT_EQ(fixture.source.calls, 2);
   EXPECT_EQ(*fixture.cache.Renew(second), second) << "a moment ago there were no others";
   fixture.minute = 1;
   EXPECT_EQ(fixture.cache.Renew(second)->keys.key_id, "K3");
@@ -87,13 +86,13 @@ TEST(CredentialCacheTest, OneFetchesWhileOthersGoOn) {
   ASSERT_TRUE(fixture.cache.Get().ok());
   fixture.minute = 57;
   std::promise<void> gate;
-  fixture.source->gate = &gate;
+  fixture.source.gate = &gate;
   std::thread fetching([&] { EXPECT_EQ(fixture.cache.Get()->keys.key_id, "K2"); });
-  while (fixture.source->calls < 2) std::this_thread::yield();
+  while (fixture.source.calls < 2) std::this_thread::yield();
   EXPECT_EQ(fixture.cache.Get()->keys.key_id, "K1") << "does not wait";
   gate.set_value();
   fetching.join();
-  EXPECT_EQ(fixture.source->calls, 2);
+  EXPECT_EQ(fixture.source.calls, 2);
 }
 
 }  // namespace
