@@ -209,7 +209,7 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
 absl::StatusOr<PackReport> ReportJoined(FileSystem& file_system, const std::string& directory) {
   PackReport report;
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest, ReadManifest(file_system, directory));
-  report.samples = report.manifest.samples();
+  report.samples = report.manifest.sample_count;
   SHARDKIT_RETURN_IF_ERROR(CleanUp(file_system, directory, report.manifest));
   return report;
 }

@@ -59,7 +59,7 @@ absl::Status DatasetJob::StartJoin(const std::string& text, std::vector<JournalE
 absl::Status DatasetJob::TakeUpAll() {
   for (const JournalEntry& entry : entries_) {
     SHARDKIT_RETURN_IF_ERROR(TakeUp(entry));
-    manifest_.shards.push_back(entry.shard);
+    manifest_.AddShard(entry.shard);
     resume_position_ = next_position_ = entry.next_position;
     for (const SkippedSample& skipped : entry.skipped) skipped_.push_back(skipped);
   }
@@ -140,7 +140,7 @@ std::vector<SkippedSample> DatasetJob::TakeSkipped() {
 
 absl::Status DatasetJob::Record(JournalEntry entry) {
   if (job_) SHARDKIT_RETURN_IF_ERROR(job_->Record(entry));
-  manifest_.shards.push_back(entry.shard);
+  manifest_.AddShard(entry.shard);
   entries_.push_back(std::move(entry));
   return absl::OkStatus();
 }

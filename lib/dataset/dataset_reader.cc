@@ -32,30 +32,29 @@ class AnyDatasetReader : public StoredDataset {
   absl::Status Open(ReadableFileSystem& file_system, const std::string& path, const DatasetOptions& options) {
     path_ = path;
     // The manifest first: where there is one, nothing else has to be asked for.
-    absl::StatusOr<ManifestText> text = options.generation == 0 ? ReadManifestText(file_system, path)
+    absl::StatusOr<Manifest> manifest = options.generation == 0 ? ReadManifestText(file_system, path)
                                                                 : ReadGeneration(file_system, path, options.generation);
     FileInfo info{FileType::kDirectory};
     std::string directory = path;
-    if (!text.ok()) {
+    if (!manifest.ok()) {
       SHARDKIT_ASSIGN_OR_RETURN(info, file_system.Stat(path));  // its error names the path that the caller gave
-      if (!absl::IsNotFound(text.status())) return text.status();
-      if (options.generation != 0) return DescribeNoGeneration(file_system, text.status());
+      if (!absl::IsNotFound(manifest.status())) return manifest.status();
+      if (options.generation != 0) return DescribeNoGeneration(file_system, manifest.status());
       SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options, /*has_manifest=*/false));
     }
     if (foreign_ != nullptr) {
-      text = ManifestText{foreign_->manifest().Summary(), foreign_->manifest().shards};
+      manifest = foreign_->manifest();
     } else if (info.type == FileType::kDirectory) {
-      if (!text.ok()) return DescribeNoDataset(file_system, path);
+      if (!manifest.ok()) return DescribeNoDataset(file_system, path);
     } else {
-      SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options, &text.emplace()));
+      SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options, &manifest.emplace()));
     }
     // Lists and index are read at once.
     const bool ours = foreign_ == nullptr && info.type == FileType::kDirectory;
     absl::StatusOr<IndexReader::Files> index_files;
-    if (ours) index_files = IndexReader::OpenFiles(file_system, path, text->summary.segments);
-    SHARDKIT_ASSIGN_OR_RETURN(list_, ShardListReader::Open(file_system, path, &*text));
-    checksum_ = text->checksum;
-    summary_ = std::move(text->summary);
+    if (ours) index_files = IndexReader::OpenFiles(file_system, path, manifest->segments);
+    SHARDKIT_ASSIGN_OR_RETURN(list_, ShardListReader::Open(file_system, path, &*manifest));
+    summary_ = *std::move(manifest);
     if (foreign_ != nullptr) {
       index_problem_ = StrCat("datasets of ", foreign_->container(), " have no offset index of ours");
     } else if (!ours) {
@@ -88,7 +87,6 @@ class AnyDatasetReader : public StoredDataset {
     return absl::OkStatus();
   }
 
-  uint64_t manifest_checksum() const override { return checksum_; }
   const std::string& path() const override { return path_; }
   std::string_view container() const override { return foreign_ ? foreign_->container() : "shard"; }
   const ManifestSummary& summary() const override { return summary_; }
@@ -115,7 +113,7 @@ class AnyDatasetReader : public StoredDataset {
 
   absl::StatusOr<Manifest> ReadManifest() const override {
     SHARDKIT_ASSIGN_OR_RETURN(std::vector<ManifestShard> shards, list_->ReadAll());
-    return MakeManifest(summary_, std::move(shards));
+    return Manifest{summary_, std::move(shards)};
   }
 
   absl::StatusOr<std::shared_ptr<const ShardReader>> OpenShard(size_t shard) const override {
@@ -373,14 +371,14 @@ class AnyDatasetReader : public StoredDataset {
 
   // Makes a manifest for a single shard. Returns the directory that the shard lies in.
   absl::StatusOr<std::string> DescribeShard(ReadableFileSystem& file_system, const ReadOptions& options,
-                                            ManifestText* text) const {
+                                            Manifest* manifest) const {
     SHARDKIT_ASSIGN_OR_RETURN(const auto reader, ShardReader::Open(file_system, path_, options));
     SHARDKIT_ASSIGN_OR_RETURN(Metadata metadata, reader->ReadMetadata());
     const size_t slash = path_.rfind('/');
-    Manifest manifest{.schema = reader->schema(), .metadata = std::move(metadata)};
-    manifest.shards.push_back({slash == path_.npos ? path_ : path_.substr(slash + 1), reader->file_length(),
-                               reader->sample_count(), reader->blocks().size(), reader->content_hash()});
-    *text = {manifest.Summary(), manifest.shards};
+    manifest->schema = reader->schema();
+    manifest->metadata = std::move(metadata);
+    manifest->AddShard({slash == path_.npos ? path_ : path_.substr(slash + 1), reader->file_length(),
+                        reader->sample_count(), reader->blocks().size(), reader->content_hash()});
     if (slash == path_.npos) return std::string(".");
     return slash == 0 ? std::string("/") : path_.substr(0, slash);
   }
@@ -395,7 +393,6 @@ class AnyDatasetReader : public StoredDataset {
   }
 
   std::string path_;
-  uint64_t checksum_ = 0;
   std::unique_ptr<ForeignDataset> foreign_;  // of another container
   ManifestSummary summary_;
   std::unique_ptr<ShardListReader> list_;

@@ -117,9 +117,10 @@ absl::Status DatasetUpdate::Prepare() {
 // *marked: the marker was made now.
 absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadManifestBytes(file_system_, directory_));
-  absl::StatusOr<ManifestText> text = ParseManifestText(bytes);
-  if (!text.ok()) return Annotate(text.status(), Path(kManifestName));
-  SHARDKIT_ASSIGN_OR_RETURN(before_, CompleteManifest(file_system_, directory_, *std::move(text)));
+  absl::StatusOr<Manifest> before = ParseManifestText(bytes);
+  if (!before.ok()) return Annotate(before.status(), Path(kManifestName));
+  SHARDKIT_RETURN_IF_ERROR(ReadListedShards(file_system_, directory_, &*before));
+  before_ = *std::move(before);
   hash_ = Hash64(bytes);
   next_number_ = std::max<uint64_t>(before_.shards.size(), before_.next_shard);
   for (const ManifestShard& shard : before_.shards) {
@@ -276,9 +277,8 @@ absl::Status DatasetUpdate::RemoveEarlier(uint64_t* files) {
     if (name.ends_with(".tmp")) name.remove_suffix(4);
     if (const std::optional<uint64_t> kept = GenerationOfKeptManifest(entry.name)) {
       manifests.push_back(entry.name);
-      absl::StatusOr<ManifestText> text = ReadGeneration(file_system_, directory_, *kept);
-      auto manifest = text.ok() ? CompleteManifest(file_system_, directory_, *std::move(text)) : text.status();
-      if (!manifest.ok()) continue;
+      absl::StatusOr<Manifest> manifest = ReadGeneration(file_system_, directory_, *kept);
+      if (!manifest.ok() || !ReadListedShards(file_system_, directory_, &*manifest).ok()) continue;
       for (const ManifestShard& shard : manifest->shards) earlier.insert(shard.name);
     } else if (entry.type == FileType::kDirectory ? GenerationOfLayer(entry.name).has_value()
                                                   : ParseShardName(name) || GenerationOfTable(entry.name)) {

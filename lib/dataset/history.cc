@@ -80,11 +80,11 @@ std::string_view ChangeName(DatasetChange change) {
 
 absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& file_system,
                                                            const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(dataset::ManifestText text, dataset::ReadManifestText(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, dataset::ReadManifestText(file_system, directory));
   std::vector<DatasetGeneration> history;  // descending, until the end
   ManifestSummary after;                   // of the generation that was read before
   while (true) {
-    const ManifestSummary& summary = text.summary;
+    const ManifestSummary& summary = manifest;
     DatasetGeneration each{.generation = summary.generation,
                            .change = summary.generation == 1 ? DatasetChange::kMade : DatasetChange::kUnknown,
                            .samples = summary.sample_count - RemovedIn(summary),
@@ -96,11 +96,11 @@ absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& f
     if (!history.empty()) Compare(each, summary, after, &history.back());
     history.push_back(each);
     if (each.generation == 1) break;
-    absl::StatusOr<dataset::ManifestText> before = dataset::ReadGeneration(file_system, directory, each.generation - 1);
+    absl::StatusOr<Manifest> before = dataset::ReadGeneration(file_system, directory, each.generation - 1);
     if (absl::IsNotFound(before.status())) break;
     if (!before.ok()) return before.status();
-    after = std::move(text.summary);
-    text = *std::move(before);
+    after = std::move(manifest);
+    manifest = *std::move(before);
   }
   std::ranges::reverse(history);
   return history;

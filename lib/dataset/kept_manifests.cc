@@ -39,11 +39,11 @@ absl::Status KeepManifest(FileSystem& file_system, const std::string& directory,
   return io::PublishFile(file_system, JoinPath(directory, KeptManifestName(generation)), bytes);
 }
 
-absl::StatusOr<ManifestText> ReadGeneration(ReadableFileSystem& file_system, const std::string& directory,
-                                            uint64_t generation) {
-  SHARDKIT_ASSIGN_OR_RETURN(ManifestText text, ReadManifestText(file_system, directory));
-  const uint64_t newest = text.summary.generation;
-  if (newest == generation) return text;
+absl::StatusOr<Manifest> ReadGeneration(ReadableFileSystem& file_system, const std::string& directory,
+                                        uint64_t generation) {
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest current, ReadManifestText(file_system, directory));
+  const uint64_t newest = current.generation;
+  if (newest == generation) return current;
   if (newest < generation) return NotFound(directory, ": has no generation ", generation, ": the newest is ", newest);
   const std::string path = JoinPath(directory, KeptManifestName(generation));
   const absl::StatusOr<std::string> bytes = file_system.ReadFile(path, kMaxManifestBytes);
@@ -52,10 +52,10 @@ absl::StatusOr<ManifestText> ReadGeneration(ReadableFileSystem& file_system, con
                     " lists those that are");
   }
   if (!bytes.ok()) return bytes.status();
-  absl::StatusOr<ManifestText> kept = ParseManifestText(*bytes);
+  absl::StatusOr<Manifest> kept = ParseManifestText(*bytes);
   if (!kept.ok()) return Annotate(kept.status(), path);
-  if (kept->summary.generation != generation) {
-    return DataLoss(path, ": says that it is of generation ", kept->summary.generation, ": it was renamed; remove it");
+  if (kept->generation != generation) {
+    return DataLoss(path, ": says that it is of generation ", kept->generation, ": it was renamed; remove it");
   }
   return kept;
 }

@@ -27,7 +27,7 @@ absl::Status KeepManifest(FileSystem& file_system, const std::string& directory,
                           std::string_view bytes);
 
 // The manifest of a generation: dataset.json, if it is of that one. NotFound when there is none or it is not kept.
-absl::StatusOr<ManifestText> ReadGeneration(ReadableFileSystem& file_system, const std::string& directory,
-                                            uint64_t generation);
+absl::StatusOr<Manifest> ReadGeneration(ReadableFileSystem& file_system, const std::string& directory,
+                                        uint64_t generation);
 
 }  // namespace shardkit::dataset

@@ -55,26 +55,24 @@ absl::Status CheckFeatures(const std::vector<std::string>& features) {
 }
 
 // Whether "features" and the parts that they announce fit together.
-absl::Status CheckAnnounced(const std::vector<std::string>& features, const dataset::ManifestText& manifest,
-                            bool has_shards) {
+absl::Status CheckAnnounced(const std::vector<std::string>& features, const Manifest& manifest, bool has_shards) {
   const auto has = [&](std::string_view feature) { return std::ranges::find(features, feature) != features.end(); };
-  const ManifestSummary& summary = manifest.summary;
   const bool lists = has(kShardPages);
   if (!lists && !has_shards) return DataLoss("lacks the key \"shards\"");
   if (lists && has_shards) {
     return DataLoss("has \"shards\", though its feature ", dataset::Quote(kShardPages), " says otherwise");
   }
-  for (const auto& [key, feature, there] : {std::tuple("view", kLayers, summary.view.has_value()),
-                                            std::tuple("removed", kRemoved, summary.removed.has_value())}) {
+  for (const auto& [key, feature, there] : {std::tuple("view", kLayers, manifest.view.has_value()),
+                                            std::tuple("removed", kRemoved, manifest.removed.has_value())}) {
     if (there == has(feature)) continue;
     return DataLoss("of ", dataset::Quote(key), " and the feature ", dataset::Quote(feature),
                     " there is one without the other");
   }
   const auto has_list = [](const Segment& segment) { return segment.list.has_value(); };
-  if (lists && (summary.segments.empty() || !std::ranges::all_of(summary.segments, has_list))) {
+  if (lists && (manifest.segments.empty() || !std::ranges::all_of(manifest.segments, has_list))) {
     return DataLoss("not every segment has a \"list\", though the feature ", dataset::Quote(kShardPages), " is there");
   }
-  if (!lists && std::ranges::any_of(summary.segments, has_list)) {
+  if (!lists && std::ranges::any_of(manifest.segments, has_list)) {
     return DataLoss("a segment has a \"list\" without the feature ", dataset::Quote(kShardPages));
   }
   return absl::OkStatus();
@@ -87,7 +85,7 @@ absl::Status ReadReplaced(JsonReader& json, std::vector<std::string>* names) {
   return DataLoss("a replaced shard, ", dataset::Quote(*wrong), ", cannot be in its directory");
 }
 
-absl::Status ReadContent(JsonReader& json, std::string* format, dataset::ManifestText* manifest) {
+absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manifest) {
   // What says whether the rest can be understood comes first, wherever it stands.
   uint64_t version = 0;
   std::vector<std::string> features;
@@ -99,44 +97,43 @@ absl::Status ReadContent(JsonReader& json, std::string* format, dataset::Manifes
   SHARDKIT_RETURN_IF_ERROR(CheckFeatures(features));
 
   constexpr auto kRequired = JsonField::kRequired, kOptional = JsonField::kOptional;
-  ManifestSummary& summary = manifest->summary;
   std::vector<Column> columns;
   bool has_shards = false;
   SHARDKIT_RETURN_IF_ERROR(json.Object(
       {{"format", format},
        {"version", &version},
        {"features", &features},
-       {"generation", &summary.generation, kRequired, dataset::kMaxCount},
-       {"next_shard", &summary.next_shard, kOptional, dataset::kMaxCount},
-       {"replaced", [&](JsonReader& names) { return ReadReplaced(names, &summary.replaced); }, kOptional},
-       {"samples", &summary.sample_count, kRequired, dataset::kMaxCount},
-       {"bytes", &summary.bytes, kRequired, dataset::kMaxCount},
-       {"blocks", &summary.block_count, kRequired, dataset::kMaxCount},
+       {"generation", &manifest->generation, kRequired, dataset::kMaxCount},
+       {"next_shard", &manifest->next_shard, kOptional, dataset::kMaxCount},
+       {"replaced", [&](JsonReader& names) { return ReadReplaced(names, &manifest->replaced); }, kOptional},
+       {"samples", &manifest->sample_count, kRequired, dataset::kMaxCount},
+       {"bytes", &manifest->bytes, kRequired, dataset::kMaxCount},
+       {"blocks", &manifest->block_count, kRequired, dataset::kMaxCount},
        {"columns",
         JsonInto(&columns, [](JsonReader& column, Column* place) { return dataset::ReadColumn(column, place); })},
-       {"metadata", JsonInto(&summary.metadata, &dataset::ReadMetadata)},
-       {"segments", JsonInto(&summary.segments, &dataset::ReadSegment)},
-       {"view", JsonInto(&summary.view, &dataset::ReadView), kOptional},
-       {"removed", JsonInto(&summary.removed, &dataset::ReadRemoved), kOptional},
+       {"metadata", JsonInto(&manifest->metadata, &dataset::ReadMetadata)},
+       {"segments", JsonInto(&manifest->segments, &dataset::ReadSegment)},
+       {"view", JsonInto(&manifest->view, &dataset::ReadView), kOptional},
+       {"removed", JsonInto(&manifest->removed, &dataset::ReadRemoved), kOptional},
        {"shards",
         [&](JsonReader& list) {
           has_shards = true;
           return JsonInto(&manifest->shards, &dataset::ReadShard)(list);
         },
         kOptional}}));
-  if (summary.generation == 0) return DataLoss("\"generation\" is 0");
+  if (manifest->generation == 0) return DataLoss("\"generation\" is 0");
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
   if (!schema.ok()) return DataLoss("columns: ", ToStd(schema.status().message()));
-  summary.schema = *std::move(schema);
+  manifest->schema = *std::move(schema);
   return CheckAnnounced(features, *manifest, has_shards);
 }
 
 // Each segment's counts are those of its shards, and the segments cover all of them.
-absl::Status CheckSegments(const dataset::ManifestText& manifest) {
+absl::Status CheckSegments(const Manifest& manifest) {
   const std::vector<ManifestShard>& shards = manifest.shards;
   size_t shard = 0;
-  for (size_t i = 0; i < manifest.summary.segments.size(); ++i) {
-    const Segment& segment = manifest.summary.segments[i];
+  for (size_t i = 0; i < manifest.segments.size(); ++i) {
+    const Segment& segment = manifest.segments[i];
     if (segment.shards == 0 || segment.shards > shards.size() - shard) {
       return DataLoss("manifest: segment ", i, ": ", segment.shards, " shards are not as many as there can be");
     }
@@ -149,7 +146,7 @@ absl::Status CheckSegments(const dataset::ManifestText& manifest) {
       return DataLoss("manifest: segment ", i, ": samples or blocks are not the sums over its shards");
     }
   }
-  if (shard == shards.size() || manifest.summary.segments.empty()) return absl::OkStatus();
+  if (shard == shards.size() || manifest.segments.empty()) return absl::OkStatus();
   return DataLoss("manifest: the segments leave out the shards from ", shard, " on");
 }
 
@@ -221,36 +218,19 @@ absl::Status dataset::CheckNames(const std::vector<ManifestShard>& shards, const
   return DataLoss("manifest: lists the file ", dataset::Quote(*twice), " twice");
 }
 
-uint64_t Manifest::samples() const {
-  uint64_t sum = 0;
-  for (const ManifestShard& shard : shards) sum += shard.samples;
-  return sum;
+void Manifest::AddShard(ManifestShard shard) {
+  ++shard_count;
+  sample_count += shard.samples;
+  block_count += shard.blocks;
+  bytes += shard.bytes;
+  shards.push_back(std::move(shard));
 }
 
-uint64_t Manifest::bytes() const {
-  uint64_t sum = 0;
-  for (const ManifestShard& shard : shards) sum += shard.bytes;
-  return sum;
+void Manifest::SetShards(std::vector<ManifestShard> all) {
+  shard_count = sample_count = block_count = bytes = 0;
+  shards.clear();
+  for (ManifestShard& shard : all) AddShard(std::move(shard));
 }
-
-uint64_t Manifest::blocks() const {
-  uint64_t sum = 0;
-  for (const ManifestShard& shard : shards) sum += shard.blocks;
-  return sum;
-}
-
-ManifestSummary Manifest::Summary() const {
-  return {schema,     metadata, segments,      view,      removed,  generation,
-          next_shard, replaced, shards.size(), samples(), blocks(), bytes()};
-}
-
-Manifest dataset::MakeManifest(ManifestSummary summary, std::vector<ManifestShard> shards) {
-  return {std::move(summary.schema),   std::move(summary.metadata), std::move(shards),
-          std::move(summary.segments), std::move(summary.view),     std::move(summary.removed),
-          summary.generation,          summary.next_shard,          std::move(summary.replaced)};
-}
-
-uint64_t Manifest::dataset_hash() const { return HashShards(shards); }
 
 uint64_t HashShards(std::span<const ManifestShard> shards) {
   std::string hashes;
@@ -265,7 +245,7 @@ std::string NameInGeneration(std::string_view name, uint64_t generation) {
 }
 
 std::string FormatManifest(const Manifest& manifest) {
-  const bool lists = !manifest.segments.empty() && manifest.segments[0].list.has_value();
+  const bool lists = manifest.has_lists();
   std::string features;
   for (const auto& [feature, there] :
        {std::pair(kLayers, manifest.view.has_value()), std::pair(kRemoved, manifest.removed.has_value()),
@@ -280,8 +260,8 @@ std::string FormatManifest(const Manifest& manifest) {
       StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion, ",\n  \"features\": [",
              features, features.empty() ? "" : "\n  ", "],\n  \"generation\": ", manifest.generation,
              manifest.next_shard > 0 ? StrCat(",\n  \"next_shard\": ", manifest.next_shard) : "", replaced,
-             ",\n  \"samples\": ", manifest.samples(), ",\n  \"bytes\": ", manifest.bytes(),
-             ",\n  \"blocks\": ", manifest.blocks(), ",\n  \"columns\": [\n");
+             ",\n  \"samples\": ", manifest.sample_count, ",\n  \"bytes\": ", manifest.bytes,
+             ",\n  \"blocks\": ", manifest.block_count, ",\n  \"columns\": [\n");
   const std::vector<Column>& columns = manifest.schema.columns();
   for (size_t i = 0; i < columns.size(); ++i) {
     out += StrCat(dataset::FormatColumn(columns[i]), i + 1 < columns.size() ? ",\n" : "\n");
@@ -308,9 +288,9 @@ std::string FormatManifest(const Manifest& manifest) {
   return out;
 }
 
-absl::StatusOr<dataset::ManifestText> dataset::ParseManifestText(std::string_view text) {
+absl::StatusOr<Manifest> dataset::ParseManifestText(std::string_view text) {
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t checksum, CheckChecksum(text));
-  dataset::ManifestText manifest;
+  Manifest manifest;
   std::string format;
   const absl::Status status =
       ReadJson(text, /*all=*/false, [&](JsonReader& json) { return ReadContent(json, &format, &manifest); });
@@ -322,22 +302,24 @@ absl::StatusOr<dataset::ManifestText> dataset::ParseManifestText(std::string_vie
   }
   if (!status.ok()) return DataLoss("manifest: ", ToStd(status.message()), "; run shardctl index to make it anew");
   manifest.checksum = checksum;
-  SHARDKIT_RETURN_IF_ERROR(dataset::CheckNames(manifest.shards, manifest.summary));
+  SHARDKIT_RETURN_IF_ERROR(dataset::CheckNames(manifest.shards, manifest));
   if (manifest.has_lists()) {
-    SHARDKIT_RETURN_IF_ERROR(CheckListed(&manifest.summary));
+    SHARDKIT_RETURN_IF_ERROR(CheckListed(&manifest));
   } else {
-    manifest.summary.shard_count = manifest.shards.size();
-    SHARDKIT_RETURN_IF_ERROR(CheckTotals(manifest.shards, manifest.summary, "shards"));
+    manifest.shard_count = manifest.shards.size();
+    SHARDKIT_RETURN_IF_ERROR(CheckTotals(manifest.shards, manifest, "shards"));
     SHARDKIT_RETURN_IF_ERROR(CheckSegments(manifest));
   }
-  SHARDKIT_RETURN_IF_ERROR(dataset::CheckView(manifest.summary));
+  SHARDKIT_RETURN_IF_ERROR(dataset::CheckView(manifest));
   return manifest;
 }
 
 absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
-  SHARDKIT_ASSIGN_OR_RETURN(dataset::ManifestText parsed, dataset::ParseManifestText(text));
-  if (parsed.has_lists()) return FailedPrecondition("manifest: its shards stand in lists beside it");
-  return dataset::MakeManifest(std::move(parsed.summary), std::move(parsed.shards));
+  absl::StatusOr<Manifest> manifest = dataset::ParseManifestText(text);
+  if (manifest.ok() && manifest->has_lists()) {
+    return FailedPrecondition("manifest: its shards stand in lists beside it");
+  }
+  return manifest;
 }
 
 absl::StatusOr<std::string> dataset::ReadManifestBytes(ReadableFileSystem& file_system, const std::string& directory) {
@@ -349,22 +331,22 @@ absl::StatusOr<std::string> dataset::ReadManifestBytes(ReadableFileSystem& file_
   return text;
 }
 
-absl::StatusOr<dataset::ManifestText> dataset::ReadManifestText(ReadableFileSystem& file_system,
-                                                                const std::string& directory) {
+absl::StatusOr<Manifest> dataset::ReadManifestText(ReadableFileSystem& file_system, const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, dataset::ReadManifestBytes(file_system, directory));
-  absl::StatusOr<dataset::ManifestText> text = dataset::ParseManifestText(bytes);
-  if (absl::IsDataLoss(text.status())) {
+  absl::StatusOr<Manifest> manifest = dataset::ParseManifestText(bytes);
+  if (absl::IsDataLoss(manifest.status())) {
     // It may have been damaged on its way, or read while another took its place.
     SHARDKIT_ASSIGN_OR_RETURN(bytes, dataset::ReadManifestBytes(file_system, directory));
-    text = dataset::ParseManifestText(bytes);
+    manifest = dataset::ParseManifestText(bytes);
   }
-  if (!text.ok()) return Annotate(text.status(), JoinPath(directory, kManifestName));
-  return text;
+  if (!manifest.ok()) return Annotate(manifest.status(), JoinPath(directory, kManifestName));
+  return manifest;
 }
 
 absl::StatusOr<Manifest> ReadManifest(ReadableFileSystem& file_system, const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(dataset::ManifestText text, dataset::ReadManifestText(file_system, directory));
-  return dataset::CompleteManifest(file_system, directory, std::move(text));
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, dataset::ReadManifestText(file_system, directory));
+  SHARDKIT_RETURN_IF_ERROR(dataset::ReadListedShards(file_system, directory, &manifest));
+  return manifest;
 }
 
 }  // namespace shardkit

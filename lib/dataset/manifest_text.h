@@ -12,18 +12,9 @@
 
 namespace shardkit::dataset {
 
-struct ManifestText {
-  ManifestSummary summary;
-  // Those that the text lists. Empty where the segments name lists; shard_count and bytes of the summary are then what
-  // the text says, and nothing has confirmed them.
-  std::vector<ManifestShard> shards;
-  uint64_t checksum = 0;  // that ends the text
-
-  bool has_lists() const { return !summary.segments.empty() && summary.segments[0].list.has_value(); }
-};
-
-// Errors are those of ParseManifest, but for lists, which are no error.
-absl::StatusOr<ManifestText> ParseManifestText(std::string_view text);
+// The manifest without the shards that stand in lists. Where it has some, shard_count and bytes are what the text says,
+// and nothing has confirmed them. Errors are those of ParseManifest, but for lists, which are no error.
+absl::StatusOr<Manifest> ParseManifestText(std::string_view text);
 
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
 
@@ -31,14 +22,11 @@ inline constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
 absl::StatusOr<std::string> ReadManifestBytes(ReadableFileSystem& file_system, const std::string& directory);
 
 // Reads and parses them. Errors name the file.
-absl::StatusOr<ManifestText> ReadManifestText(ReadableFileSystem& file_system, const std::string& directory);
+absl::StatusOr<Manifest> ReadManifestText(ReadableFileSystem& file_system, const std::string& directory);
 
-Manifest MakeManifest(ManifestSummary summary, std::vector<ManifestShard> shards);
-
-// The manifest of which `text` is a part: reads the lists of shards that it names. NotFound when one is missing,
-// DataLoss when one is damaged or not the one that is named.
-absl::StatusOr<Manifest> CompleteManifest(ReadableFileSystem& file_system, const std::string& directory,
-                                          ManifestText text);
+// Reads the shards of a manifest of ReadManifestText that stand in lists, if it has some. NotFound when a list is
+// missing, DataLoss when one is damaged or not the one that is named.
+absl::Status ReadListedShards(ReadableFileSystem& file_system, const std::string& directory, Manifest* manifest);
 
 // DataLoss where the name of a shard, table or layer would lead out of the dataset's directory, or stands twice.
 absl::Status CheckNames(const std::vector<ManifestShard>& shards, const ManifestSummary& summary);

@@ -80,7 +80,7 @@ std::vector<ManifestShard> ShardsByPath(std::span<const SegmentPart> parts) {
 // Where the samples of each part end.
 std::vector<uint64_t> EndsOf(std::span<const SegmentPart> parts) {
   std::vector<uint64_t> ends;
-  for (const SegmentPart& part : parts) ends.push_back((ends.empty() ? 0 : ends.back()) + part.manifest.samples());
+  for (const SegmentPart& part : parts) ends.push_back((ends.empty() ? 0 : ends.back()) + part.manifest.sample_count);
   return ends;
 }
 
@@ -119,15 +119,17 @@ absl::StatusOr<std::vector<SegmentPart>> ReadParts(ReadableFileSystem& file_syst
                                                    const std::vector<std::string>& directories) {
   std::vector<SegmentPart> parts;
   for (const std::string& directory : directories) {
-    absl::StatusOr<ManifestText> text = ReadManifestText(file_system, directory);
-    if (absl::IsNotFound(text.status())) return DescribeNoDataset(file_system, directory);
-    if (!text.ok()) return text.status();
-    if (text->summary.view || text->summary.removed) {
-      return InvalidArgument(directory, ": has layers or removed samples, which its shards alone do not show: --copy ",
-                             "writes its samples anew, and shardctl compact --fold --purge its shards");
+    absl::StatusOr<Manifest> manifest = ReadManifestText(file_system, directory);
+    if (absl::IsNotFound(manifest.status())) return DescribeNoDataset(file_system, directory);
+    if (!manifest.ok()) return manifest.status();
+    if (manifest->view || manifest->removed) {
+      return InvalidArgument(directory,
+                             ": has layers or removed samples, which its shards alone do not show: merge by ",
+                             "copying (--copy), which writes its samples anew, or write its shards anew with shardctl ",
+                             "compact --fold --purge");
     }
-    SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, CompleteManifest(file_system, directory, *std::move(text)));
-    parts.push_back({directory, std::move(manifest)});
+    SHARDKIT_RETURN_IF_ERROR(ReadListedShards(file_system, directory, &*manifest));
+    parts.push_back({directory, *std::move(manifest)});
   }
   return parts;
 }
@@ -166,7 +168,7 @@ absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPa
       }
       sample += segment.samples;
     }
-    if (part.manifest.segments.empty()) sample += part.manifest.samples();
+    if (part.manifest.segments.empty()) sample += part.manifest.sample_count;
   }
   KeyMerge merge(tables.size(), [&](size_t list, format::KeyEntry* entry) -> absl::StatusOr<bool> {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, cursors[list].Next(entry));
@@ -215,7 +217,7 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
       linked.name = ShardName(manifest.shards.size());
       SHARDKIT_RETURN_IF_ERROR(LinkOrCopy(file_system, JoinPath(part.directory, shard.name),
                                           JoinPath(output, linked.name), options.cancellation));
-      manifest.shards.push_back(std::move(linked));
+      manifest.AddShard(std::move(linked));
       done += shard.samples;
       if (options.progress) options.progress(done, ends.back());
     }

@@ -294,8 +294,8 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
                                 index_->BuildKeys(NameInGeneration(kKeyTableName, manifest_.generation), appended,
                                                   options_.cancellation, repeated_keys_.take ? &repeated : nullptr));
       if (std::optional<dataset::RepeatedKey> found = repeated.found()) {
-        found->first += before.samples();
-        found->second += before.samples();
+        found->first += before.sample_count;
+        found->second += before.sample_count;
         SHARDKIT_RETURN_IF_ERROR(repeated_keys_.take(*found));
       }
       manifest_.segments.push_back(std::move(segment));

@@ -54,26 +54,24 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
                                  const Cancellation* cancellation) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
   std::vector<ManifestShard> shards;  // names, and what only a manifest says
-  const absl::StatusOr<dataset::ManifestText> text = dataset::ReadManifestText(file_system, directory);
-  const absl::StatusOr<Manifest> old =
-      text.ok() ? dataset::CompleteManifest(file_system, directory, *text) : text.status();
-  if (old.ok()) {
+  absl::StatusOr<Manifest> old = dataset::ReadManifestText(file_system, directory);
+  const absl::Status listed = old.ok() ? dataset::ReadListedShards(file_system, directory, &*old) : old.status();
+  if (listed.ok()) {
     shards = old->shards;
-  } else if (!absl::IsNotFound(old.status()) && !absl::IsDataLoss(old.status())) {
-    return old.status();  // the manifest may be good: its order must not be lost
+  } else if (!absl::IsNotFound(listed) && !absl::IsDataLoss(listed)) {
+    return listed;  // the manifest may be good: its order must not be lost
   } else {
     for (const DirectoryEntry& entry : entries) {
       if (entry.name.ends_with(".shard")) shards.push_back({.name = entry.name});
     }
-    if (!text.ok() && dataset::HadView(entries)) {
-      return DataLoss(ToStd(old.status().message()),
-                      "; cannot be made anew: the dataset had layers or removed samples, ", "and only ", kManifestName,
-                      " says which; copy it again, or take the newest of dataset-*.json");
+    if (!old.ok() && dataset::HadView(entries)) {
+      return DataLoss(ToStd(listed.message()), "; cannot be made anew: the dataset had layers or removed samples, ",
+                      "and only ", kManifestName, " says which; copy it again, or take the newest of dataset-*.json");
     }
     if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
-    if (text.ok() && shards.size() != text->summary.shard_count) {
-      return DataLoss(ToStd(old.status().message()), "; cannot be made anew: ", directory, " has ", shards.size(),
-                      " shards (*.shard), but ", kManifestName, " counts ", text->summary.shard_count,
+    if (old.ok() && shards.size() != old->shard_count) {
+      return DataLoss(ToStd(listed.message()), "; cannot be made anew: ", directory, " has ", shards.size(),
+                      " shards (*.shard), but ", kManifestName, " counts ", old->shard_count,
                       ": copy the others, or remove ", kManifestName, " to have a dataset of those that are there");
     }
   }
@@ -96,16 +94,16 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     SHARDKIT_RETURN_IF_ERROR(status);
     if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256, check));
   }
-  const bool list_is_lost = text.ok() && !old.ok();
+  const bool list_is_lost = old.ok() && !listed.ok();
   if (list_is_lost) {
-    SHARDKIT_RETURN_IF_ERROR(
-        CheckOrder(file_system, directory, text->summary, collector.manifest().shards, old.status()));
+    SHARDKIT_RETURN_IF_ERROR(CheckOrder(file_system, directory, *old, collector.manifest().shards, listed));
+    SHARDKIT_RETURN_IF_ERROR(collector.KeepView(*old));
   }
-  if (list_is_lost) SHARDKIT_RETURN_IF_ERROR(collector.KeepView(text->summary));
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
-  const uint64_t generation = list_is_lost ? text->summary.generation + 1 : 1;
-  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(old.ok() ? &*old : nullptr, cancellation, generation));
-  const Manifest* const manifests[] = {&manifest, old.ok() ? &*old : nullptr};
+  const uint64_t generation = list_is_lost ? old->generation + 1 : 1;
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest,
+                            collector.Publish(listed.ok() ? &*old : nullptr, cancellation, generation));
+  const Manifest* const manifests[] = {&manifest, listed.ok() ? &*old : nullptr};
   SHARDKIT_RETURN_IF_ERROR(dataset::RemoveOldTables(file_system, directory, manifests));
   return manifest;
 }

@@ -22,12 +22,13 @@ namespace {
 
 // The segments as a dataset of their own.
 Manifest PartOf(const Manifest& manifest, size_t first, size_t count) {
-  Manifest part{.schema = manifest.schema};
+  Manifest part;
+  part.schema = manifest.schema;
   size_t begin = 0;
   for (size_t i = 0; i < first; ++i) begin += manifest.segments[i].shards;
   for (size_t i = first; i < first + count; ++i) {
     const auto shards = std::span(manifest.shards).subspan(begin, manifest.segments[i].shards);
-    part.shards.insert(part.shards.end(), shards.begin(), shards.end());
+    for (const ManifestShard& shard : shards) part.AddShard(shard);
     part.segments.push_back(manifest.segments[i]);
     begin += shards.size();
   }

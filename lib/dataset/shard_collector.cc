@@ -58,7 +58,7 @@ absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sh
   KeepCommon(metadata, &manifest_.metadata);
   SHARDKIT_ASSIGN_OR_RETURN(const container::ShardIndexPart part, container::ReadShardIndexPart(*shard));
   SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), part));
-  manifest_.shards.push_back(
+  manifest_.AddShard(
       {name, shard->file_length(), shard->sample_count(), shard->blocks().size(), shard->content_hash(), sha256});
   return absl::OkStatus();
 }
@@ -71,7 +71,7 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
                       before->shards == manifest_.shards && before->metadata == manifest_.metadata &&
                       before->schema.columns() == manifest_.schema.columns();
     manifest_.generation = before->generation + (same ? 0 : 1);
-    SHARDKIT_RETURN_IF_ERROR(KeepView(before->Summary()));
+    SHARDKIT_RETURN_IF_ERROR(KeepView(*before));
   }
   SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, cancellation));
   if (before != nullptr && before->generation < manifest_.generation) {
@@ -88,11 +88,11 @@ absl::Status ShardCollector::KeepView(const ManifestSummary& before) {
   manifest_.view = before.view;
   manifest_.removed = before.removed;
   if (!manifest_.view && !manifest_.removed) return absl::OkStatus();
-  if (manifest_.samples() != before.sample_count) {
-    return DataLoss(directory_, ": the shards have ", manifest_.samples(), " samples, and ", kManifestName, " counts ",
-                    before.sample_count, ": its layers and removed samples would be those of others");
+  if (manifest_.sample_count != before.sample_count) {
+    return DataLoss(directory_, ": the shards have ", manifest_.sample_count, " samples, and ", kManifestName,
+                    " counts ", before.sample_count, ": its layers and removed samples would be those of others");
   }
-  return CheckView(manifest_.Summary());
+  return CheckView(manifest_);
 }
 
 absl::Status LinkOrCopy(FileSystem& file_system, const std::string& from, const std::string& to,

@@ -30,11 +30,11 @@ ShardListReader::ShardListReader(std::vector<ManifestShard> shards) : shard_coun
 
 absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(ReadableFileSystem& file_system,
                                                                        const std::string& directory,
-                                                                       ManifestText* text) {
-  if (!text->has_lists()) return std::make_unique<ShardListReader>(std::move(text->shards));
+                                                                       Manifest* manifest) {
+  if (!manifest->has_lists()) return std::make_unique<ShardListReader>(std::move(manifest->shards));
   std::unique_ptr<ShardListReader> reader(new ShardListReader());
   reader->directory_ = directory;
-  reader->summary_ = text->summary;
+  reader->summary_ = *manifest;
   uint64_t bytes = 0;
   bool fits = true;
   std::vector<std::unique_ptr<RandomAccessFile>> files;
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(ReadableF
     SHARDKIT_RETURN_IF_ERROR(reader->OpenPart(std::move(files[i]), reader->summary_.segments[i]));
     fits = fits && CheckedAdd(bytes, reader->parts_.back().totals.bytes, &bytes);
   }
-  if (!fits || bytes != text->summary.bytes) {
+  if (!fits || bytes != manifest->bytes) {
     return DataLoss(JoinPath(directory, kManifestName), ": manifest: bytes are not the sum over its lists of shards; ",
                     "run shardctl index ", directory, " to make it anew");
   }
@@ -259,12 +259,11 @@ absl::StatusOr<std::vector<ManifestShard>> ShardListReader::ReadAll() const {
   return shards;
 }
 
-absl::StatusOr<Manifest> CompleteManifest(ReadableFileSystem& file_system, const std::string& directory,
-                                          ManifestText text) {
-  if (!text.has_lists()) return MakeManifest(std::move(text.summary), std::move(text.shards));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, ShardListReader::Open(file_system, directory, &text));
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<ManifestShard> shards, reader->ReadAll());
-  return MakeManifest(std::move(text.summary), std::move(shards));
+absl::Status ReadListedShards(ReadableFileSystem& file_system, const std::string& directory, Manifest* manifest) {
+  if (!manifest->has_lists()) return absl::OkStatus();
+  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, ShardListReader::Open(file_system, directory, manifest));
+  SHARDKIT_ASSIGN_OR_RETURN(manifest->shards, reader->ReadAll());
+  return absl::OkStatus();
 }
 
 }  // namespace shardkit::dataset

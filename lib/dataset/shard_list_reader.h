@@ -31,10 +31,10 @@ struct PlacedShard {
 // most 64 of 256 shards each. Errors name the file: DataLoss of a page when it is asked for.
 class ShardListReader {
  public:
-  // Opens the lists of the segments, if the text names some: reads their roots at once, one request each. NotFound when
-  // one is missing, DataLoss when one is not the one that is named. Keeps the shards of `text`.
+  // Opens the lists of the segments, if the manifest names some: reads their roots at once, one request each. NotFound
+  // when one is missing, DataLoss when one is not the one that is named. Takes its other shards out of it.
   static absl::StatusOr<std::unique_ptr<ShardListReader>> Open(ReadableFileSystem& file_system,
-                                                               const std::string& directory, ManifestText* text);
+                                                               const std::string& directory, Manifest* manifest);
 
   // Of shards that are known.
   explicit ShardListReader(std::vector<ManifestShard> shards);

@@ -133,9 +133,9 @@ absl::StatusOr<std::vector<uint64_t>> NewestGenerations(ReadableFileSystem& file
                                                         std::span<const LoaderDataset> datasets) {
   std::vector<uint64_t> generations;
   for (const LoaderDataset& dataset : datasets) {
-    const auto text = dataset::ReadManifestText(file_system, dataset.path);
-    if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
-    generations.push_back(text.ok() ? text->summary.generation : 0);
+    const auto manifest = dataset::ReadManifestText(file_system, dataset.path);
+    if (!manifest.ok() && !absl::IsNotFound(manifest.status())) return manifest.status();
+    generations.push_back(manifest.ok() ? manifest->generation : 0);
   }
   return generations;
 }

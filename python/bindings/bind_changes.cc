@@ -174,7 +174,7 @@ Dict Compact(const std::string& path, const Dict& given, const nb::object& progr
   result["samples"] = report.manifest.seen_samples();
   result["removed_left"] = report.manifest.removed ? report.manifest.removed->samples : 0;
   result["shards"] = report.manifest.shards.size();
-  result["bytes"] = report.manifest.bytes();
+  result["bytes"] = report.manifest.bytes;
   result["bytes_before"] = report.bytes_before;
   result["generation"] = report.manifest.generation;
   result["shards_rewritten"] = report.shards_rewritten;

@@ -11,9 +11,9 @@ namespace shardkit::bindings {
 inline nanobind::dict ManifestDict(const Manifest& manifest) {
   nanobind::dict result;
   result["shards"] = manifest.shards.size();
-  result["samples"] = manifest.samples();
-  result["blocks"] = manifest.blocks();
-  result["bytes"] = manifest.bytes();
+  result["samples"] = manifest.sample_count;
+  result["blocks"] = manifest.block_count;
+  result["bytes"] = manifest.bytes;
   return result;
 }
 

@@ -32,7 +32,7 @@ std::string ReportText(const std::string& path, const shardkit::CompactReport& r
   if (report.files_deleted > 0) text += "deleted " + Counted(report.files_deleted, "file") + " of before; ";
   if (manifest.removed) text += Counted(manifest.removed->samples, "removed sample") + " left in the shards; ";
   return text + Counted(manifest.seen_samples(), "sample") + " in " + Counted(manifest.shards.size(), "shard") + ", " +
-         FormatBytes(manifest.bytes()) + ", generation " + std::to_string(manifest.generation) + "\n";
+         FormatBytes(manifest.bytes) + ", generation " + std::to_string(manifest.generation) + "\n";
 }
 
 Json ReportJson(const std::string& path, const shardkit::CompactReport& report) {
@@ -41,7 +41,7 @@ Json ReportJson(const std::string& path, const shardkit::CompactReport& report) 
           {"samples", manifest.seen_samples()},
           {"removed_left", manifest.removed ? manifest.removed->samples : 0},
           {"shards", manifest.shards.size()},
-          {"bytes", manifest.bytes()},
+          {"bytes", manifest.bytes},
           {"bytes_before", report.bytes_before},
           {"segments", manifest.segments.size()},
           {"generation", manifest.generation},

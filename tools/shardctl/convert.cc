@@ -31,12 +31,12 @@ void PrintSummary(const ConvertArguments& arguments, const shardkit::PackReport&
   } else {
     const bool append = arguments.options.pack.dataset.append;
     text = append ? AppendedText(report, arguments.input)
-                  : "converted " + Counted(manifest.samples(), "sample") + " (" +
+                  : "converted " + Counted(manifest.sample_count, "sample") + " (" +
                         Counted(manifest.schema.size(), "column") + ") into " +
                         Counted(manifest.shards.size(), ShardNoun(arguments.options.to)) + ", " +
-                        FormatBytes(manifest.bytes()) + "\n";
+                        FormatBytes(manifest.bytes) + "\n";
     // This run did not count the samples that an earlier, interrupted run converted.
-    if (report.samples != manifest.samples() && !append)
+    if (report.samples != manifest.sample_count && !append)
       text += "of these " + Counted(report.samples, "sample") + " in this run: ";
     text += FormatBytes(report.input_bytes) + " of values, " + FormatFixed(seconds, 1) + " s";
     if (seconds > 0 && !arguments.finish)
@@ -53,14 +53,14 @@ void PrintJsonSummary(const ConvertArguments& arguments, const shardkit::PackRep
   document["output"] = arguments.output.has_value() ? Json(*arguments.output) : Json(nullptr);
   document["container"] = shardkit::ContainerName(arguments.options.to);
   document["dry_run"] = arguments.dry_run;
-  document["samples"] = arguments.dry_run ? report.samples : manifest.samples();
+  document["samples"] = arguments.dry_run ? report.samples : manifest.sample_count;
   document["samples_this_run"] = report.samples;
   if (arguments.options.pack.dataset.append) {
     document["samples_existing"] = report.existing;
     document["generation"] = manifest.generation;
   }
   document["value_bytes"] = report.input_bytes;
-  document["bytes"] = manifest.bytes();
+  document["bytes"] = manifest.bytes;
   document["shards"] = manifest.shards.size();
   document["columns"] = Json::array();
   for (const shardkit::Column& column : manifest.schema.columns()) document["columns"].push_back(ColumnJson(column));

@@ -124,14 +124,14 @@ int Write(const FilterArguments& arguments, Progress* progress) {
     Json document{{"input", arguments.input}, {"output", *arguments.output}};
     SetSelection(report->selection, &document);
     document["keys_missing"] = report->selection.keys_missing;
-    document["samples"] = manifest.samples();
-    document["bytes"] = manifest.bytes();
+    document["samples"] = manifest.sample_count;
+    document["bytes"] = manifest.bytes;
     document["shards"] = manifest.shards.size();
     document["seconds"] = progress->seconds();
     PrintJson(document);
   } else {
     Stdout().Write(SelectionText(report->selection) + "\nwrote " + Counted(manifest.shards.size(), "shard") + ", " +
-                   FormatBytes(manifest.bytes()) + ", " + FormatFixed(progress->seconds(), 1) + " s\n");
+                   FormatBytes(manifest.bytes) + ", " + FormatFixed(progress->seconds(), 1) + " s\n");
     if (const uint64_t missing = report->selection.keys_missing; missing > 0) {
       Note(Counted(missing, "key") + " of " + *arguments.keys_from + (missing == 1 ? " is" : " are") + " of no sample");
     }

@@ -22,19 +22,19 @@ namespace {
 Json ManifestJson(const std::string& path, const shardkit::Manifest& manifest) {
   Json document;
   document["path"] = path;
-  document["samples"] = manifest.samples();
-  document["bytes"] = manifest.bytes();
+  document["samples"] = manifest.sample_count;
+  document["bytes"] = manifest.bytes;
   document["shards"] = manifest.shards.size();
-  document["blocks"] = manifest.blocks();
+  document["blocks"] = manifest.block_count;
   document["segments"] = manifest.segments.size();
   document["generation"] = manifest.generation;
   return document;
 }
 
 std::string ManifestText(const std::string& path, const shardkit::Manifest& manifest) {
-  return Printable(path) + ": " + Counted(manifest.samples(), "sample") + " in " +
-         Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.blocks(), "block") + ", " +
-         FormatBytes(manifest.bytes()) + "\n";
+  return Printable(path) + ": " + Counted(manifest.sample_count, "sample") + " in " +
+         Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.block_count, "block") + ", " +
+         FormatBytes(manifest.bytes) + "\n";
 }
 
 // What shardctl index makes an index of.

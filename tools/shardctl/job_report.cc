@@ -22,9 +22,9 @@ std::string AppendedText(const shardkit::PackReport& report, std::string_view so
   const shardkit::Manifest& manifest = report.manifest;
   std::string text = "appended " + Counted(report.samples, "sample") + " from " + std::string(source);
   if (report.existing > 0) text += ", left out " + Counted(report.existing, "sample") + " whose keys are there already";
-  return text + "\ngeneration " + std::to_string(manifest.generation) + ": " + Counted(manifest.samples(), "sample") +
-         " (" + Counted(manifest.schema.size(), "column") + ") in " + Counted(manifest.shards.size(), "shard") + ", " +
-         Counted(manifest.blocks(), "block") + "\n";
+  return text + "\ngeneration " + std::to_string(manifest.generation) + ": " +
+         Counted(manifest.sample_count, "sample") + " (" + Counted(manifest.schema.size(), "column") + ") in " +
+         Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.block_count, "block") + "\n";
 }
 
 int ReportSkipped(const std::vector<shardkit::SkippedSample>& skipped) {

@@ -74,15 +74,15 @@ int RunMerge(int argc, char** argv) {
     PrintJson({{"inputs", inputs},
                {"output", *output},
                {"copied", options.copy},
-               {"samples", manifest->samples()},
-               {"bytes", manifest->bytes()},
+               {"samples", manifest->sample_count},
+               {"bytes", manifest->bytes},
                {"shards", manifest->shards.size()},
-               {"blocks", manifest->blocks()},
+               {"blocks", manifest->block_count},
                {"seconds", progress.seconds()}});
   } else {
     Stdout().Write("merged " + Counted(inputs.size(), "dataset") + " into " + Printable(*output) + ": " +
-                   Counted(manifest->samples(), "sample") + " in " + Counted(manifest->shards.size(), "shard") + ", " +
-                   Counted(manifest->blocks(), "block") + ", " + FormatBytes(manifest->bytes()) + "\n");
+                   Counted(manifest->sample_count, "sample") + " in " + Counted(manifest->shards.size(), "shard") +
+                   ", " + Counted(manifest->block_count, "block") + ", " + FormatBytes(manifest->bytes) + "\n");
   }
   return kExitSuccess;
 }

@@ -35,15 +35,15 @@ void PrintSummary(const PackArguments& arguments, std::string_view source, const
            FormatBytes(report.input_bytes) + "; nothing was written\n";
   } else {
     // This run did not count the samples that an earlier run packed.
-    const bool all = report.samples == manifest.samples();
+    const bool all = report.samples == manifest.sample_count;
     text = arguments.dataset.append
                ? AppendedText(report, source)
-               : "packed " + Counted(manifest.samples(), "sample") + " (" + Counted(manifest.schema.size(), "column") +
-                     ") from " + std::string(source) + " into " + Counted(manifest.shards.size(), "shard") + ", " +
-                     Counted(manifest.blocks(), "block") + "\n";
+               : "packed " + Counted(manifest.sample_count, "sample") + " (" +
+                     Counted(manifest.schema.size(), "column") + ") from " + std::string(source) + " into " +
+                     Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.block_count, "block") + "\n";
     if (!all && !arguments.dataset.append) text += "of these " + Counted(report.samples, "sample") + " in this run: ";
-    text += FormatBytes(report.input_bytes) + " in -> " + FormatBytes(manifest.bytes()) + " stored" +
-            (all ? Ratio(report.input_bytes, manifest.bytes()) : " in all") + ", " + FormatFixed(seconds, 1) + " s";
+    text += FormatBytes(report.input_bytes) + " in -> " + FormatBytes(manifest.bytes) + " stored" +
+            (all ? Ratio(report.input_bytes, manifest.bytes) : " in all") + ", " + FormatFixed(seconds, 1) + " s";
     if (seconds > 0 && !arguments.finish) {
       text += ", " + FormatFixed(static_cast<double>(report.input_bytes) / 1e6 / seconds, 1) + " MB/s";
     }
@@ -59,16 +59,16 @@ void PrintJsonSummary(const PackArguments& arguments, std::string_view source, c
   document["source"] = source;
   document["output"] = arguments.output.has_value() ? Json(*arguments.output) : Json(nullptr);
   document["dry_run"] = arguments.dry_run;
-  document["samples"] = arguments.dry_run ? report.samples : manifest.samples();
+  document["samples"] = arguments.dry_run ? report.samples : manifest.sample_count;
   document["samples_this_run"] = report.samples;
   if (arguments.dataset.append) {
     document["samples_existing"] = report.existing;
     document["generation"] = manifest.generation;
   }
   document["input_bytes"] = report.input_bytes;
-  document["bytes"] = manifest.bytes();
+  document["bytes"] = manifest.bytes;
   document["shards"] = manifest.shards.size();
-  document["blocks"] = manifest.blocks();
+  document["blocks"] = manifest.block_count;
   document["columns"] = Json::array();
   for (const shardkit::Column& column : manifest.schema.columns()) document["columns"].push_back(ColumnJson(column));
   document["skipped"] = SkippedJson(report.skipped);

@@ -100,8 +100,8 @@ int RepairWholeDataset(const RepairArguments& arguments, const shardkit::RepairO
                    RecoveryText(report->samples_recovered(), report->samples_lost(), end_known) + ", " +
                    std::to_string(damaged) + " of " + Counted(report->shards.size(), "shard") + " damaged\n");
     if (report->written) {
-      Stdout().Write(Printable(arguments.output) + ": " + Counted(report->manifest.samples(), "sample") + ", " +
-                     Counted(report->manifest.shards.size(), "shard") + ", " + FormatBytes(report->manifest.bytes()) +
+      Stdout().Write(Printable(arguments.output) + ": " + Counted(report->manifest.sample_count, "sample") + ", " +
+                     Counted(report->manifest.shards.size(), "shard") + ", " + FormatBytes(report->manifest.bytes) +
                      "\n");
     }
   }

@@ -82,15 +82,15 @@ int RunReshard(int argc, char** argv) {
                {"output", *output},
                {"shuffled", shuffle},
                {"seed", shuffle ? Json(*options.shuffle) : Json(nullptr)},
-               {"samples", manifest.samples()},
-               {"bytes", manifest.bytes()},
+               {"samples", manifest.sample_count},
+               {"bytes", manifest.bytes},
                {"shards", manifest.shards.size()},
-               {"blocks", manifest.blocks()},
+               {"blocks", manifest.block_count},
                {"seconds", progress.seconds()}});
   } else {
-    Stdout().Write((shuffle ? "shuffled " : "stored ") + Counted(manifest.samples(), "sample") + " into " +
-                   Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.blocks(), "block") + ", " +
-                   FormatBytes(manifest.bytes()) + ", " + FormatFixed(progress.seconds(), 1) + " s\n");
+    Stdout().Write((shuffle ? "shuffled " : "stored ") + Counted(manifest.sample_count, "sample") + " into " +
+                   Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.block_count, "block") + ", " +
+                   FormatBytes(manifest.bytes) + ", " + FormatFixed(progress.seconds(), 1) + " s\n");
   }
   return kExitSuccess;
 }

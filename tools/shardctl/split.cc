@@ -87,8 +87,8 @@ int RunSplit(int argc, char** argv) {
     for (size_t i = 0; i < parts.size(); ++i) {
       const shardkit::Manifest& manifest = report->parts[i].manifest;
       document["parts"].push_back({{"name", parts[i].name},
-                                   {"samples", manifest.samples()},
-                                   {"bytes", manifest.bytes()},
+                                   {"samples", manifest.sample_count},
+                                   {"bytes", manifest.bytes},
                                    {"shards", manifest.shards.size()}});
     }
     document["seconds"] = progress.seconds();
@@ -97,8 +97,8 @@ int RunSplit(int argc, char** argv) {
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     const shardkit::Manifest& manifest = report->parts[i].manifest;
-    Stdout().Write(parts[i].name + ": " + Counted(manifest.samples(), "sample") + ", " +
-                   Counted(manifest.shards.size(), "shard") + ", " + FormatBytes(manifest.bytes()) + "\n");
+    Stdout().Write(parts[i].name + ": " + Counted(manifest.sample_count, "sample") + ", " +
+                   Counted(manifest.shards.size(), "shard") + ", " + FormatBytes(manifest.bytes) + "\n");
   }
   return kExitSuccess;
 }

@@ -54,7 +54,7 @@ absl::StatusOr<Layer> WriteLayer(const convert::MatchInput& input, const std::st
   Layer layer;
   SHARDKIT_ASSIGN_OR_RETURN(const Manifest written, writer->Finish(&layer));
   report->shards = written.shards.size();
-  report->bytes = written.bytes();
+  report->bytes = written.bytes;
   return layer;
 }
 
@@ -83,7 +83,7 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
   report.samples = before.seen_samples();
   // Refused before anything is read.
   SHARDKIT_RETURN_IF_ERROR(Annotate(LayerSchema(rows.schema(), before, true).status(), directory));
-  if (before.samples() == 0) {
+  if (before.sample_count == 0) {
     return FailedPrecondition(directory, ": has no samples, whose values could be added; pack some first");
   }
   DatasetOptions reading;
@@ -101,7 +101,7 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
   dataset::RemovedList removed;
   if (before.removed) {
     SHARDKIT_ASSIGN_OR_RETURN(removed,
-                              dataset::RemovedList::Read(file_system, directory, *before.removed, before.samples()));
+                              dataset::RemovedList::Read(file_system, directory, *before.removed, before.sample_count));
   }
   const convert::MatchInput input{file_system, directory, *stored, removed, rows, options};
   absl::StatusOr<std::unique_ptr<convert::PlacedRows>> placed =
@@ -114,7 +114,7 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
     return InvalidArgument(directory, ": no sample has a key of the rows, as \"", report.unmatched_keys.at(0),
                            "\": values would be replaced by none; is that the column with the keys?");
   }
-  const bool all_have_values = by_key ? report.matched == before.samples() : removed.size() == 0;
+  const bool all_have_values = by_key ? report.matched == before.sample_count : removed.size() == 0;
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, LayerSchema(rows.schema(), before, all_have_values));
   Manifest after = before;
   ++after.generation;
@@ -124,7 +124,7 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
   convert::ViewEdit edit(before);
   edit.layers.push_back(layer);
   for (const Column& column : schema.columns()) {
-    convert::ViewEdit::SeenColumn seen{column, {{before.samples(), edit.layers.size() - 1, column.name}}};
+    convert::ViewEdit::SeenColumn seen{column, {{before.sample_count, edit.layers.size() - 1, column.name}}};
     report.columns.push_back(column.name);
     convert::ViewEdit::SeenColumn* const old = edit.Find(column.name);
     if (old == nullptr) {

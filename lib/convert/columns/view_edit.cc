@@ -42,7 +42,7 @@ absl::Status ViewEdit::Apply(Manifest* manifest) && {
   std::vector<Column> seen;
   bool plain = true;
   for (SeenColumn& each : columns) {
-    while (!each.sources.empty() && each.sources.back().end == manifest->samples() &&
+    while (!each.sources.empty() && each.sources.back().end == manifest->sample_count &&
            IsDefault(each.sources.back(), *manifest, each.column.name)) {
       each.sources.pop_back();
     }
@@ -64,7 +64,7 @@ absl::Status ViewEdit::Apply(Manifest* manifest) && {
 
 std::vector<ColumnSource> SourcesOfRenamed(const Manifest& manifest, const ViewEdit::SeenColumn& column) {
   std::vector<ColumnSource> sources = column.sources;
-  const uint64_t samples = manifest.samples();
+  const uint64_t samples = manifest.sample_count;
   const uint64_t end = sources.empty() ? 0 : sources.back().end;
   if (end < samples) {
     ColumnSource rest{.end = samples};

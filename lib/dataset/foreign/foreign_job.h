@@ -40,7 +40,7 @@ class ForeignJob : public DatasetJob {
 
   absl::Status PublishOrigin(bool must_be_new) const {
     Manifest origin = common_.origin;
-    origin.shards.clear();
+    origin.SetShards({});
     if (origin.schema.size() == 0) origin.schema = manifest_.schema;
     return io::PublishFile(file_system_, Path(kOriginName), FormatManifest(origin), must_be_new);
   }

@@ -45,7 +45,7 @@ class MdsDataset : public ForeignDataset {
         if (described.hash == nullptr)
           described.raw_hash = foreign::ListedHash::Choose(shard.raw.hashes, foreign::kMdsIndexName);
       }
-      manifest_.shards.push_back({file.name, file.bytes, shard.samples, described.block_count(), ContentHash{}});
+      manifest_.AddShard({file.name, file.bytes, shard.samples, described.block_count(), ContentHash{}});
       files_.push_back(std::move(described));
     }
     return absl::OkStatus();

@@ -135,7 +135,7 @@ absl::StatusOr<Manifest> Describe(FileSystem& file_system, const std::string& ou
                             foreign::ReadMdsIndex(file_system, JoinPath(output, foreign::kMdsIndexName)));
   Manifest manifest;
   for (const foreign::MdsShard& shard : directory.index.shards) {
-    manifest.shards.push_back({shard.raw.name, shard.raw.bytes, shard.samples, 0, ContentHash{}});
+    manifest.AddShard({shard.raw.name, shard.raw.bytes, shard.samples, 0, ContentHash{}});
   }
   return manifest;
 }

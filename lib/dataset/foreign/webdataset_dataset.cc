@@ -131,11 +131,11 @@ class WebDataset final : public ForeignDataset {
       if (!merged.ok()) return Annotate(merged.status(), StrCat(reader.path(), ": does not fit the tars before it"));
       manifest_.schema = *std::move(merged);
     }
-    manifest_.shards.push_back({std::string(io::BaseName(tars_[shard])),
-                                reader.file_length(),
-                                reader.sample_count(),
-                                reader.blocks().size(),
-                                {}});
+    manifest_.AddShard({std::string(io::BaseName(tars_[shard])),
+                        reader.file_length(),
+                        reader.sample_count(),
+                        reader.blocks().size(),
+                        {}});
     const foreign::TarContents& contents = *reader.contents();
     for (const foreign::LostTarSample& lost : contents.lost) lost_samples_.push_back({shard, lost.key, lost.status});
     const auto place = [&](const TarProblem& problem) {

@@ -53,15 +53,17 @@ class DatasetRepair {
 
  private:
   absl::Status ListShards() {
-    absl::StatusOr<dataset::ManifestText> text = dataset::ReadManifestText(file_system_, directory_);
-    if (text.ok() && (text->summary.view || text->summary.removed)) {
+    absl::StatusOr<Manifest> manifest = dataset::ReadManifestText(file_system_, directory_);
+    if (manifest.ok() && (manifest->view || manifest->removed)) {
       return FailedPrecondition(directory_,
                                 ": has layers or removed samples, which belong to samples by their number: ",
                                 "shardctl convert --on-error skip makes a dataset of what can be read of it");
     }
-    const bool described = text.ok();
-    absl::StatusOr<Manifest> manifest =
-        text.ok() ? dataset::CompleteManifest(file_system_, directory_, *std::move(text)) : text.status();
+    const bool described = manifest.ok();
+    if (described) {
+      const absl::Status listed = dataset::ReadListedShards(file_system_, directory_, &*manifest);
+      if (!listed.ok()) manifest = listed;
+    }
     if (manifest.ok()) {
       for (const ManifestShard& shard : manifest->shards) names_.push_back(shard.name);
       const auto hashed = [](const ManifestShard& shard) { return shard.sha256.has_value(); };

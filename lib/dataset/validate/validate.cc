@@ -78,14 +78,13 @@ class Validator {
 
   absl::Status CheckDataset(const std::string& directory) {
     const std::string manifest_path = JoinPath(directory, kManifestName);
-    absl::StatusOr<dataset::ManifestText> text = dataset::ReadManifestText(file_system_, directory);
-    if (absl::IsNotFound(text.status())) {
+    absl::StatusOr<Manifest> manifest = dataset::ReadManifestText(file_system_, directory);
+    if (absl::IsNotFound(manifest.status())) {
       return dataset::DescribeNoDataset(file_system_, directory);  // rather than a damaged one
     }
-    if (!text.ok()) return ReportDamage(manifest_path, text.status());
-    const std::vector<Segment> segments = text->summary.segments;
-    const absl::StatusOr<Manifest> manifest = dataset::CompleteManifest(file_system_, directory, *std::move(text));
-    if (!manifest.ok()) return ReportDamage(PathOfTable(directory, segments, manifest.status()), manifest.status());
+    if (!manifest.ok()) return ReportDamage(manifest_path, manifest.status());
+    const absl::Status listed = dataset::ReadListedShards(file_system_, directory, &*manifest);
+    if (!listed.ok()) return ReportDamage(PathOfTable(directory, manifest->segments, listed), listed);
     const auto [begin, end] = dataset::ShardsOfTask(options_, manifest->shards.size());
     const bool first_task = options_.task == 0;
     if (first_task) SHARDKIT_RETURN_IF_ERROR(WarnOfStrayLists(directory, *manifest));
@@ -96,7 +95,7 @@ class Validator {
     absl::Status sound = opened.status();
     if (sound.ok() && first_task) sound = (*opened)->CheckAll(manifest->shards);
     if (!sound.ok() && first_task) {
-      const std::string path = PathOfTable(directory, segments, sound);
+      const std::string path = PathOfTable(directory, manifest->segments, sound);
       if (absl::IsNotFound(sound)) {
         Report(path, StrCat(ToStd(sound.message()), ": the index is missing; run shardctl index ", directory));
       } else {

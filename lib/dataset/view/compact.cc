@@ -35,10 +35,10 @@ class Compaction {
     SHARDKIT_ASSIGN_OR_RETURN(update_, dataset::BeginChange(file_system_, directory_));
     const Manifest& before = update_->before();
     report_.manifest = before;
-    report_.bytes_before = before.bytes();
+    report_.bytes_before = before.bytes;
     if (before.removed) {
       SHARDKIT_ASSIGN_OR_RETURN(
-          removed_, dataset::RemovedList::Read(file_system_, directory_, *before.removed, before.samples()));
+          removed_, dataset::RemovedList::Read(file_system_, directory_, *before.removed, before.sample_count));
     }
     SHARDKIT_RETURN_IF_ERROR(ChooseShards());
     const bool rewrites = std::ranges::find(rewritten_, true) != rewritten_.end();
@@ -106,7 +106,7 @@ class Compaction {
     ThreadPool pool(std::max(options_.threads, 1));
     OrderedTasks<Result, size_t> rewriting(pool, "rewriting shards", options_.cancellation,
                                            2 * static_cast<size_t>(pool.thread_count()));
-    std::vector<ManifestShard>& shards = report_.manifest.shards;
+    std::vector<ManifestShard> shards = report_.manifest.shards;
     const auto take = [&]() -> absl::Status {
       auto [number, written] = rewriting.Take();
       SHARDKIT_RETURN_IF_ERROR(At(written.status(), {.path = directory_, .shard = number}));
@@ -129,6 +129,7 @@ class Compaction {
       if (const auto number = dataset::ParseShardName(shard.name)) greatest = std::max(greatest, number->unit + 1);
     }
     if (greatest < next) report_.manifest.next_shard = next;
+    report_.manifest.SetShards(std::move(shards));
     return absl::OkStatus();
   }
 
@@ -161,7 +162,7 @@ class Compaction {
                                 dataset::RemovedList(std::move(left))));
     }
     // Without samples there are no layers either.
-    const bool empty = manifest.samples() == 0 && manifest.view.has_value();
+    const bool empty = manifest.sample_count == 0 && manifest.view.has_value();
     if (folds() || empty) {
       manifest.schema = before.view->schema;
       manifest.view.reset();

@@ -24,7 +24,7 @@ Schema SharedColumns(const Manifest& before) {
   std::vector<Column> shared;
   for (const Column& column : before.schema.columns()) {
     const std::optional<size_t> seen = before.view->schema.Find(column.name);
-    const bool same = seen && ComeFromShards(before.view->sources[*seen], before.samples());
+    const bool same = seen && ComeFromShards(before.view->sources[*seen], before.sample_count);
     if (same || column.is_key) shared.push_back(column);
   }
   if (shared.empty()) return Schema();
@@ -47,7 +47,7 @@ absl::StatusOr<Schema> WithStoredKey(const Manifest& before, const Schema& appen
 absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest* manifest) {
   if (!manifest->view) return absl::OkStatus();
   DatasetView& view = *manifest->view;
-  const uint64_t begin = before.samples();
+  const uint64_t begin = before.sample_count;
   std::vector<Column> columns = view.schema.columns();
   for (size_t i = 0; i < columns.size(); ++i) {
     Column& column = columns[i];
@@ -65,7 +65,7 @@ absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest
       if (name != column.name) {  // it was renamed, and a dataset has one key
         if (sources.empty() || sources.back().layer || sources.back().column != name)
           sources.push_back({.column = name});
-        sources.back().end = manifest->samples();
+        sources.back().end = manifest->sample_count;
       }
     } else if (stored && manifest->schema[*stored].is_key) {
       stored.reset();  // the key's stored name is now that of another column
@@ -79,7 +79,7 @@ absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest
       // The shards before have another column of this name.
       const bool absent = !sources.back().layer && sources.back().column.empty();
       if (!absent) sources.emplace_back();
-      sources.back().end = manifest->samples();
+      sources.back().end = manifest->sample_count;
       continue;
     }
     const Column& of_shards = manifest->schema[*stored];

@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<LayerReader>> LayerReader::Open(ReadableFileSyste
   auto reader = std::make_unique<LayerReader>();
   reader->dataset_ = *std::move(opened);
   const DatasetReader& dataset = *reader->dataset_;
-  if (dataset.container() != "shard" || !dataset.plain() || reader->dataset_->manifest_checksum() != layer.checksum ||
+  if (dataset.container() != "shard" || !dataset.plain() || reader->dataset_->summary().checksum != layer.checksum ||
       dataset.sample_count() != layer.samples || dataset.summary().schema.key_column()) {
     return DataLoss(path, ": is not the layer that ", JoinPath(directory, kManifestName), " names");
   }

@@ -50,8 +50,8 @@ absl::Status LayerWriter::Append(std::span<const std::optional<Value>> row) {
 
 absl::StatusOr<Manifest> LayerWriter::Finish(Layer* layer) {
   SHARDKIT_ASSIGN_OR_RETURN(DatasetSummary written, job_->Finish());
-  SHARDKIT_ASSIGN_OR_RETURN(const ManifestText text, ReadManifestText(file_system_, path_));
-  *layer = {name_, text.checksum, written.manifest.samples()};
+  SHARDKIT_ASSIGN_OR_RETURN(const Manifest published, ReadManifestText(file_system_, path_));
+  *layer = {name_, published.checksum, written.manifest.sample_count};
   return std::move(written.manifest);
 }
 

@@ -23,7 +23,7 @@ absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::s
     dataset::RemovedList before;
     if (manifest.removed) {
       SHARDKIT_ASSIGN_OR_RETURN(
-          before, dataset::RemovedList::Read(file_system, directory, *manifest.removed, manifest.samples()));
+          before, dataset::RemovedList::Read(file_system, directory, *manifest.removed, manifest.sample_count));
     }
     SHARDKIT_ASSIGN_OR_RETURN(const dataset::Selected selected,
                               dataset::SelectSamples(file_system, directory, selection, options));
@@ -39,7 +39,7 @@ absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::s
     std::vector<uint64_t> removed;
     removed.reserve(report.removed);
     uint64_t seen = 0;
-    for (uint64_t stored = 0, next = 0; stored < manifest.samples(); ++stored) {
+    for (uint64_t stored = 0, next = 0; stored < manifest.sample_count; ++stored) {
       const bool was_removed = next < before.size() && before.ordinals()[next] == stored;
       if (was_removed) ++next;
       if (was_removed || chosen.Has(seen++)) removed.push_back(stored);

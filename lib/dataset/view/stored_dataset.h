@@ -22,9 +22,6 @@ class StoredDataset : public DatasetReader {
   static absl::StatusOr<std::unique_ptr<StoredDataset>> Open(ReadableFileSystem& file_system, const std::string& path,
                                                              const DatasetOptions& options);
 
-  // That ends the manifest's text; 0 where there is none.
-  virtual uint64_t manifest_checksum() const = 0;
-
   // `shard` is below shard_count().
   virtual absl::StatusOr<PlacedShard> Place(size_t shard) const = 0;
 

@@ -96,7 +96,7 @@ struct RemovedSamples {
   bool operator==(const RemovedSamples&) const = default;
 };
 
-// What dataset.json says besides the shards, which stand in lists beside it when they are many.
+// What dataset.json says besides the shards one by one.
 struct ManifestSummary {
   Schema schema;  // of the shards
   Metadata metadata;
@@ -109,36 +109,30 @@ struct ManifestSummary {
   uint64_t shard_count = 0;
   uint64_t sample_count = 0;  // that the shards hold
   uint64_t block_count = 0;
-  uint64_t bytes = 0;  // of all shards
-};
+  uint64_t bytes = 0;     // of all shards
+  uint64_t checksum = 0;  // that ends the text which was read; 0 where there is none
 
-struct Manifest {
-  Schema schema;  // of the shards
-  Metadata metadata;
-  std::vector<ManifestShard> shards;
-  std::vector<Segment> segments;  // cover the shards in order; empty when there are no indexes
-  std::optional<DatasetView> view;
-  std::optional<RemovedSamples> removed;
-  uint64_t generation = 1;  // grows by 1 each time that the dataset is published anew
-  uint64_t next_shard = 0;  // shards of earlier generations have numbers below this (see spec.md, section 9.4)
-  std::vector<std::string> replaced;  // shards of earlier generations whose names are not those of section 9.4
-
-  uint64_t samples() const;
-  uint64_t bytes() const;
-  uint64_t blocks() const;
-
-  ManifestSummary Summary() const;
-
-  // What readers see: the view's columns, or those of the shards.
-  const Schema& seen_schema() const { return view ? view->schema : schema; }
-  uint64_t seen_samples() const { return samples() - (removed ? removed->samples : 0); }
-
-  // XXH3-64 of the concatenated content hashes; .shardkit-job stores it.
-  uint64_t dataset_hash() const;
+  // Whether the shards stand in lists beside dataset.json, as they do when they are many.
+  bool has_lists() const { return !segments.empty() && segments[0].list.has_value(); }
 };
 
 // XXH3-64 of the concatenated content hashes of `shards`; their offset index stores it.
 uint64_t HashShards(std::span<const ManifestShard> shards);
+
+struct Manifest : ManifestSummary {
+  std::vector<ManifestShard> shards;
+
+  // Keep the counts the sums over the shards.
+  void AddShard(ManifestShard shard);
+  void SetShards(std::vector<ManifestShard> all);
+
+  // What readers see: the view's columns, or those of the shards.
+  const Schema& seen_schema() const { return view ? view->schema : schema; }
+  uint64_t seen_samples() const { return sample_count - (removed ? removed->samples : 0); }
+
+  // XXH3-64 of the concatenated content hashes; .shardkit-job stores it.
+  uint64_t dataset_hash() const { return HashShards(shards); }
+};
 
 // The name of a file that is first written for this generation: FILE.EXT for 1, FILE-G.EXT for G.
 std::string NameInGeneration(std::string_view name, uint64_t generation);

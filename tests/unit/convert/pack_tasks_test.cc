@@ -284,7 +284,7 @@ TEST_F(PackTasksTest, KeysThatStandTwiceAreFoundInTheEnd) {
 
   // Who skips what is wrong with samples loses none of these.
   ExpectSame("files", inputs, Options(true));
-  EXPECT_EQ(ReadManifest(*files_, "/whole")->samples(), 6u);
+  EXPECT_EQ(ReadManifest(*files_, "/whole")->sample_count, 6u);
   ASSERT_TRUE(RemoveTree(*files_, "/whole").ok());
   const auto packed = PackWhole("files", inputs, Options(true));
   ASSERT_EQ(packed->warnings.size(), 1u);

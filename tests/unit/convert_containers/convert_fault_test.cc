@@ -170,8 +170,8 @@ TEST_P(ConvertFaultTest, EveryCallWhileBadSamplesAreSkipped) {
     SCOPED_TRACE("call " + std::to_string(number) + ": " + failed->operation + " " + failed->path);
     if (!report.ok()) continue;
     EXPECT_FALSE(failed->path.starts_with("/out"));
-    EXPECT_EQ(report->manifest.samples() + report->skipped.size(), kFaultSamples);
-    EXPECT_EQ(ScanRows(*files, "/out").size(), report->manifest.samples());
+    EXPECT_EQ(report->manifest.sample_count + report->skipped.size(), kFaultSamples);
+    EXPECT_EQ(ScanRows(*files, "/out").size(), report->manifest.sample_count);
     if (HasFailure()) return;
   }
 }

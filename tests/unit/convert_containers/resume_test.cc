@@ -91,7 +91,7 @@ TEST_P(ConvertResumeTest, AfterEachShard) {
     const auto report = Convert(*files, "/in", "/out", Options(GetParam(), true, true));
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_EQ(report->samples, kSamples - 4 * shards);
-    EXPECT_EQ(report->manifest.samples(), kSamples);
+    EXPECT_EQ(report->manifest.sample_count, kSamples);
     EXPECT_TRUE(ReadTree(*files, "/out") == expected) << Describe(ReadTree(*files, "/out"));
   }
 }
@@ -159,7 +159,7 @@ TEST_P(ConvertResumeTest, AFinishedOneIsLeftAsItIs) {
   const auto again = Convert(*files, "/in", "/out", Options(GetParam(), true, true));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->samples, 0u);
-  EXPECT_EQ(again->manifest.samples(), kSamples);
+  EXPECT_EQ(again->manifest.sample_count, kSamples);
   EXPECT_TRUE(ReadTree(*files, "/out") == before);
   const absl::Status refused = ConvertTo(*files, "/in", "/out", Options(GetParam(), false, false));
   EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
@@ -266,7 +266,7 @@ TEST_P(ConvertResumeTest, AFinishedOneTakesNoSamples) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   const auto summary = (*writer)->Finish();
   ASSERT_TRUE(summary.ok()) << summary.status();
-  EXPECT_EQ(summary->manifest.samples(), 1u);
+  EXPECT_EQ(summary->manifest.sample_count, 1u);
   EXPECT_TRUE(ReadTree(*files, "/out") == before);
 }
 

@@ -84,7 +84,7 @@ TEST_F(CompactTest, CompactingDropsWhatWasRemoved) {
   EXPECT_EQ(report->samples_dropped, 14u);
   Check();
   const Manifest manifest = *ReadManifest(*files_, "/data");
-  EXPECT_EQ(manifest.samples(), 26u);
+  EXPECT_EQ(manifest.sample_count, 26u);
   EXPECT_EQ(manifest.removed->samples, 1u);
   EXPECT_EQ(manifest.shards.size(), 4u);
   EXPECT_EQ(manifest.shards[0].name, "00000006.shard");

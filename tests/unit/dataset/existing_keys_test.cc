@@ -129,7 +129,7 @@ TEST_F(AppendFilesTest, ShardsGoOnBehindTheOthersWhateverTheThreads) {
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_EQ(report->samples, 35u);
     EXPECT_EQ(report->manifest.generation, 2u);
-    EXPECT_EQ(report->manifest.samples(), 60u);
+    EXPECT_EQ(report->manifest.sample_count, 60u);
     EXPECT_EQ(report->manifest.shards[3].name, "00000003.shard");
     EXPECT_EQ(report->manifest.shards.size(), 7u);
     EXPECT_EQ(ValidateText(*files_, "/data", /*deep=*/true), "");
@@ -145,7 +145,7 @@ TEST_F(AppendFilesTest, NewColumnsComeAndSamplesThatAreThereAreLeftOut) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->samples, 15u);
   EXPECT_EQ(report->existing, 5u);
-  EXPECT_EQ(report->manifest.samples(), 40u);
+  EXPECT_EQ(report->manifest.sample_count, 40u);
   EXPECT_TRUE(report->manifest.schema.Find("cls").has_value());
   EXPECT_EQ(ValidateText(*files_, "/data", /*deep=*/true), "");
 }

@@ -33,7 +33,7 @@ Manifest MakeManifest() {
     ManifestShard shard{"dir/" + std::to_string(i) + ".shard", 1000u + i, 10, 2, {}};
     shard.content_hash.fill(static_cast<uint8_t>(i * 17));
     if (i == 2) shard.sha256.emplace().fill(0xab);
-    manifest.shards.push_back(shard);
+    manifest.AddShard(shard);
   }
   manifest.generation = 7;
   manifest.segments = {
@@ -86,18 +86,18 @@ TEST(ManifestTest, RoundTrip) {
   EXPECT_EQ(parsed->shards, manifest.shards);
   EXPECT_EQ(parsed->segments, manifest.segments);
   EXPECT_EQ(parsed->generation, 7u);
-  EXPECT_EQ(parsed->samples(), 30u);
-  EXPECT_EQ(parsed->bytes(), 3003u);
-  EXPECT_EQ(parsed->blocks(), 6u);
+  EXPECT_EQ(parsed->sample_count, 30u);
+  EXPECT_EQ(parsed->bytes, 3003u);
+  EXPECT_EQ(parsed->block_count, 6u);
   EXPECT_EQ(parsed->dataset_hash(), manifest.dataset_hash());
   EXPECT_EQ(FormatManifest(*parsed), text);
   Manifest swapped = manifest;
   std::swap(swapped.shards[0], swapped.shards[1]);
   EXPECT_NE(swapped.dataset_hash(), manifest.dataset_hash());  // the order matters
 
-  const auto empty = ParseManifest(FormatManifest(Manifest{MakeSchema({KeyColumn()}), {}, {}}));
+  const auto empty = ParseManifest(FormatManifest(Manifest{{.schema = MakeSchema({KeyColumn()})}, {}}));
   ASSERT_TRUE(empty.ok()) << empty.status();
-  EXPECT_EQ(empty->samples(), 0u);
+  EXPECT_EQ(empty->sample_count, 0u);
   EXPECT_EQ(empty->generation, 1u);
   Manifest without = manifest;
   without.segments.clear();
@@ -116,7 +116,7 @@ TEST(ManifestTest, RoundTripOfViewAndRemovedSamples) {
   EXPECT_EQ(parsed->removed, manifest.removed);
   EXPECT_EQ(parsed->schema, manifest.schema);
   EXPECT_EQ(parsed->seen_schema(), manifest.view->schema);
-  EXPECT_EQ(parsed->samples(), 30u);
+  EXPECT_EQ(parsed->sample_count, 30u);
   EXPECT_EQ(parsed->seen_samples(), 27u);
   EXPECT_EQ(FormatManifest(*parsed), text);
 }
@@ -381,7 +381,7 @@ TEST(ManifestTest, AHundredThousandShards) {
     std::snprintf(name, sizeof(name), "%08u.shard", i);
     ManifestShard shard{name, 256u << 20, 1000, 60, {}};
     std::memcpy(shard.content_hash.data(), &i, sizeof(i));
-    manifest.shards.push_back(shard);
+    manifest.AddShard(shard);
   }
   auto files = NewMemoryFileSystem();
   WriteFile(*files, "/d/dataset.json", FormatManifest(manifest));

@@ -132,7 +132,7 @@ TEST_F(ResumeTest, ACompleteDatasetIsLeftAsItIs) {
   EXPECT_NE(Message(appended).find("/data: is complete"), std::string::npos) << appended;
   const auto summary = writer->Finish();
   ASSERT_TRUE(summary.ok()) << summary.status();
-  EXPECT_EQ(summary->manifest.samples(), 64u);
+  EXPECT_EQ(summary->manifest.sample_count, 64u);
   EXPECT_TRUE(ReadTree(*files_, "/data") == complete);
 }
 
@@ -145,7 +145,7 @@ TEST_F(ResumeTest, ACompleteDatasetTakesNoSamples) {
   for (const OwnedSample& sample : samples_) {
     EXPECT_TRUE(absl::IsFailedPrecondition(writer->Append(sample.View(), 65)));
   }
-  EXPECT_EQ(writer->Finish()->manifest.samples(), 64u);
+  EXPECT_EQ(writer->Finish()->manifest.sample_count, 64u);
 }
 
 TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
@@ -180,7 +180,7 @@ TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
   expect_refused(Options(true), TestSchema());
   WriteFile(*files_, "/data/.shardkit-job", record);
   Manifest manifest = *ReadManifest(*files_, "/data");
-  manifest.shards.pop_back();
+  manifest.SetShards({manifest.shards.begin(), manifest.shards.end() - 1});
   manifest.segments.clear();
   WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
   expect_refused(Options(true), TestSchema());

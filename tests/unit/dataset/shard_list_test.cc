@@ -22,15 +22,17 @@ constexpr size_t kRealShard = 7000;  // the only one with a file in MakeDescribe
 Manifest MakeDescribed(FileSystem& files, size_t count) {
   const auto real = WriteDataset(files, "/real", MakeSamples(3), SmallShards(3, 3));
   EXPECT_TRUE(real.ok()) << real.status();
-  Manifest manifest{.schema = real->manifest.schema};
+  Manifest manifest;
+  manifest.schema = real->manifest.schema;
   WriteFile(files, "/d/real.shard", ReadAll(files, "/real/00000000.shard"));
   auto index = dataset::IndexWriter::Create(files, "/d");
   EXPECT_TRUE(index.ok()) << index.status();
   Schema schema;
   const auto part = container::ReadShardIndexPart(files, "/d/real.shard", &schema);
   EXPECT_TRUE(part.ok()) << part.status();
+  std::vector<ManifestShard> shards;
   for (size_t i = 0; i < count; ++i) {
-    ManifestShard& shard = manifest.shards.emplace_back(real->manifest.shards[0]);
+    ManifestShard& shard = shards.emplace_back(real->manifest.shards[0]);
     shard.name = i == kRealShard ? "real.shard" : StrCat("shard-", i, ".shard");
     shard.content_hash[0] = static_cast<uint8_t>(i);
     if (i == kRealShard) {
@@ -46,6 +48,7 @@ Manifest MakeDescribed(FileSystem& files, size_t count) {
     }
     (*index)->EndShard();
   }
+  manifest.SetShards(std::move(shards));
   manifest.segments.push_back((*index)->Finish("dataset.idx", manifest.shards).value());
   EXPECT_TRUE(dataset::UpdateShardLists(files, "/d", &manifest).ok());
   WriteFile(files, "/d/dataset.json", FormatManifest(manifest));
@@ -62,9 +65,9 @@ TEST(ShardLists, TenThousandShardsOpenWithThreeRequests) {
   EXPECT_LE(files.reads().size(), 3u);
   EXPECT_LE(files.bytes(), 200000u);
   EXPECT_EQ((*dataset)->shard_count(), 10000u);
-  EXPECT_EQ((*dataset)->sample_count(), manifest.samples());
-  EXPECT_EQ((*dataset)->summary().bytes, manifest.bytes());
-  EXPECT_EQ((*dataset)->summary().block_count, manifest.blocks());
+  EXPECT_EQ((*dataset)->sample_count(), manifest.sample_count);
+  EXPECT_EQ((*dataset)->summary().bytes, manifest.bytes);
+  EXPECT_EQ((*dataset)->summary().block_count, manifest.block_count);
 
   // One page of the index, one of the list, the record, and the shard's trailer.
   uint64_t first = 0;
@@ -111,16 +114,17 @@ TEST(ShardLists, TellEveryShardAndSample) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(absl::IsOutOfRange((*dataset)->Shard(40000).status()));
-  EXPECT_TRUE(absl::IsOutOfRange((*dataset)->Locate(manifest.samples()).status()));
+  EXPECT_TRUE(absl::IsOutOfRange((*dataset)->Locate(manifest.sample_count).status()));
 }
 
 // Pages of such shards begin with the sample of the page behind them.
 TEST(ShardLists, ASampleBehindShardsWithoutSamplesIsFound) {
   const auto files = NewMemoryFileSystem();
-  Manifest manifest{.schema = MakeSchema({KeyColumn()})};
+  Manifest manifest;
+  manifest.schema = MakeSchema({KeyColumn()});
   for (size_t i = 0; i < 2000; ++i) {
     const bool sample = i == 255 || i == 1500 || i == 1999;
-    manifest.shards.push_back({StrCat("shard-", i), 100, sample ? uint64_t{1} : 0, sample ? uint64_t{1} : 0, {}});
+    manifest.AddShard({StrCat("shard-", i), 100, sample ? uint64_t{1} : 0, sample ? uint64_t{1} : 0, {}});
   }
   manifest.segments.push_back({.shards = 2000, .samples = 3, .blocks = 3, .index = {"dataset.idx", 72, 64, 0}});
   ASSERT_TRUE(files->CreateDirectory("/d").ok());
@@ -138,8 +142,9 @@ TEST(ShardLists, ASampleBehindShardsWithoutSamplesIsFound) {
 TEST(ShardLists, ANameThatNoListCanHoldIsRefused) {
   const auto files = NewMemoryFileSystem();
   ASSERT_TRUE(files->CreateDirectory("/d").ok());
-  Manifest manifest{.schema = MakeSchema({KeyColumn()})};
-  for (size_t i = 0; i < dataset::kMostShardsInManifest + 1; ++i) manifest.shards.push_back({StrCat(i)});
+  Manifest manifest;
+  manifest.schema = MakeSchema({KeyColumn()});
+  for (size_t i = 0; i < dataset::kMostShardsInManifest + 1; ++i) manifest.AddShard({StrCat(i)});
   manifest.shards.back().name = std::string(4097, 'x');
   manifest.segments.push_back({.shards = manifest.shards.size()});
   const absl::Status status = dataset::UpdateShardLists(*files, "/d", &manifest);

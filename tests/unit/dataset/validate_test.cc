@@ -277,7 +277,7 @@ TEST_F(ValidateTest, TasksTogetherCheckEverything) {
     const ValidateReport sound = check(tasks);
     EXPECT_EQ(sound.shards, 3u);
     EXPECT_EQ(sound.samples, 27u);
-    EXPECT_EQ(sound.bytes, manifest_.bytes());
+    EXPECT_EQ(sound.bytes, manifest_.bytes);
     EXPECT_EQ(sound.problem_count, 0u);
   }
   EXPECT_TRUE(absl::IsInvalidArgument(Validate(*files_, "/data", {.task = 2, .tasks = 2}).status()));

@@ -69,7 +69,7 @@ class ViewTest : public testing::Test {
                                         SmallShards(3 * layer_blocks_, static_cast<uint32_t>(layer_blocks_)));
     ASSERT_TRUE(writer.ok()) << writer.status();
     std::vector<std::optional<std::string>> values;
-    for (uint64_t i = 0; i < manifest.samples(); ++i) {
+    for (uint64_t i = 0; i < manifest.sample_count; ++i) {
       values.push_back(value(i));
       std::optional<Value> cell;
       if (values.back()) cell.emplace(*values.back());
@@ -84,17 +84,17 @@ class ViewTest : public testing::Test {
       manifest.view->sources.resize(manifest.schema.size());
     }
     DatasetView& view = *manifest.view;
-    view.layers.push_back({name, text->checksum, manifest.samples()});
+    view.layers.push_back({name, text->checksum, manifest.sample_count});
     std::vector<Column> columns = view.schema.columns();
     auto place = static_cast<size_t>(std::ranges::find(columns, column.name, &Column::name) - columns.begin());
     if (place == columns.size()) {
-      columns.push_back(text->summary.schema[0]);
+      columns.push_back(text->schema[0]);
       view.sources.emplace_back();
     } else {
-      columns[place] = text->summary.schema[0];
+      columns[place] = text->schema[0];
     }
     view.schema = MakeSchema(columns);
-    view.sources[place] = {{manifest.samples(), view.layers.size() - 1, column.name}};
+    view.sources[place] = {{manifest.sample_count, view.layers.size() - 1, column.name}};
     ++manifest.generation;
     WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
     // The samples that are seen, in their order, are the stored ones that were not removed.

@@ -20,7 +20,7 @@ TEST_F(ViewTest, RemovedSamplesAreInvisible) {
   Check();
   Remove({rows_.size() - 1, rows_.size() - 2});
   Check();
-  EXPECT_EQ(ReadManifest(*files_, "/data")->samples(), 60u);
+  EXPECT_EQ(ReadManifest(*files_, "/data")->sample_count, 60u);
   // A generation from before shows them.
   const auto before = DatasetReader::Open(*files_, "/data", {.generation = 1});
   ASSERT_TRUE(before.ok()) << before.status();
@@ -272,7 +272,7 @@ TEST_F(ViewTest, LayersWhoseBlocksDoNotFitAreRefused) {
   Manifest manifest = *ReadManifest(*files_, "/data");
   auto writer = DatasetWriter::Create(*files_, "/data/layer-2", MakeSchema({Score()}), SmallShards(14, 7));
   ASSERT_TRUE(writer.ok()) << writer.status();
-  for (uint64_t i = 0; i < manifest.samples(); ++i) {
+  for (uint64_t i = 0; i < manifest.sample_count; ++i) {
     const std::optional<std::string> bytes = ScoreOf(i);
     std::optional<Value> cell;
     if (bytes) cell.emplace(*bytes);

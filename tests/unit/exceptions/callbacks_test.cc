@@ -335,7 +335,7 @@ TEST_F(CallbacksTest, PackingGoesOnAfterAnExceptionOfProgress) {
   ThrowingSource rest("");
   const auto report = Pack(*files_, rest, "/packed", options);
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->manifest.samples(), 40u);
+  EXPECT_EQ(report->manifest.sample_count, 40u);
   EXPECT_LT(report->samples, 40u);  // some were there
 }
 

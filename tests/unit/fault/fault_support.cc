@@ -51,8 +51,8 @@ const Tree& ExpectedDataset() {
   if (!problem.empty()) return ::testing::AssertionFailure() << "a dataset that is not valid: " << problem;
   const auto manifest = ReadManifest(file_system, directory);
   if (!manifest.ok()) return ::testing::AssertionFailure() << manifest.status();
-  if (manifest->samples() != kInputSamples) {
-    return ::testing::AssertionFailure() << "a dataset of " << manifest->samples() << " samples";
+  if (manifest->sample_count != kInputSamples) {
+    return ::testing::AssertionFailure() << "a dataset of " << manifest->sample_count << " samples";
   }
   return ::testing::AssertionSuccess();
 }

@@ -412,7 +412,7 @@ TEST_F(ObjectWritesTest, AnAppendIsTheSameAsLocallyThroughFaultsAndOneOfTwoWins)
   first->reset();
   const auto manifest = ReadManifest(*others, "s3://b/d");
   ASSERT_TRUE(manifest.ok()) << manifest.status();
-  EXPECT_EQ(manifest->samples(), 30u);
+  EXPECT_EQ(manifest->sample_count, 30u);
   EXPECT_EQ(test::ValidateText(*others, "s3://b/d"), "");
 }
 

@@ -27,7 +27,7 @@ void WriteManifests(FileSystem& files, const Original& original, const Schema& s
   Manifest manifest;
   manifest.schema = schema;
   manifest.metadata = {{"from", "manifest"}};
-  manifest.shards.push_back({"damaged.shard", original.bytes.size(), original.rows.size(), original.blocks.size(), {}});
+  manifest.AddShard({"damaged.shard", original.bytes.size(), original.rows.size(), original.blocks.size(), {}});
   WriteWhole(files, "/d/dataset.json", FormatManifest(manifest));
   manifest.shards[0].name = "whole.shard";
   WriteWhole(files, "/good/dataset.json", FormatManifest(manifest));
@@ -87,7 +87,7 @@ TEST(RepairHeader, AManifestThatTellsOfFewerSamplesIsNotBelieved) {
   const auto files = NewFiles(original);
   Manifest manifest;
   manifest.schema = original.schema;
-  manifest.shards.push_back({"damaged.shard", 1000, 4, 1, {}});
+  manifest.AddShard({"damaged.shard", 1000, 4, 1, {}});
   WriteWhole(*files, "/d/dataset.json", FormatManifest(manifest));
   const auto report = Repair(*files, original.bytes.substr(0, original.directory_begin));
   ASSERT_TRUE(report.ok()) << report.status();

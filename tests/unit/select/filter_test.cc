@@ -65,7 +65,7 @@ TEST(FilterTest, TakesWhatItShould) {
     EXPECT_EQ(ScanRows(*files, out), expected);
     EXPECT_TRUE(ReadTree(*files, out) == ReadTree(*files, "/out1"));
     EXPECT_EQ(ValidateText(*files, out), "");
-    EXPECT_EQ(report->pack.manifest.samples(), expected.size());
+    EXPECT_EQ(report->pack.manifest.sample_count, expected.size());
     EXPECT_EQ(report->selection.selected, expected.size());
     EXPECT_EQ(report->selection.samples, 60u);
     EXPECT_EQ(report->selection.blocks, 15u);

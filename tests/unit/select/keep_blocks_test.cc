@@ -360,7 +360,7 @@ TEST(MergeTest, ADatasetIsNotCopiedTwice) {
   options.keep_repeated_keys = true;
   const auto merged = MergeDatasets(*files, {"/keyless", "/keyless"}, "/merged", options);
   ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_EQ(merged->samples(), 2u);
+  EXPECT_EQ(merged->sample_count, 2u);
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ void SoakRound::Pack() {
   if (!written.ok()) return;
   ++counts_.datasets;
   counts_.samples += generator_.samples().size();
-  counts_.bytes += written->manifest.bytes();
+  counts_.bytes += written->manifest.bytes;
   const std::string problem = ValidateText(*files_, "/data");
   Expect(problem.empty(), "a new dataset is not valid: " + problem);
 }

@@ -229,7 +229,7 @@ TEST_F(TarSidecarTest, EscapedKeysAreFound) {
   Column key;
   key.name = "key";
   key.type = Type::kUtf8;
-  const Manifest origin{.schema = Schema::Create({key}).value(), .metadata = {{"webdataset.keys", "escaped"}}};
+  const Manifest origin{{.schema = Schema::Create({key}).value(), .metadata = {{"webdataset.keys", "escaped"}}}, {}};
   const std::vector<std::string> keys = {"cat/a.v2", "b%", "c%2", "d%zz.", "plain"};
   for (const std::string way : {"none", "own"}) {
     WriteTree(*files_, "/" + way, {{"x.tar", MakeTar(members)}, {"shardkit.json", FormatManifest(origin)}});
