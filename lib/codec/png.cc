@@ -3,6 +3,7 @@
 #include <png.h>
 
 #include <algorithm>
+#include <bit>
 #include <csetjmp>
 #include <cstring>
 #include <vector>
@@ -25,16 +26,19 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
+  enum class As { kPixels, kNumbers };
+
   // Reads everything, or with `out` its pixels from column `left` and row `top` on. False for damage; message()
   // describes it.
-  bool Run(uint32_t left, uint32_t top, const MutableImageView* out) {
+  bool Run(uint32_t left, uint32_t top, const MutableImageView* out, As as = As::kPixels) {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, OnError, OnWarning);
     info_ = png_ != nullptr ? png_create_info_struct(png_) : nullptr;
     if (info_ == nullptr) return false;
     if (setjmp(jump_) != 0) return false;  // NOLINT(cert-err52-cpp): libpng has no other way
     png_set_read_fn(png_, this, OnRead);
     png_read_info(png_, info_);
-    if (out != nullptr) ToEightBits();
+    if (out != nullptr && as == As::kPixels) ToEightBits();
+    if (out != nullptr && as == As::kNumbers) ToNumbers();
     const int passes = png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
     channels_ = png_get_channels(png_, info_);
@@ -69,6 +73,13 @@ class PngReader {
     const int color = png_get_color_type(png_, info_);
     if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png_);
     if (color == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png_);
+    png_set_strip_alpha(png_);
+  }
+
+  // Leaves values as they are, each in bytes of its own.
+  void ToNumbers() {
+    png_set_packing(png_);
+    if constexpr (std::endian::native == std::endian::little) png_set_swap(png_);
     png_set_strip_alpha(png_);
   }
 
@@ -148,6 +159,16 @@ absl::Status DecodePng(std::string_view bytes, const PngInfo& info, uint32_t lef
   }
   PngReader reader(bytes);
   return reader.Run(left, top, &out) ? absl::OkStatus() : DataLoss("PNG: ", reader.message());
+}
+
+absl::Status DecodePngNumbers(std::string_view bytes, const PngInfo& info, std::span<uint8_t> out) {
+  const uint32_t row_bytes = info.depth == 16 ? 2 * info.width : info.width;
+  if ((info.channels != 1 && !info.palette) || out.size() != uint64_t{row_bytes} * info.height) {
+    return InvalidArgument("PNG: ", out.size(), " bytes are not for numbers of ", info.width, " x ", info.height);
+  }
+  PngReader reader(bytes);
+  const MutableImageView view{out.data(), row_bytes, info.height, 1, row_bytes};
+  return reader.Run(0, 0, &view, PngReader::As::kNumbers) ? absl::OkStatus() : DataLoss("PNG: ", reader.message());
 }
 
 }  // namespace shardkit::codec

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -35,5 +36,10 @@ absl::Status CheckPng(std::string_view bytes);
 // requested row may not be found, unless that row is the image's last. Thread-safe.
 absl::Status DecodePng(std::string_view bytes, const PngInfo& info, uint32_t left, uint32_t top,
                        const MutableImageView& out);
+
+// Fills `out` with the rows of the whole image, without color: gray values as they are stored, whatever their number of
+// bits, or indices into the palette; transparency is dropped. Of a `depth` of 16 they are uint16_t of this machine,
+// else bytes. REQUIRES: a palette, or no color. Takes memory as CheckPng, and held_bytes(). Thread-safe.
+absl::Status DecodePngNumbers(std::string_view bytes, const PngInfo& info, std::span<uint8_t> out);
 
 }  // namespace shardkit::codec

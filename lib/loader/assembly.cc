@@ -95,6 +95,19 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
                                " channels; give 1 (gray) or 3 (RGB)");
       }
       return NewImageColumn(position, column, options, geometry);
+    case ColumnDecode::kLabels:
+      if (column.type != Type::kPng && column.type != Type::kImage && column.type != Type::kBytes) {
+        return refuse("label maps, only png, image and bytes");
+      }
+      if (RangeKindOf(options.dtype) != RangeKind::kI64 && RangeKindOf(options.dtype) != RangeKind::kU64) {
+        return InvalidArgument("column \"", column.name, "\": class numbers are integers, not ",
+                               TypeName(options.dtype));
+      }
+      if (!FitsType(options.label_fill, options.dtype)) {
+        return InvalidArgument("column \"", column.name, "\": a fill of ", options.label_fill, " does not fit ",
+                               TypeName(options.dtype));
+      }
+      return NewLabelColumn(position, column, options, geometry, image_position);
     case ColumnDecode::kMasks:
     case ColumnDecode::kPackedMasks:
       if (column.type != Type::kRle) return refuse("masks, only rle");

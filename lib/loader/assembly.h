@@ -150,8 +150,8 @@ class ColumnAssembler {
 // The error of a bad sample, with the option that leaves such samples out.
 absl::Status WithWayOn(const absl::Status& status);
 
-// InvalidArgument when the column cannot be decoded as asked. `image_position` is the column of the image that the
-// masks belong to, if there is one.
+// InvalidArgument when the column cannot be decoded as asked. `image_position` is the column of the image that
+// masks and label maps belong to, if there is one.
 absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t position, const Column& column,
                                                                     const LoaderColumn& options,
                                                                     const GeometryOptions& geometry,
@@ -165,6 +165,8 @@ std::unique_ptr<ColumnAssembler> NewMasksColumn(size_t position, const Column& c
                                                 const GeometryOptions& geometry, std::optional<size_t> image_position);
 std::unique_ptr<ColumnAssembler> NewImageColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const GeometryOptions& geometry);
+std::unique_ptr<ColumnAssembler> NewLabelColumn(size_t position, const Column& column, const LoaderColumn& options,
+                                                const GeometryOptions& geometry, std::optional<size_t> image_position);
 std::unique_ptr<ColumnAssembler> NewTokensColumn(size_t position, const Column& column, const LoaderColumn& options);
 std::unique_ptr<ColumnAssembler> NewFunctionColumn(size_t position, const Column& column, const LoaderColumn& options);
 

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cstring>
 
 #include "base/errors.h"
+#include "base/status_macros.h"
 #include "loader/assembly.h"
 #include "loader/sample_geometry.h"
 #include "shardkit/image.h"
@@ -100,7 +102,94 @@ class ImageColumn : public ColumnAssembler {
   const GeometryOptions geometry_;
 };
 
+class LabelColumn : public ColumnAssembler {
+ public:
+  LabelColumn(size_t position, Column column, LoaderColumn options, const GeometryOptions& geometry,
+              std::optional<size_t> image_position)
+      : ColumnAssembler(position, std::move(column), std::move(options)),
+        geometry_(geometry),
+        image_position_(image_position) {}
+
+  void Layout(Assembly& assembly, ColumnMemory* memory) const override {
+    const OutputSize fixed = FixedOutputSize(geometry_);
+    const size_t n = assembly.samples.size();
+    const uint64_t size = ScalarSize(options_.dtype);
+    if (fixed.width != 0) {
+      Begin(assembly, BatchLayout::kTensor, options_.dtype, memory);
+      memory->column.shape = {n, fixed.height, fixed.width};
+      memory->values.resize_discard(n * fixed.height * fixed.width * size);
+      return;
+    }
+    Begin(assembly, BatchLayout::kRagged, options_.dtype, memory);
+    memory->column.shape_rank = 2;
+    memory->offsets.push_back(0);
+    for (size_t i = 0; i < n; ++i) {
+      const auto geometry = GeometryOf(assembly, i);
+      uint64_t height = 0, width = 0;
+      if (geometry.ok() && *geometry) {
+        height = (*geometry)->output_height;
+        width = (*geometry)->output_width;
+      }
+      absl::Status status = geometry.status();
+      if (status.ok() && height * width * size > options_.image.max_memory) {
+        status = ResourceExhausted("label map: ", width, " x ", height, " pixels take ", height * width * size,
+                                   " bytes of memory, over the limit of ", options_.image.max_memory);
+      }
+      if (!status.ok()) {
+        assembly.Fail(i, Describe(status));
+        height = width = 0;
+      }
+      memory->shapes.insert(memory->shapes.end(), {height, width});
+      memory->offsets.push_back(memory->offsets.back() + height * width);
+    }
+    memory->values.resize_discard(memory->offsets.back() * size);
+  }
+
+  void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch& /*scratch*/,
+            ColumnMemory* memory) const override {
+    for (size_t i = begin; i < end; ++i) {
+      const bool tensor = memory->column.layout == BatchLayout::kTensor;
+      const uint64_t pixels = tensor ? memory->column.shape[1] * memory->column.shape[2] : 0;
+      const uint64_t first = tensor ? i * pixels : memory->offsets[i];
+      const uint64_t count = tensor ? pixels : memory->offsets[i + 1] - first;
+      const uint64_t size = ScalarSize(options_.dtype);
+      const std::span<uint8_t> out(reinterpret_cast<uint8_t*>(memory->values.data()) + first * size, count * size);
+      const auto geometry = GeometryOf(assembly, i);
+      absl::Status status = geometry.status();
+      if (status.ok() && !*geometry) {
+        std::ranges::fill(out, uint8_t{0});
+      } else if (status.ok()) {
+        status = DecodeLabelMap(*Value(assembly, i), **geometry, options_.dtype, options_.label_fill,
+                                options_.image.max_memory, out);
+      }
+      if (!status.ok()) assembly.Fail(i, Describe(status));
+    }
+  }
+
+  bool heavy() const override { return true; }
+
+ private:
+  // Empty when the sample has no label map.
+  absl::StatusOr<std::optional<Geometry>> GeometryOf(const Assembly& assembly, size_t i) const {
+    const auto value = Value(assembly, i);
+    if (!value) return std::optional<Geometry>();
+    SHARDKIT_ASSIGN_OR_RETURN(const StoredSize stored, ProbeImage(*value));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        const Geometry geometry,
+        GeometryBesideImage(geometry_, image_position_, assembly, i, stored.width, stored.height, "the label map"));
+    return std::optional<Geometry>(geometry);
+  }
+
+  const GeometryOptions geometry_;
+  const std::optional<size_t> image_position_;
+};
+
 }  // namespace
+
+std::unique_ptr<ColumnAssembler> NewLabelColumn(size_t position, const Column& column, const LoaderColumn& options,
+                                                const GeometryOptions& geometry, std::optional<size_t> image_position) {
+  return std::make_unique<LabelColumn>(position, column, options, geometry, image_position);
+}
 
 std::unique_ptr<ColumnAssembler> NewImageColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const GeometryOptions& geometry) {

@@ -20,18 +20,8 @@ class MaskGeometries {
   OutputSize fixed() const { return FixedOutputSize(options_); }
 
   absl::StatusOr<Geometry> Of(const Assembly& assembly, size_t i, const RleList& sizes, size_t mask) const {
-    StoredSize stored{sizes.widths[mask], sizes.heights[mask], 1};
-    if (image_position_) {
-      if (const auto image = assembly.samples[i].Value(*image_position_)) {
-        SHARDKIT_ASSIGN_OR_RETURN(const StoredSize size, ProbeImage(*image));
-        if (size.width != stored.width || size.height != stored.height) {
-          return DataLoss("mask ", mask, " is of ", stored.width, " x ", stored.height, " pixels, its image of ",
-                          size.width, " x ", size.height);
-        }
-        stored.orientation = size.orientation;
-      }
-    }
-    return MakeGeometry(options_, stored, assembly.Random(i));
+    return GeometryBesideImage(options_, image_position_, assembly, i, sizes.widths[mask], sizes.heights[mask],
+                               StrCat("mask ", mask));
   }
 
  private:

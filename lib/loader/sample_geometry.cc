@@ -70,4 +70,21 @@ absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize
   return geometry;
 }
 
+absl::StatusOr<Geometry> GeometryBesideImage(const GeometryOptions& options, std::optional<size_t> image_position,
+                                             const Assembly& assembly, size_t i, uint32_t width, uint32_t height,
+                                             std::string_view what) {
+  StoredSize stored{width, height, 1};
+  const auto image = image_position ? assembly.samples[i].Value(*image_position) : std::nullopt;
+  if (image) {
+    SHARDKIT_ASSIGN_OR_RETURN(const StoredSize size, ProbeImage(*image));
+    const bool turned = options.apply_orientation && size.orientation >= 5;
+    const bool upright = turned && size.width == height && size.height == width && width != height;
+    if (!upright && (size.width != width || size.height != height)) {
+      return DataLoss(what, " is of ", width, " x ", height, " pixels, its image of ", size.width, " x ", size.height);
+    }
+    if (!upright) stored.orientation = size.orientation;
+  }
+  return MakeGeometry(options, stored, assembly.Random(i));
+}
+
 }  // namespace shardkit::loader

@@ -1,7 +1,11 @@
 // The geometry of each sample of a batch.
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "loader/assembly.h"
 #include "shardkit/image.h"
 #include "shardkit/loader.h"
@@ -20,5 +24,12 @@ OutputSize FixedOutputSize(const GeometryOptions& options);
 
 // The same size and random numbers give the same geometry. The error is CheckGeometry's.
 absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize stored, AugmentationRandom random);
+
+// The geometry of sample i for what belongs to its image, in column `image_position` if there is one: `what`, of
+// `width` x `height` pixels. Sizes tell whether it was drawn on the image as stored, or on the upright one: then it is
+// not turned. DataLoss for another size than the image has.
+absl::StatusOr<Geometry> GeometryBesideImage(const GeometryOptions& options, std::optional<size_t> image_position,
+                                             const Assembly& assembly, size_t i, uint32_t width, uint32_t height,
+                                             std::string_view what);
 
 }  // namespace shardkit::loader

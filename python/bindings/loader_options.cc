@@ -43,6 +43,7 @@ LoaderColumn TakeColumn(const nb::dict& given) {
                                   {{"stored", ColumnDecode::kStored},
                                    {"views", ColumnDecode::kViews},
                                    {"image", ColumnDecode::kImage},
+                                   {"labels", ColumnDecode::kLabels},
                                    {"masks", ColumnDecode::kMasks},
                                    {"packed_masks", ColumnDecode::kPackedMasks},
                                    {"tokens", ColumnDecode::kTokens}});
@@ -53,6 +54,10 @@ LoaderColumn TakeColumn(const nb::dict& given) {
   reader.Take("strict", column.image.strict);
   reader.Take("fill", column.image.fill);
   reader.Take("max_memory", column.image.max_memory);
+  std::string dtype(TypeName(column.dtype));
+  reader.Take("dtype", dtype);
+  column.dtype = TypeNamed(dtype);
+  reader.Take("label_fill", column.label_fill);
   reader.Take("pad_masks", column.pad_masks);
   reader.Take("context", column.context);
   reader.Take("padding_token", column.padding_token);

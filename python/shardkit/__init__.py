@@ -5,7 +5,7 @@ from shardkit._options import WriterOptions
 from shardkit.batch import Batch, BatchMasks, Ragged, TokenRows
 from shardkit.block import Block, Values
 from shardkit.change import add_columns, drop_columns, rename_columns, set_columns
-from shardkit.columns import DenseMasks, Geometry, Image, LoaderDataset, PackedMasks, Stored, Tokens, Views
+from shardkit.columns import DenseMasks, Geometry, Image, LabelMap, LoaderDataset, PackedMasks, Stored, Tokens, Views
 from shardkit.dataset import Dataset, open, use_cache
 from shardkit.images import Encode, decode_image
 from shardkit.jobs import (
@@ -65,6 +65,7 @@ __all__ = [
     "Generation",
     "Geometry",
     "Image",
+    "LabelMap",
     "Loader",
     "LoaderDataset",
     "LoaderReport",

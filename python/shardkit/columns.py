@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, SupportsIndex
 
 from shardkit import _values
 from shardkit._core import Column
 from shardkit._options import checked
 
-__all__ = ["DenseMasks", "Geometry", "Image", "LoaderDataset", "PackedMasks", "Stored", "Tokens", "Views"]
+__all__ = ["DenseMasks", "Geometry", "Image", "LabelMap", "LoaderDataset", "PackedMasks", "Stored", "Tokens", "Views"]
 
 
 @checked
@@ -128,8 +129,9 @@ class Image:
     apply_orientation : bool
         Turn upright as EXIF says.
     channels : int
-        3 for RGB, 1 for gray. Not for label maps: what it gives of a gray PNG of class ids is blended where the size
-        changes, and a PNG with a palette is refused with 1, because gray would replace its indices.
+        3 for RGB, 1 for gray. Not for label maps, which `LabelMap` decodes: what this gives of a gray PNG of class ids
+        is blended where the size changes, and a PNG with a palette is refused with 1, because gray would replace its
+        indices.
     scaled_decode : bool
         When it shrinks, decode at 1/2, 1/4 or 1/8: faster, with slightly other pixels.
     reduce_depth : bool
@@ -279,17 +281,58 @@ class Tokens:
     """
 
     context: int = 4096
-    padding_token: int = 0
+    padding_token: Annotated[SupportsIndex, "a whole number"] = 0
 
     decode = "tokens"
 
 
-Spec = Stored | Views | Image | DenseMasks | PackedMasks | Tokens | Callable[[Any], Any] | None
+@checked
+@dataclass(frozen=True)
+class LabelMap:
+    """The class numbers of PNGs, for semantic segmentation, through the geometry of the image.
+
+    Gray values come as they are stored, of 1 to 16 bits, and of a PNG with a palette the indices. Where the size
+    changes each number is that of the nearest pixel, never a blend. An array [samples, height, width]; `Ragged` when
+    sizes differ. A map that was drawn on the upright picture of an image that EXIF turns is taken as it is, by its
+    size.
+
+    Parameters
+    ----------
+    dtype : str
+        ``"u8"``, ``"u16"``, ``"i64"`` or another integer. A class that does not fit makes a bad sample.
+    fill : int
+        The class of padding: what the loss ignores.
+    max_memory : int
+        Bytes that decoding one map may take; a map that needs more is a bad sample.
+    """
+
+    dtype: str = "u8"
+    fill: Annotated[SupportsIndex, "a whole number"] = 255
+    max_memory: int = 224 << 20
+
+    decode = "labels"
+
+    def __post_init__(self) -> None:
+        sizes = {sign + str(bits): (sign, bits) for sign in "ui" for bits in (8, 16, 32, 64)}
+        if self.dtype not in sizes:
+            raise ValueError(f"dtype={self.dtype!r}: class numbers are integers; give {', '.join(sizes)}")
+        sign, bits = sizes[self.dtype]
+        least, end = (0, 1 << bits) if sign == "u" else (-(1 << (bits - 1)), 1 << (bits - 1))
+        if not least <= operator.index(self.fill) < min(end, 1 << 63):
+            raise ValueError(f"fill={self.fill} does not fit {self.dtype}")
+
+    def options(self) -> dict[str, Any]:
+        """Return what the library's column is given."""
+        return {"dtype": self.dtype, "label_fill": operator.index(self.fill), "max_memory": self.max_memory}
+
+
+Spec = Stored | Views | Image | LabelMap | DenseMasks | PackedMasks | Tokens | Callable[[Any], Any] | None
+_KINDS = (Stored, Views, Image, LabelMap, DenseMasks, PackedMasks, Tokens)
 
 
 def is_function(spec: Spec) -> bool:
     """Tell whether the column is a function's."""
-    return callable(spec) and not isinstance(spec, (Stored, Views, Image, DenseMasks, PackedMasks, Tokens))
+    return callable(spec) and not isinstance(spec, _KINDS)
 
 
 def of_value(function: Any, column: Column) -> Callable[[Any], Any]:
@@ -301,11 +344,11 @@ def column_options(name: str, spec: Spec) -> dict[str, Any]:
     """Return the library's column; a function's values are made of views."""
     if spec is None:
         spec = Stored()
-    if isinstance(spec, Image):
+    if isinstance(spec, (Image, LabelMap)):
         return {"name": name, "decode": spec.decode, **spec.options()}
     if isinstance(spec, (Stored, Views, DenseMasks, PackedMasks, Tokens)):
         return {"name": name, "decode": spec.decode, **asdict(spec)}
-    if isinstance(spec, type) and issubclass(spec, (Stored, Views, Image, DenseMasks, PackedMasks, Tokens)):
+    if isinstance(spec, type) and issubclass(spec, _KINDS):
         raise TypeError(f"column {name}: give {spec.__name__}(...), not the class")
     if callable(spec):
         return {"name": name, "decode": "views"}

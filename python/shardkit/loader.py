@@ -19,6 +19,7 @@ from shardkit.columns import (
     DenseMasks,
     Geometry,
     Image,
+    LabelMap,
     LoaderDataset,
     PackedMasks,
     Spec,
@@ -213,9 +214,9 @@ class Loader:
     batch_size : int
         Samples of a step over all ranks.
     columns : mapping or sequence of str
-        The columns, all but the key by default. A mapping says how each is decoded: `Image`, `DenseMasks`,
-        `PackedMasks`, `Tokens`, `Views`, `Stored` (None), or a function, which is called with each value as `Dataset`
-        gives it (None where absent), in Python where the batch is used.
+        The columns, all but the key by default. A mapping says how each is decoded: `Image`, `LabelMap`,
+        `DenseMasks`, `PackedMasks`, `Tokens`, `Views`, `Stored` (None), or a function, which is called with each value
+        as `Dataset` gives it (None where absent), in Python where the batch is used.
     seed : int
         What the order and the random crops are made from.
     rank, world_size : int or "auto"
@@ -303,8 +304,8 @@ class Loader:
             if len(geometries) > 1:
                 raise ValueError("the images of a sample share one geometry: give it as `geometry`")
             geometry = geometries.pop() if geometries else Geometry()
-        elif not any(isinstance(spec, (Image, DenseMasks, PackedMasks)) for spec in specs.values()):
-            raise ValueError("geometry is for images and masks, and no column is decoded as one")
+        elif not any(isinstance(spec, (Image, LabelMap, DenseMasks, PackedMasks)) for spec in specs.values()):
+            raise ValueError("geometry is for images, label maps and masks, and no column is decoded as one")
         for spec in known:
             if spec.geometry() not in (Geometry(), geometry):
                 raise ValueError(f"geometry takes the place of that of {spec}: leave one out")

@@ -21,6 +21,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "Encode": ("jpeg",),
     "Geometry": (),
     "Image": (),
+    "LabelMap": (),
     "Loader": ("ds", 2),
     "LoaderDataset": ("ds",),
     "PackedMasks": (),

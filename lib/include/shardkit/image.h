@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 
 namespace shardkit {
 
@@ -297,6 +298,21 @@ class MaskRasterizer {
 // For a single mask. Thread-safe.
 absl::Status RasterizeMask(const RleView& mask, const Geometry& geometry, std::span<uint8_t> out);
 absl::Status RasterizeMaskPacked(const RleView& mask, const Geometry& geometry, std::span<uint8_t> out);
+
+// ---- Label maps ----
+
+// Fills `out` with the class numbers that a PNG holds for the pixels of an image: gray values as they are stored (of 1
+// to 16 bits, not scaled), or indices into a palette, whose colors do not count. Each is the number of the pixel that
+// MaskRasterizer's rule takes, never a blend of several. Padding is `fill`. `out` has output_height x output_width
+// numbers of `dtype`, an integer of 8 to 64 bits, in the order of bytes of this machine. Thread-safe.
+//
+// - InvalidArgument: a geometry that CheckGeometry refuses or that was made for another size, an `out`, `dtype` or
+//   `fill` that do not fit, another kind of file, and a PNG of colors without a palette.
+// - DataLoss: the file is damaged.
+// - OutOfRange: a number does not fit `dtype`.
+// - ResourceExhausted: the stored numbers take more than `max_memory` bytes.
+absl::Status DecodeLabelMap(std::string_view bytes, const Geometry& geometry, Type dtype, int64_t fill,
+                            uint64_t max_memory, std::span<uint8_t> out);
 
 // Reads the headers of JPEG files and decodes them to pixels (libjpeg-turbo).
 

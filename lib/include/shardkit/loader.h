@@ -269,6 +269,7 @@ enum class ColumnDecode {
   kStored,       // scalars and arrays of a fixed shape: a tensor; rle: runs; all others ragged
   kViews,        // any: the bytes as stored, not copied; for consumers that read each value once
   kImage,        // jpeg, png, image, bytes of these: u8, height x width x channels; ragged when native
+  kLabels,       // png, image, bytes of these: class numbers, height x width (DecodeLabelMap); ragged when native
   kMasks,        // rle: u8 masks, 0 or 1, through the geometry
   kPackedMasks,  // rle: one bit per pixel, rows of whole bytes (rle.h, DecodePacked)
   kTokens,       // one-dimensional arrays, packed into rows
@@ -307,6 +308,9 @@ struct LoaderColumn {
   int channels = 3;  // 1 gray or 3 RGB
   ImageDecodeOptions image;
 
+  // kLabels: the number of padding. `dtype` and image.max_memory are as for DecodeLabelMap.
+  int64_t label_fill = 255;
+
   // kMasks, kPackedMasks with a geometry that is not native: the shape is [n, most masks, height, width], with zeros
   // where a sample has fewer masks. Otherwise the masks of all samples are concatenated.
   bool pad_masks = false;
@@ -315,7 +319,7 @@ struct LoaderColumn {
   uint32_t context = 4096;  // tokens of a row
   int64_t padding_token = 0;
 
-  // kFunction: type and shape of what the function makes of one value, without the batch dimension.
+  // kFunction: type and shape of what the function makes of one value, without the batch dimension. kLabels: the type.
   DecodeFunction function;
   Type dtype = Type::kU8;
   std::vector<uint64_t> shape;

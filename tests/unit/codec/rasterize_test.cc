@@ -1,5 +1,6 @@
-// Masks through geometries, compared with a model that visits each pixel of the dense mask.
+// Masks and label maps through geometries, compared with a model that visits each pixel of the dense mask.
 #include <gtest/gtest.h>
+#include <png.h>
 
 #include <algorithm>
 #include <cmath>
@@ -36,8 +37,9 @@ std::pair<uint32_t, uint32_t> Stored(const Geometry& geometry, uint32_t x, uint3
 }
 
 // The header's definition, literally.
-std::vector<uint8_t> ExpectedPixels(const std::vector<uint8_t>& stored, const Geometry& geometry) {
-  std::vector<uint8_t> out(size_t{geometry.output_width} * geometry.output_height);
+template <typename T>
+std::vector<T> ExpectedPixels(const std::vector<T>& stored, const Geometry& geometry, T fill = 0) {
+  std::vector<T> out(size_t{geometry.output_width} * geometry.output_height, fill);
   for (uint32_t y = 0; y < geometry.content_height; ++y) {
     for (uint32_t x = 0; x < geometry.content_width; ++x) {
       const Box& box = geometry.source;
@@ -184,6 +186,107 @@ TEST(Rasterize, Refusals) {
     }
   }
   EXPECT_EQ(rasterizer.SetGeometry({}).code(), kInvalid);
+}
+
+void AppendBytes(png_structp png, png_bytep bytes, size_t length) {
+  static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<const char*>(bytes), length);
+}
+
+void Flush(png_structp) {}
+
+// Of gray values, or with PNG_COLOR_TYPE_PALETTE of indices.
+std::string MakeLabels(const std::vector<uint16_t>& numbers, uint32_t width, int color, int bits, bool interlaced) {
+  std::string out;
+  const auto height = static_cast<uint32_t>(numbers.size() / width);
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_set_write_fn(png, &out, AppendBytes, Flush);
+  png_set_IHDR(png, info, width, height, bits, color, interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (color == PNG_COLOR_TYPE_PALETTE) {
+    const std::vector<png_color> palette(1u << bits, png_color{9, 9, 9});  // all alike: colors do not count
+    png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
+  }
+  png_write_info(png, info);
+  png_set_packing(png);
+  const size_t sample = bits == 16 ? 2 : 1, channels = color == PNG_COLOR_TYPE_GRAY_ALPHA ? 2 : 1;
+  std::vector<std::vector<png_byte>> rows(height, std::vector<png_byte>(width * sample * channels));
+  std::vector<png_bytep> pointers;
+  for (uint32_t y = 0; y < height; ++y) {
+    for (uint32_t x = 0; x < width; ++x) {
+      const uint16_t number = numbers[size_t{y} * width + x];
+      png_byte* const to = rows[y].data() + x * sample * channels;
+      if (bits == 16) *to = static_cast<png_byte>(number >> 8);
+      to[sample - 1] = static_cast<png_byte>(number);
+    }
+    pointers.push_back(rows[y].data());
+  }
+  png_write_image(png, pointers.data());
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  return out;
+}
+
+struct LabelKind {
+  int color;
+  int bits;
+};
+
+TEST(LabelMap, EqualsModel) {
+  constexpr LabelKind kKinds[] = {{PNG_COLOR_TYPE_GRAY, 1},    {PNG_COLOR_TYPE_GRAY, 2},
+                                  {PNG_COLOR_TYPE_GRAY, 4},    {PNG_COLOR_TYPE_GRAY, 8},
+                                  {PNG_COLOR_TYPE_GRAY, 16},   {PNG_COLOR_TYPE_PALETTE, 1},
+                                  {PNG_COLOR_TYPE_PALETTE, 2}, {PNG_COLOR_TYPE_PALETTE, 4},
+                                  {PNG_COLOR_TYPE_PALETTE, 8}, {PNG_COLOR_TYPE_GRAY_ALPHA, 8}};
+  Random random(13);
+  for (int round = 0; round < test::Thinned(1000); ++round) {
+    const LabelKind kind = kKinds[round % std::size(kKinds)];
+    const uint32_t width = random.Between(1u, 60u), height = random.Between(1u, 50u);
+    std::vector<uint16_t> stored(size_t{width} * height);
+    for (uint16_t& number : stored) number = static_cast<uint16_t>(random.Between(0u, (1u << kind.bits) - 1));
+    const std::string png = MakeLabels(stored, width, kind.color, kind.bits, round % 3 == 0);
+    const Geometry geometry = random.Any(width, height);
+    SCOPED_TRACE(::testing::Message() << "round " << round << ", color " << kind.color << ", bits " << kind.bits
+                                      << ", orientation " << geometry.orientation);
+    const std::vector<uint16_t> expected = ExpectedPixels<uint16_t>(stored, geometry, 255);
+    std::vector<uint16_t> out(expected.size(), 77);
+    std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(out.data()), 2 * out.size());
+    ASSERT_EQ(DecodeLabelMap(png, geometry, Type::kU16, 255, 1 << 20, bytes), absl::OkStatus());
+    ASSERT_EQ(out, expected);
+    std::vector<int64_t> wide(expected.size(), 77);
+    bytes = {reinterpret_cast<uint8_t*>(wide.data()), 8 * wide.size()};
+    ASSERT_EQ(DecodeLabelMap(png, geometry, Type::kI64, -1, 1 << 20, bytes), absl::OkStatus());
+    const std::vector<int64_t> signed_stored(stored.begin(), stored.end());
+    ASSERT_EQ(wide, ExpectedPixels<int64_t>(signed_stored, geometry, -1));
+  }
+}
+
+TEST(LabelMap, Refusals) {
+  const std::string png = MakeLabels({0, 1, 2, 300, 4, 5}, 3, PNG_COLOR_TYPE_GRAY, 16, false);
+  const Geometry whole = FullImage({3, 2});
+  std::vector<uint8_t> out(6);
+  const auto code = [&](std::string_view bytes, const Geometry& geometry, Type dtype, int64_t fill, uint64_t memory) {
+    std::vector<uint8_t> room(uint64_t{6} * std::max(ScalarSize(dtype), 1u));
+    return DecodeLabelMap(bytes, geometry, dtype, fill, memory, room).code();
+  };
+  EXPECT_EQ(code(png, whole, Type::kU16, 255, 100), absl::StatusCode::kOk);
+  EXPECT_EQ(code(png, whole, Type::kU8, 255, 100), absl::StatusCode::kOutOfRange) << "300 does not fit";
+  EXPECT_EQ(code(png, whole, Type::kI16, 255, 100), absl::StatusCode::kOk);
+  EXPECT_EQ(code(png, whole, Type::kI8, 255, 100), kInvalid) << "nor does the fill";
+  EXPECT_EQ(code(png, whole, Type::kU16, -1, 100), kInvalid);
+  EXPECT_EQ(code(png, whole, Type::kI8, -128, 100), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(code(png, whole, Type::kI8, -129, 100), kInvalid);
+  EXPECT_EQ(code(png, whole, Type::kF32, 0, 100), kInvalid);
+  EXPECT_EQ(code(png, whole, Type::kU16, 255, 12), absl::StatusCode::kOk);
+  EXPECT_EQ(code(png, whole, Type::kU16, 255, 11), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(code(png, FullImage({2, 3}), Type::kU16, 255, 100), kInvalid) << "another size";
+  EXPECT_EQ(code(png, Resize({3, 2}, 4, 2), Type::kU16, 255, 100), kInvalid) << "another output";
+  EXPECT_EQ(code(png, {}, Type::kU16, 255, 100), kInvalid);
+  EXPECT_EQ(code("\xff\xd8\xff", whole, Type::kU16, 255, 100), kInvalid) << "a JPEG";
+  EXPECT_EQ(code("", whole, Type::kU16, 255, 100), kInvalid);
+  for (size_t length = 33; length < png.size(); ++length) {
+    EXPECT_EQ(code(png.substr(0, length), whole, Type::kU16, 255, 100), absl::StatusCode::kDataLoss) << length;
+  }
 }
 
 }  // namespace
