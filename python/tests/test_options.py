@@ -141,7 +141,7 @@ def test_pngs_that_an_image_does_not_tell(tmp_path: Path, size: int | None) -> N
 
 
 def _labelled(path: Path, orientation: int = 1, upright: bool = False) -> tuple[str, Any]:
-    """Write eight samples: a JPEG, and the class of each of its pixels as a PNG with a palette. Return the classes too."""
+    """Write eight samples: a JPEG, and the class of each pixel as a PNG with a palette. Return the classes, too."""
     image = pytest.importorskip("PIL.Image")
     import io
 
@@ -171,7 +171,8 @@ def test_label_maps_are_classes_and_follow_their_image(tmp_path: Path) -> None:
     wanted = {"image": sk.Image(**random), "labels": sk.LabelMap(dtype="i64")}
     (batch,) = sk.Loader(path, 8, columns=wanted, seed=5, order="sequential")
     labels = batch["labels"]
-    assert labels.shape == (8, 16, 16) and labels.dtype == np.int64
+    assert labels.shape == (8, 16, 16)
+    assert labels.dtype == np.int64
     assert all(set(np.unique(labels[i])) <= set(np.unique(each)) for i, each in enumerate(classes))
     # Of what is shown at its own size the pixels of both agree.
     square = {"crop": "center", "size": 24, "resize": 24, "flip": 0.5}
