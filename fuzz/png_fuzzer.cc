@@ -1,5 +1,5 @@
 // Any bytes as a PNG, decoded as a whole and in part. A part has exactly the same pixels as in the whole image. A file
-// passes the check exactly when it decodes.
+// passes the check exactly when it decodes. As a label map it has the numbers whose colors the image has.
 //
 // Input: 12 bytes that choose region, channels and memory, and whether the chunks' checksums are repaired; then the
 // file.
@@ -71,6 +71,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<uint8_t> whole, part;
   const absl::Status in_whole = decode(0, 0, info->width, info->height, &whole);
   Require(checked.ok() == in_whole.ok(), "an image decodes when it passes the check");
+  if (info->channels == 1 || info->palette) {
+    std::vector<uint8_t> numbers(uint64_t{info->width} * info->height * (info->depth == 16 ? 2 : 1));
+    const absl::Status labels = codec::DecodePngNumbers(file, *info, numbers);
+    Require(labels.ok() == in_whole.ok(), "a label map decodes when it passes the check");
+    const bool gray = labels.ok() && !info->palette && info->depth == 8 && channels == 1;
+    Require(!gray || numbers == whole, "gray values of 8 bits are numbers as they are");
+  }
   const absl::Status in_part = decode(left, top, width, height, &part);
   if (!in_whole.ok()) return 0;
   RequireOk(in_part, "a part of what can be decoded");
