@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
         return InvalidArgument("column \"", column.name, "\": ", options.channels,
                                " channels; give 1 (gray) or 3 (RGB)");
       }
-      return NewImageColumn(position, column, options, geometry);
+      return NewImageColumn(position, column, options, geometry, std::nullopt);
     case ColumnDecode::kLabels:
       if (column.type != Type::kPng && column.type != Type::kImage && column.type != Type::kBytes) {
         return refuse("label maps, only png, image and bytes");
@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
         return InvalidArgument("column \"", column.name, "\": a fill of ", options.label_fill, " does not fit ",
                                TypeName(options.dtype));
       }
-      return NewLabelColumn(position, column, options, geometry, image_position);
+      return NewImageColumn(position, column, options, geometry, image_position);
     case ColumnDecode::kMasks:
     case ColumnDecode::kPackedMasks:
       if (column.type != Type::kRle) return refuse("masks, only rle");

@@ -164,8 +164,6 @@ std::unique_ptr<ColumnAssembler> NewMaskRunsColumn(size_t position, const Column
 std::unique_ptr<ColumnAssembler> NewMasksColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const GeometryOptions& geometry, std::optional<size_t> image_position);
 std::unique_ptr<ColumnAssembler> NewImageColumn(size_t position, const Column& column, const LoaderColumn& options,
-                                                const GeometryOptions& geometry);
-std::unique_ptr<ColumnAssembler> NewLabelColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const GeometryOptions& geometry, std::optional<size_t> image_position);
 std::unique_ptr<ColumnAssembler> NewTokensColumn(size_t position, const Column& column, const LoaderColumn& options);
 std::unique_ptr<ColumnAssembler> NewFunctionColumn(size_t position, const Column& column, const LoaderColumn& options);

@@ -301,7 +301,7 @@ class LabelMap:
     dtype : str
         ``"u8"``, ``"u16"``, ``"i64"`` or another integer. A class that does not fit makes a bad sample.
     fill : int
-        The class of padding: what the loss ignores.
+        The class of padding, and of every pixel where a map of fixed size is absent: what the loss ignores.
     max_memory : int
         Bytes that decoding one map may take; a map that needs more is a bad sample.
     """

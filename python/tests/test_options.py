@@ -184,6 +184,42 @@ def test_label_maps_are_classes_and_follow_their_image(tmp_path: Path) -> None:
     assert all((batch["labels"][i, :24] == each).all() for i, each in enumerate(classes))
 
 
+def test_where_a_label_map_is_absent_no_pixel_has_a_class(tmp_path: Path) -> None:
+    path, classes = _labelled(tmp_path / "data")
+    values = [values["labels"] for values in sk.open(path)]
+    with sk.Writer(os.fspath(tmp_path / "some"), {"labels": "png?"}) as w:
+        for i, value in enumerate(values):
+            w.write(str(i), labels=None if i % 2 else value)
+    for size in (None, sk.Geometry(kind="resize", width=30, height=24)):
+        columns = {"labels": sk.LabelMap(dtype="i16", fill=-7)}
+        (batch,) = sk.Loader(os.fspath(tmp_path / "some"), 8, columns=columns, geometry=size, order="sequential")
+        for i, each in enumerate(classes):
+            if i % 2 == 0:
+                assert (batch["labels"][i] == each).all()
+            elif size is None:
+                assert batch["labels"][i] is None
+            else:
+                assert (batch["labels"][i] == -7).all()
+
+
+def test_label_maps_as_tensors_and_through_the_stage_of_a_device(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    import shardkit.torch as skt
+
+    path, classes = _labelled(tmp_path / "data")
+    columns = {"image": sk.Image(crop="random", size=16, flip=0.5), "labels": sk.LabelMap("i64")}
+    made = [
+        [batch["labels"].clone() for batch in skt.Loader(path, 3, seed=4, columns=columns, device=device, **more)]
+        for device, more in ((None, {}), ("host", {}), ("host", {"images": {"image": skt.Pixels("f32")}}))
+    ]
+    for each in made:
+        assert [labels.dtype for labels in each] == [torch.int64] * 3
+        assert [len(labels) for labels in each] == [3, 3, 2]
+        assert all(torch.equal(a, b) for a, b in zip(each, made[0], strict=True))
+    (batch,) = skt.Loader(path, 8, columns={"labels": sk.LabelMap("u16")}, geometry=sk.Geometry(kind="resize", width=30, height=24), order="sequential")
+    assert batch["labels"].tolist() == [each.tolist() for each in classes]
+
+
 @pytest.mark.parametrize("upright", [False, True])
 def test_label_maps_turn_with_their_image(tmp_path: Path, upright: bool) -> None:
     path, classes = _labelled(tmp_path / "data", orientation=6, upright=upright)

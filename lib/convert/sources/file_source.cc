@@ -92,8 +92,8 @@ std::vector<std::string> FileSource::warnings() const {
   }
   if (const uint64_t tars = passed_over_.left_behind; tars > 0) {
     warnings.push_back(StrCat(passed_over_.first_left_behind,
-                              tars == 1 ? "" : StrCat(" (and so in ", tars - 1, " more tars)"),
-                              ": behind the end mark there is more, which is no tar and is not read"));
+                              tars == 1 ? "" : StrCat(" (and so in ", tars - 1, " more tars)"), ": ",
+                              foreign::kLeftBehind));
   }
   if (undecoded_images_ > 0) {
     warnings.push_back(

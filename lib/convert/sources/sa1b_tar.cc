@@ -113,7 +113,7 @@ absl::Status Sa1bTar::EndHere(const absl::Status& status, std::string key, Sa1bP
   at_end_ = true;
   *pair = {};
   pair->key = std::move(key);
-  pair->status = CutAfter(status, pairs_);
+  pair->status = foreign::CutAfter(status, pairs_);
   return absl::OkStatus();
 }
 

@@ -61,11 +61,6 @@ absl::StatusOr<std::unique_ptr<TarMembers>> TarMembers::OpenDamaged(ReadableFile
   return *damage;
 }
 
-absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples) {
-  return DataLoss(ToStd(damage.message()), "; ", whole_samples, whole_samples == 1 ? " sample" : " samples",
-                  " before it can be read");
-}
-
 absl::StatusOr<bool> TarMembers::Next(TarMember* member) {
   PassedOver unused;
   PassedOver& passed = passed_over_ != nullptr ? *passed_over_ : unused;

@@ -61,7 +61,4 @@ class TarMembers {
   ByteArena looked_at_bytes_;
 };
 
-// `damage` of a tar, and how many samples before it are whole.
-absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples);
-
 }  // namespace shardkit::convert

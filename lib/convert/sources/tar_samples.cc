@@ -101,7 +101,7 @@ absl::Status TarSamples::Take(ByteArena* arena, TarSample* sample) {
 
 absl::Status TarSamples::EndHere(const absl::Status& status, TarSample* sample) {
   if (!absl::IsDataLoss(status) && damage_.ok()) return status;
-  sample->status = CutAfter(status, whole_);
+  sample->status = foreign::CutAfter(status, whole_);
   member_.reset();
   return absl::OkStatus();
 }

@@ -66,8 +66,8 @@ class WebDataset final : public ForeignDataset {
     }
     if (left_behind_ > 0) {
       notes.push_back(StrCat(first_left_behind_,
-                             left_behind_ == 1 ? "" : StrCat(" (and so in ", left_behind_ - 1, " more tars)"),
-                             ": behind the end mark there is more, which is no tar and is not read"));
+                             left_behind_ == 1 ? "" : StrCat(" (and so in ", left_behind_ - 1, " more tars)"), ": ",
+                             foreign::kLeftBehind));
     }
     if (passed_over_ > 0) {
       notes.push_back(StrCat("passed over ", passed_over_,

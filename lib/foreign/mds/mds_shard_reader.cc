@@ -36,7 +36,7 @@ uint64_t MdsShardFile::block_count() const {
 }
 
 absl::StatusOr<std::unique_ptr<MdsShardReader>> MdsShardReader::Open(
-    ReadableFileSystem& file_system, MdsShardFile file, std::shared_ptr<const std::vector<foreign::MdsColumn>> columns,
+    ReadableFileSystem& file_system, MdsShardFile file, std::shared_ptr<const std::vector<MdsColumn>> columns,
     const Schema& schema, const ReadOptions& options) {
   std::unique_ptr<MdsShardReader> reader(new MdsShardReader());
   reader->path_ = file.path;
@@ -87,19 +87,19 @@ absl::Status MdsShardReader::Initialise(const Schema& schema, const ReadOptions&
 }
 
 absl::StatusOr<MdsHead> ReadMdsHead(uint64_t length, const ReadMdsBytes& read) {
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view count, read(0, std::min(length, foreign::kMdsCountBytes)));
-  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t table_length, foreign::MdsTableLength(count, length));
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view count, read(0, std::min(length, kMdsCountBytes)));
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t table_length, MdsTableLength(count, length));
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view table, read(0, table_length));
   MdsHead head;
-  SHARDKIT_ASSIGN_OR_RETURN(head.offsets, foreign::DecodeMdsOffsets(table, length));
+  SHARDKIT_ASSIGN_OR_RETURN(head.offsets, DecodeMdsOffsets(table, length));
   head.place = StrCat("header: byte ", table_length);
   const uint64_t json_length = head.offsets[0] - table_length;
-  if (json_length > foreign::kMaxMdsHeaderBytes) {
-    return DataLoss(head.place, ": a description of ", json_length, " bytes; at most ", foreign::kMaxMdsHeaderBytes,
+  if (json_length > kMaxMdsHeaderBytes) {
+    return DataLoss(head.place, ": a description of ", json_length, " bytes; at most ", kMaxMdsHeaderBytes,
                     " are read");
   }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view json, read(table_length, json_length));
-  auto columns = foreign::ParseMdsHeader(json);
+  auto columns = ParseMdsHeader(json);
   if (!columns.ok()) return Annotate(columns.status(), head.place);
   head.columns = *std::move(columns);
   return head;
@@ -171,8 +171,8 @@ absl::Status MdsShardReader::DescribeValue(const absl::Status& status, uint64_t 
 absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_t> offsets, const char* base,
                                   uint64_t base_offset, std::span<const size_t> wanted, BlockBuffer::State& state,
                                   BlockView* view, BlockDamage* damage) const {
-  const std::vector<foreign::MdsColumn>& columns = *columns_;
-  const uint64_t count = info.sample_count, head_length = foreign::MdsHeadLength(columns);
+  const std::vector<MdsColumn>& columns = *columns_;
+  const uint64_t count = info.sample_count, head_length = MdsHeadLength(columns);
   container::BlockAssembler::Reset(view, info.first_sample, info.sample_count, schema_.size());
   state.places.resize(2 * count * wanted.size());
   state.converted.clear();
@@ -180,8 +180,7 @@ absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t begin = offsets[i] - base_offset, length = offsets[i + 1] - offsets[i];
     const std::string_view sample(base + begin, length);
-    if (absl::Status status = foreign::SplitMdsSample(columns, sample.substr(0, head_length), length, places);
-        !status.ok()) {
+    if (absl::Status status = SplitMdsSample(columns, sample.substr(0, head_length), length, places); !status.ok()) {
       status = DescribeSample(status, info.first_sample + i, offsets[i]);
       if (damage == nullptr) return status;
       for (const size_t column : wanted) damage->values[{static_cast<uint32_t>(i), column}] = status;
@@ -193,7 +192,7 @@ absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_
       if (columns[position].how.is_array) {
         const std::string_view payload(base + from, to - from);
         from = state.converted.size();
-        if (absl::Status status = foreign::AppendMdsArray(columns[position].how.dtype, payload, &state.converted);
+        if (absl::Status status = AppendMdsArray(columns[position].how.dtype, payload, &state.converted);
             !status.ok()) {
           status = DescribeValue(status, info.first_sample + i, offsets[i], wanted[k]);
           if (damage == nullptr) return status;
@@ -337,16 +336,16 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(u
     sample = state.record.view();
   }
   std::vector<uint64_t> places(columns_->size() + 1);
-  const std::string_view head = sample.substr(0, foreign::MdsHeadLength(*columns_));
-  if (absl::Status status = foreign::SplitMdsSample(*columns_, head, length, places); !status.ok()) {
+  const std::string_view head = sample.substr(0, MdsHeadLength(*columns_));
+  if (absl::Status status = SplitMdsSample(*columns_, head, length, places); !status.ok()) {
     return DescribeSample(status, ordinal, offset);
   }
   const size_t position = positions_[column];
   std::string_view value = sample.substr(places[position], places[position + 1] - places[position]);
-  if (const foreign::MdsEncoding& how = mds_column(column).how; how.is_array) {
+  if (const MdsEncoding& how = mds_column(column).how; how.is_array) {
     state.owner = 0;  // the block in the buffer may have its arrays in state.converted
     state.converted.clear();
-    if (absl::Status status = foreign::AppendMdsArray(how.dtype, value, &state.converted); !status.ok()) {
+    if (absl::Status status = AppendMdsArray(how.dtype, value, &state.converted); !status.ok()) {
       return DescribeValue(status, ordinal, offset, column);
     }
     value = state.converted;
@@ -360,10 +359,10 @@ absl::StatusOr<bool> MdsShardReader::CopyValue(uint64_t ordinal, size_t column, 
     return ForeignShardReader::CopyValue(ordinal, column, sink);
   SHARDKIT_RETURN_IF_ERROR(CheckFileHash());
   const uint64_t offset = offsets_[ordinal], length = offsets_[ordinal + 1] - offset;
-  std::string head(std::min(length, foreign::MdsHeadLength(*columns_)), '\0');
+  std::string head(std::min(length, MdsHeadLength(*columns_)), '\0');
   SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset, {head.data(), head.size()}));
   std::vector<uint64_t> places(columns_->size() + 1);
-  if (absl::Status status = foreign::SplitMdsSample(*columns_, head, length, places); !status.ok()) {
+  if (absl::Status status = SplitMdsSample(*columns_, head, length, places); !status.ok()) {
     return DescribeSample(status, ordinal, offset);
   }
   const size_t at = positions_[column];

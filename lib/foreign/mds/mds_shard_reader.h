@@ -37,7 +37,7 @@ using ReadMdsBytes = std::function<absl::StatusOr<std::string_view>(uint64_t off
 // What comes before the samples of an uncompressed shard.
 struct MdsHead {
   std::vector<uint32_t> offsets;  // of the samples, and the end of the last one
-  std::vector<foreign::MdsColumn> columns;
+  std::vector<MdsColumn> columns;
   std::string place;  // of the description of the columns, for messages
 };
 
@@ -48,9 +48,9 @@ absl::StatusOr<MdsHead> ReadMdsHead(uint64_t length, const ReadMdsBytes& read);
 // decompressed into the caller's buffer, so it takes no memory while nobody holds a block of it.
 class MdsShardReader : public ForeignShardReader {
  public:
-  static absl::StatusOr<std::unique_ptr<MdsShardReader>> Open(
-      ReadableFileSystem& file_system, MdsShardFile file,
-      std::shared_ptr<const std::vector<foreign::MdsColumn>> columns, const Schema& schema, const ReadOptions& options);
+  static absl::StatusOr<std::unique_ptr<MdsShardReader>> Open(ReadableFileSystem& file_system, MdsShardFile file,
+                                                              std::shared_ptr<const std::vector<MdsColumn>> columns,
+                                                              const Schema& schema, const ReadOptions& options);
 
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
@@ -83,10 +83,10 @@ class MdsShardReader : public ForeignShardReader {
   absl::Status DescribeValue(const absl::Status& status, uint64_t ordinal, uint64_t offset, size_t column) const;
   absl::Status CheckMemory(uint64_t bytes, std::string_view what) const;
 
-  const foreign::MdsColumn& mds_column(size_t column) const { return (*columns_)[positions_[column]]; }
+  const MdsColumn& mds_column(size_t column) const { return (*columns_)[positions_[column]]; }
 
   MdsShardFile described_;
-  std::shared_ptr<const std::vector<foreign::MdsColumn>> columns_;
+  std::shared_ptr<const std::vector<MdsColumn>> columns_;
   std::vector<size_t> positions_;  // per column of the schema, its position in *columns_
   std::vector<size_t> all_;        // 0, 1, … for each of the schema's columns
   ReadOptions options_;

@@ -17,9 +17,9 @@ namespace {
 constexpr std::string_view kZstd = "zstd";
 
 // Describes a file that consists of the pieces, one after another.
-absl::StatusOr<foreign::MdsFile> Describe(std::string name, std::span<const std::string> hashes,
-                                          std::span<const std::string_view> pieces) {
-  foreign::MdsFile file;
+absl::StatusOr<MdsFile> Describe(std::string name, std::span<const std::string> hashes,
+                                 std::span<const std::string_view> pieces) {
+  MdsFile file;
   file.name = std::move(name);
   for (const std::string_view piece : pieces) file.bytes += piece.size();
   for (const std::string& algorithm : hashes) {
@@ -30,10 +30,9 @@ absl::StatusOr<foreign::MdsFile> Describe(std::string name, std::span<const std:
   return file;
 }
 
-absl::Status AppendBytes(const Column& column, const foreign::MdsColumn& encoding, std::string_view bytes,
-                         std::string* out) {
+absl::Status AppendBytes(const Column& column, const MdsColumn& encoding, std::string_view bytes, std::string* out) {
   if (column.type == Type::kNdarray) {
-    const absl::Status status = foreign::AppendMdsValue(column, bytes, out);
+    const absl::Status status = AppendMdsValue(column, bytes, out);
     // The caller made the value, so a wrong one is InvalidArgument.
     return absl::IsDataLoss(status) ? InvalidArgument("column \"", column.name, "\": ", ToStd(status.message()))
                                     : status;
@@ -46,8 +45,7 @@ absl::Status AppendBytes(const Column& column, const foreign::MdsColumn& encodin
   return absl::OkStatus();
 }
 
-absl::Status AppendValue(const Column& column, const foreign::MdsColumn& encoding, const Value& value,
-                         std::string* out) {
+absl::Status AppendValue(const Column& column, const MdsColumn& encoding, const Value& value, std::string* out) {
   if (!value.file) return AppendBytes(column, encoding, value.bytes, out);
   const size_t begin = out->size();
   out->resize(begin + value.file->size());
@@ -72,11 +70,11 @@ absl::Status CheckLengths(std::span<const Column> columns, std::span<const std::
   return absl::OkStatus();
 }
 
-absl::Status AppendValues(std::span<const Column> columns, std::span<const foreign::MdsColumn> encodings,
+absl::Status AppendValues(std::span<const Column> columns, std::span<const MdsColumn> encodings,
                           std::span<const std::optional<Value>> values, std::string* out) {
   SHARDKIT_RETURN_IF_ERROR(CheckLengths(columns, values));
   const size_t begin = out->size();
-  out->resize(begin + foreign::MdsHeadLength(encodings));
+  out->resize(begin + MdsHeadLength(encodings));
   size_t length_place = begin;
   for (size_t i = 0; i < columns.size(); ++i) {
     const size_t value_begin = out->size();
@@ -91,7 +89,7 @@ absl::Status AppendValues(std::span<const Column> columns, std::span<const forei
 
 }  // namespace
 
-absl::Status AppendMdsSample(std::span<const Column> columns, std::span<const foreign::MdsColumn> encodings,
+absl::Status AppendMdsSample(std::span<const Column> columns, std::span<const MdsColumn> encodings,
                              std::span<const std::optional<Value>> values, std::string* out) {
   const size_t begin = out->size();
   absl::Status status = AppendValues(columns, encodings, values, out);
@@ -103,8 +101,8 @@ uint64_t MdsShardLength(uint64_t header_bytes, uint64_t samples, uint64_t sample
   return sizeof(uint32_t) * (samples + 2) + header_bytes + sample_bytes;
 }
 
-absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const foreign::MdsSettings& settings, std::string_view header,
-                                               MdsSamples samples, uint64_t number) {
+absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const MdsSettings& settings, std::string_view header, MdsSamples samples,
+                                               uint64_t number) {
   EncodedMdsShard shard;
   std::string& head = shard.head;
   AppendLittle(head, static_cast<uint32_t>(samples.ends.size()));
@@ -121,7 +119,7 @@ absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const foreign::MdsSettings& setti
   shard.described.samples = samples.ends.size();
   shard.described.compression = settings.compression;
   const std::string_view pieces[] = {head, samples.bytes};
-  SHARDKIT_ASSIGN_OR_RETURN(shard.described.raw, Describe(foreign::MdsShardName(number), settings.hashes, pieces));
+  SHARDKIT_ASSIGN_OR_RETURN(shard.described.raw, Describe(MdsShardName(number), settings.hashes, pieces));
   if (settings.compression.empty()) {
     shard.body = std::move(samples.bytes);
     return shard;

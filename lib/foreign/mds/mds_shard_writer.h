@@ -23,7 +23,7 @@ struct MdsSamples {
 // Appends a sample. Value i belongs to columns[i], is in our form, and is stored with encodings[i]. Values that are
 // files are read. InvalidArgument, naming the column, for a value that is absent or that MDS cannot hold. On an error
 // nothing is appended.
-absl::Status AppendMdsSample(std::span<const Column> columns, std::span<const foreign::MdsColumn> encodings,
+absl::Status AppendMdsSample(std::span<const Column> columns, std::span<const MdsColumn> encodings,
                              std::span<const std::optional<Value>> values, std::string* out);
 
 // The largest shard: its offsets have 32 bits.
@@ -37,15 +37,15 @@ uint64_t MdsShardLength(uint64_t header_bytes, uint64_t samples, uint64_t sample
 struct EncodedMdsShard {
   std::string head;  // in front of `body`; empty when compressed
   std::string body;
-  foreign::MdsShard described;  // as the index describes it
+  MdsShard described;  // as the index describes it
 
   const std::string& name() const { return described.zip ? described.zip->name : described.raw.name; }
 };
 
 // Pure: may run on any thread. The compression in `settings` must be zstd or empty, and its hashes must be ones that
 // this build can compute.
-absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const foreign::MdsSettings& settings, std::string_view header,
-                                               MdsSamples samples, uint64_t number);
+absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const MdsSettings& settings, std::string_view header, MdsSamples samples,
+                                               uint64_t number);
 
 // The level of "zstd" or "zstd:LEVEL". InvalidArgument for anything else.
 absl::StatusOr<int> ParseMdsCompression(std::string_view compression);

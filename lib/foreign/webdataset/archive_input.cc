@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/errors.h"
@@ -14,20 +15,8 @@
 
 namespace shardkit::foreign {
 
-ArchiveInput::ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, uint64_t begin)
-    : file_(file),
-      least_read_(least_read),
-      most_read_(most_read),
-      position_(std::min(begin, file.size())),
-      next_(least_read) {}
-
-ArchiveInput::ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, ForwardBytes& forward)
-    : file_(file),
-      forward_(&forward),
-      least_read_(least_read),
-      most_read_(most_read),
-      position_(0),
-      next_(least_read) {}
+ArchiveInput::ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, ReadNext forward)
+    : file_(file), forward_(std::move(forward)), least_read_(least_read), most_read_(most_read), next_(least_read) {}
 
 void ArchiveInput::Attach(archive* reader) {
   archive_read_set_read_callback(reader, Read);
@@ -36,7 +25,7 @@ void ArchiveInput::Attach(archive* reader) {
 }
 
 absl::StatusOr<size_t> ArchiveInput::ReadInto(std::span<char> buffer) {
-  if (forward_ != nullptr) return forward_->ReadNext(buffer);
+  if (forward_ != nullptr) return forward_(buffer);
   SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(position_, buffer));
   return buffer.size();
 }
@@ -86,8 +75,8 @@ bool ArchiveInput::HeldAreZero(uint64_t begin, uint64_t end) const {
 }
 
 bool ArchiveInput::BlockIsZero(uint64_t begin) const {
-  if (begin < held()) begin += RoundUp(held() - begin, foreign::kTarBlockBytes);
-  return begin + foreign::kTarBlockBytes <= position_ && HeldAreZero(begin, begin + foreign::kTarBlockBytes);
+  if (begin < held()) begin += RoundUp(held() - begin, kTarBlockBytes);
+  return begin + kTarBlockBytes <= position_ && HeldAreZero(begin, begin + kTarBlockBytes);
 }
 
 bool ArchiveInput::RestIsZero(uint64_t begin) const { return HeldAreZero(begin, position_); }
@@ -125,12 +114,12 @@ const char* ArchiveName(archive_entry* entry) {
 std::string LinkTarget(archive_entry* entry, std::string_view name) {
   const char* hard = archive_entry_hardlink(entry);
   if (hard == nullptr) hard = archive_entry_hardlink_utf8(entry);
-  if (hard != nullptr) return std::string(foreign::MemberName(hard));
+  if (hard != nullptr) return std::string(MemberName(hard));
   if (archive_entry_filetype(entry) != AE_IFLNK) return {};
   const char* soft = archive_entry_symlink(entry);
   if (soft == nullptr) soft = archive_entry_symlink_utf8(entry);
   if (soft == nullptr || *soft == '/') return {};
-  name = foreign::MemberName(name);
+  name = MemberName(name);
   const std::string path = StrCat(name.substr(0, name.rfind('/') + 1), soft);
   std::string target;
   for (std::string_view rest = path; !rest.empty();) {

@@ -5,6 +5,7 @@
 #include <archive_entry.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,23 +23,17 @@ struct ArchiveDeleter {
 };
 using Archive = std::unique_ptr<archive, ArchiveDeleter>;
 
-// Bytes that can only be had from front to back.
-class ForwardBytes {
- public:
-  virtual ~ForwardBytes() = default;
-  // The next bytes: fewer than asked for only at the end.
-  virtual absl::StatusOr<size_t> ReadNext(std::span<char> buffer) = 0;
-};
+// Gives the next of bytes that can only be had from front to back: fewer than asked for only at the end.
+using ReadNext = std::function<absl::StatusOr<size_t>(std::span<char> buffer)>;
 
 // Feeds a file to libarchive. Must not move while an archive reads from it.
 class ArchiveInput {
  public:
   // The first read, and the first read after skipped bytes, has `least_read` bytes, or fewer at the end of the file.
   // Each further read has twice as many bytes as the one before, up to `most_read`. Gaps that are cheaper to read than
-  // to skip (ReadHints::bridge_gap_bytes) are read. `file` must outlive the input.
-  ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, uint64_t begin = 0);
-  // Of `forward` nothing is skipped. `file` is then for messages.
-  ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, ForwardBytes& forward);
+  // to skip (ReadHints::bridge_gap_bytes) are read. With `forward` the bytes come from there, nothing is skipped, and
+  // `file` is for messages. `file` must outlive the input.
+  ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, ReadNext forward = nullptr);
   ArchiveInput(const ArchiveInput&) = delete;
   ArchiveInput& operator=(const ArchiveInput&) = delete;
 
@@ -74,12 +69,12 @@ class ArchiveInput {
   bool HeldAreZero(uint64_t begin, uint64_t end) const;
 
   const RandomAccessFile& file_;
-  ForwardBytes* const forward_ = nullptr;
+  const ReadNext forward_;  // may be null
   const size_t least_read_;
   const size_t most_read_;
   bool at_end_ = false;  // of `forward_`
   Piece last_, before_;  // the last two reads
-  uint64_t position_;
+  uint64_t position_ = 0;
   size_t next_;
   absl::Status error_;
 };
@@ -88,7 +83,7 @@ class ArchiveInput {
 // archive_entry_pathname_utf8.
 const char* ArchiveName(archive_entry* entry);
 
-// Of a hard or symbolic link the name of the member that it leads to, as foreign::MemberName gives it: that of a
+// Of a hard or symbolic link the name of the member that it leads to, as MemberName gives it: that of a
 // symbolic link is found from the folder of `name`. Empty for other members, and where the link leads out of the
 // archive.
 std::string LinkTarget(archive_entry* entry, std::string_view name);

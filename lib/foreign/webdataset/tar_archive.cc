@@ -19,8 +19,6 @@
 namespace shardkit::foreign {
 namespace {
 
-using foreign::kTarBlockBytes;
-
 // After skipped data only one header is needed, so reads start small. They grow while nothing is skipped: then members
 // are small and close together, or their data is read.
 constexpr size_t kLeastRead = 4096;
@@ -62,7 +60,7 @@ absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compress
 }
 
 // Decompresses a file from its beginning.
-class Decompressor final : public ForwardBytes {
+class Decompressor {
  public:
   static absl::StatusOr<std::unique_ptr<Decompressor>> Open(const RandomAccessFile& file, TarCompression compression) {
     std::unique_ptr<Decompressor> opened(new Decompressor(file));
@@ -74,7 +72,7 @@ class Decompressor final : public ForwardBytes {
     return opened;
   }
 
-  absl::StatusOr<size_t> ReadNext(std::span<char> buffer) override {
+  absl::StatusOr<size_t> ReadNext(std::span<char> buffer) {
     size_t done = 0;
     while (done < buffer.size()) {
       const la_ssize_t count = archive_read_data(reader_.get(), buffer.data() + done, buffer.size() - done);
@@ -142,14 +140,17 @@ absl::StatusOr<TarCompression> DetectCompression(const RandomAccessFile& file) {
   return found == std::end(kMagics) ? kNone : found->second;
 }
 
+absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples) {
+  return DataLoss(ToStd(damage.message()), "; ", whole_samples, whole_samples == 1 ? " sample" : " samples",
+                  " before it can be read");
+}
+
 struct TarReader::State {
-  State(const RandomAccessFile& from, TarCompression how)
-      : file(from), compression(how), input(from, kLeastRead, kMostRead) {}
   State(const RandomAccessFile& from, TarCompression how, std::unique_ptr<Decompressor> bytes)
       : file(from),
         compression(how),
         decompressor(std::move(bytes)),
-        input(from, kLeastRead, kMostRead, *decompressor) {}
+        input(from, kLeastRead, kMostRead, decompressor ? FromDecompressor() : nullptr) {}
 
   // A file, or a link that leads to one.
   struct Earlier {
@@ -177,12 +178,13 @@ struct TarReader::State {
   std::unique_ptr<TarReader> again;  // reads a second time what links lead to
   uint64_t again_read = 0;           // the number of the member that it read last
 
+  ReadNext FromDecompressor() {
+    return [this](std::span<char> buffer) { return decompressor->ReadNext(buffer); };
+  }
+
   uint64_t position() const { return static_cast<uint64_t>(archive_filter_bytes(reader.get(), 0)); }
 
-  std::string Place() const {
-    if (members == 0) return "first member";
-    return StrCat("member '", name, "' at byte ", header_offset);
-  }
+  std::string Place() const { return StrCat("member '", name, "' at byte ", header_offset); }
 
   // Of what follows the current member.
   absl::Status ErrorBehind(uint64_t offset) const {
@@ -191,7 +193,7 @@ struct TarReader::State {
   }
 
   void Remember() {
-    const Hash128Bytes hash = Hash128(foreign::MemberName(name));
+    const Hash128Bytes hash = Hash128(MemberName(name));
     if (earlier.size() < kMostRemembered || earlier.contains(hash)) earlier[hash] = file_of_it;
   }
 
@@ -207,7 +209,7 @@ struct TarReader::State {
     if (!std::exchange(pending, false)) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(CheckWhole());
     if (archive_read_data_skip(reader.get()) < ARCHIVE_WARN) return input.Describe(reader.get(), Place());
-    if (link || file_of_it.ordinal != members) return absl::OkStatus();
+    if (file_of_it.ordinal != members) return absl::OkStatus();  // no file of its own
     // Data fills whole blocks that end at `end`, and begins right after its header. `begin` may be before or after that
     // header. The data of a sparse member does not lie like this.
     const uint64_t end = position();
@@ -241,13 +243,11 @@ uint64_t TarReader::memory() const {
 }
 
 absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(const RandomAccessFile& file, TarCompression compression) {
-  std::unique_ptr<State> state;
-  if (compression == TarCompression::kNone) {
-    state = std::make_unique<State>(file, compression);
-  } else {
-    SHARDKIT_ASSIGN_OR_RETURN(auto decompressor, Decompressor::Open(file, compression));
-    state = std::make_unique<State>(file, compression, std::move(decompressor));
+  std::unique_ptr<Decompressor> decompressor;
+  if (compression != TarCompression::kNone) {
+    SHARDKIT_ASSIGN_OR_RETURN(decompressor, Decompressor::Open(file, compression));
   }
+  auto state = std::make_unique<State>(file, compression, std::move(decompressor));
   SHARDKIT_ASSIGN_OR_RETURN(state->reader, OpenArchive(state->input, TarCompression::kNone, Content::kTar));
   return std::unique_ptr<TarReader>(new TarReader(std::move(state)));
 }
@@ -282,12 +282,13 @@ absl::StatusOr<bool> TarReader::Next(TarMember* member) {
   state.sparse = archive_entry_sparse_count(entry) > 0;
   state.begin = state.position();
   state.file_of_it = {};
+  ++state.members;
   *member = {.name = state.name,
              .link = state.link,
-             .after_end_mark = state.members++ > 0 && mark,
+             .after_end_mark = state.members > 1 && mark,
+             .ordinal = state.members,
              .header_offset = before,
              .length = static_cast<uint64_t>(std::max<la_int64_t>(archive_entry_size(entry), 0))};
-  member->ordinal = state.members;
   const auto target = state.link ? state.earlier.find(Hash128(LinkTarget(entry, name))) : state.earlier.end();
   if (target != state.earlier.end()) {
     member->kind = TarMember::Kind::kFile;
@@ -369,10 +370,6 @@ class DecompressedFile final : public RandomAccessFile {
 };
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<ForwardBytes>> OpenForward(const RandomAccessFile& file, TarCompression compression) {
-  return Decompressor::Open(file, compression);
-}
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenDecompressed(std::unique_ptr<RandomAccessFile> file,
                                                                    TarCompression compression, uint64_t length) {

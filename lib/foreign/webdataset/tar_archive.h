@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "foreign/webdataset/archive_input.h"
 #include "shardkit/filesystem.h"
 
 namespace shardkit::foreign {
@@ -32,6 +31,12 @@ struct TarMember {
   uint64_t length = 0;          // bytes of data
   std::string_view what;        // "a symbolic link to no file before it", ... of kOther
 };
+
+// What is said of bytes behind an end mark that are no tar.
+inline constexpr std::string_view kLeftBehind = "behind the end mark there is more, which is no tar and is not read";
+
+// `damage` of a tar, and how many samples before it are whole.
+absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples);
 
 // Reads a tar with libarchive, from front to back. Of a tar that is not compressed only what is cheap is read besides
 // headers and the data that is asked for. One thread at a time.
@@ -64,9 +69,6 @@ class TarReader {
   explicit TarReader(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-
-// The decompressed bytes of a file, once. `file` must outlive the result. DataLoss for a damaged beginning.
-absl::StatusOr<std::unique_ptr<ForwardBytes>> OpenForward(const RandomAccessFile& file, TarCompression compression);
 
 // The decompressed bytes of a file, which are read from front to back. Reading at an offset before the end of the last
 // read decompresses everything again from the beginning. size() returns `length`. Thread-safe; one read at a time.

@@ -192,8 +192,7 @@ foreign::TarContents CutHere(const RandomAccessFile& file, const absl::Status& s
   builder.DropUnusedColumns();
   const uint64_t kept = index.sample_count();
   contents.cut = true;
-  contents.lost.push_back({std::move(key), DataLoss(ToStd(status.message()), "; ", kept,
-                                                    kept == 1 ? " sample" : " samples", " before it can be read")});
+  contents.lost.push_back({std::move(key), foreign::CutAfter(status, kept)});
   return std::move(contents);
 }
 
@@ -247,8 +246,7 @@ absl::StatusOr<foreign::TarContents> foreign::ScanTar(const RandomAccessFile& fi
     if (found) problems->push_back(*found);
   }
   if (contents.left_behind) {
-    problems->push_back(
-        {"", *contents.left_behind, "behind the end mark there is more, which is no tar and is not read"});
+    problems->push_back({"", *contents.left_behind, std::string(foreign::kLeftBehind)});
   }
   return contents;
 }

@@ -27,7 +27,7 @@ struct LostTarSample {
 struct TarContents {
   // Offsets are in the decompressed tar; tar_length is the file's. Without samples where they are left in
   // the index.
-  foreign::TarIndex index;
+  TarIndex index;
   // What was read of the tar's own index, in whose blocks the samples are left: see TarBlocks.
   struct Stored {
     uint64_t length = 0;  // of the file
@@ -36,7 +36,7 @@ struct TarContents {
     container::TablePlace keys;
   };
   std::optional<Stored> stored;
-  // The keys of the samples were escaped in the tar (foreign::EscapeWebDatasetKey). Those in `index` are not.
+  // The keys of the samples were escaped in the tar (EscapeWebDatasetKey). Those in `index` are not.
   bool escaped_keys = false;
   TarCompression compression = TarCompression::kNone;
   // Members that are read though readers of WebDataset do not see them, or that are passed over and might not be meant
@@ -65,10 +65,10 @@ absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_d
                                     std::vector<TarProblem>* problems, bool skip_lost = false);
 
 // Samples that have the key of an earlier sample with other samples between the two.
-std::vector<TarProblem> FindRepeatedKeys(const foreign::TarIndex& index);
+std::vector<TarProblem> FindRepeatedKeys(const TarIndex& index);
 
 // Removes the escapes from the keys.
-void UnescapeKeys(foreign::TarSamples* samples);
+void UnescapeKeys(TarSamples* samples);
 
 // Uses the tar's own index when there is one, else the headers. DataLoss when the index is damaged or belongs to
 // another tar, or when the tar is damaged. With `skip_lost`, a damaged tar is no error: the result is what ScanTar
@@ -79,9 +79,13 @@ absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(ReadableFileS
 
 // The key column, and the columns of the index, which are nullable. The extension decides the type: jpeg, png, image,
 // or else bytes.
-absl::StatusOr<Schema> TarSchema(const foreign::TarIndex& index);
+absl::StatusOr<Schema> TarSchema(const TarIndex& index);
 
-// Of the file's first and last bytes; see foreign::TarIdentity.
+// The bytes of the index, a shard (format-spec/interop.md). `index` has all samples and checksums; its blocks are
+// formed.
+absl::StatusOr<std::string> EncodeTarIndex(TarIndex index);
+
+// Of the file's first and last bytes; see TarIdentity.
 absl::StatusOr<uint64_t> ReadTarIdentity(const RandomAccessFile& file);
 
 }  // namespace shardkit::foreign

@@ -1,18 +1,68 @@
 // Writing the indexes of tars: our own, and those that other programs read.
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "container/block_builder.h"
+#include "container/block_encoder.h"
+#include "container/shard_file_writer.h"
 #include "foreign/webdataset/dali_index.h"
 #include "foreign/webdataset/tar_archive.h"
 #include "foreign/webdataset/tar_index.h"
-#include "foreign/webdataset/tar_index_encoder.h"
 #include "foreign/webdataset/webdataset_names.h"
+#include "format/constants.h"
 #include "io/publish_file.h"
+#include "shardkit/schema.h"
 #include "shardkit/shard.h"
+
+namespace shardkit::foreign {
+
+absl::StatusOr<std::string> EncodeTarIndex(TarIndex index) {
+  index.blocks = FormTarBlocks(index);
+  const auto memory = NewMemoryFileSystem();
+  const std::string path = "/index";
+  const ShardOptions options{.alignment = format::kMinAlignment, .metadata = TarIndexMetadata(index), .sync = false};
+  SHARDKIT_ASSIGN_OR_RETURN(const container::EncodingPlan plan,
+                            container::MakeEncodingPlan(TarIndexSchema(index.columns), options));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, container::ShardFileWriter::Create(*memory, path, plan, options));
+  container::BlockBuilder builder(plan.schema, UINT64_MAX, UINT32_MAX);
+  container::BlockEncoder encoder;
+  std::array<std::string, kTarIndexColumns> elements, arrays;
+  for (size_t block = 0; block + 1 < index.blocks.size(); ++block) {
+    for (uint64_t i = index.blocks[block].first_sample; i < index.blocks[block + 1].first_sample; ++i) {
+      for (std::string& column : elements) column.clear();
+      const uint64_t begin = index.value_ends[i], end = index.value_ends[i + 1];
+      for (uint64_t k = begin; k < end; ++k) {
+        const TarValue& value = index.values[k];
+        AppendLittle(elements[kTarColumn], static_cast<uint16_t>(value.column));
+        AppendLittle(elements[kTarOffset], value.offset);
+        AppendLittle(elements[kTarLength], value.length);
+        AppendLittle(elements[kTarXxh3], index.checksums[k]);
+      }
+      std::array<std::optional<Value>, kTarIndexColumns> values = {Value(index.key(i))};
+      const uint64_t shape[] = {end - begin};
+      for (size_t column = kTarColumn; column < arrays.size(); ++column) {
+        arrays[column].clear();
+        SHARDKIT_RETURN_IF_ERROR(AppendNdarray(plan.schema[column].dtype, shape, elements[column], &arrays[column]));
+        values[column] = Value(arrays[column]);
+      }
+      builder.Add(values);
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(container::EncodedBlock encoded, encoder.Encode(plan, builder.Take()));
+    SHARDKIT_RETURN_IF_ERROR(file->Write(encoded, nullptr));
+    builder.Recycle(std::move(encoded.raw));
+  }
+  SHARDKIT_RETURN_IF_ERROR(file->Finish().status());
+  return memory->ReadFile(path, UINT64_MAX);
+}
+
+}  // namespace shardkit::foreign
 
 namespace shardkit {
 namespace {

@@ -14,9 +14,6 @@
 namespace shardkit::foreign {
 namespace {
 
-using foreign::TarIndex;
-using foreign::TarValue;
-
 // Position 0 of the schema; the columns of the index follow.
 constexpr size_t kKeyColumn = 0;
 
@@ -54,8 +51,8 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFil
   SHARDKIT_ASSIGN_OR_RETURN(reader->schema_, TarSchema(index));
   reader->sample_count_ = index.blocks.back().first_sample;
   for (size_t i = 0; i + 1 < index.blocks.size(); ++i) {
-    const foreign::TarBlock& block = index.blocks[i];
-    const foreign::TarBlock& next = index.blocks[i + 1];
+    const TarBlock& block = index.blocks[i];
+    const TarBlock& next = index.blocks[i + 1];
     reader->blocks_.push_back({.offset = block.offset,
                                .length = next.offset - block.offset,
                                .first_sample = block.first_sample,
@@ -77,7 +74,7 @@ absl::StatusOr<TarShardReader::Samples> TarShardReader::SamplesOf(size_t block) 
   if (stored_) {
     SHARDKIT_ASSIGN_OR_RETURN(samples.all, stored_->Block(block));
   } else {
-    samples.all = std::shared_ptr<const foreign::TarSamples>(contents_, &contents_->index);
+    samples.all = std::shared_ptr<const TarSamples>(contents_, &contents_->index);
     samples.first = blocks_[block].first_sample;
   }
   return samples;

@@ -48,30 +48,30 @@ class TarShardReader : public ForeignShardReader {
 
   // The samples of a block, counted within it.
   struct Samples {
-    std::shared_ptr<const foreign::TarSamples> all;  // the block's are those from `first` on
+    std::shared_ptr<const TarSamples> all;  // the block's are those from `first` on
     uint64_t first = 0;
     uint64_t count = 0;
 
     std::string_view key(uint64_t i) const { return all->key(first + i); }
-    std::span<const foreign::TarValue> values(uint64_t i, uint64_t samples = 1) const {
+    std::span<const TarValue> values(uint64_t i, uint64_t samples = 1) const {
       const uint64_t begin = all->value_ends[first + i];
       return std::span(all->values).subspan(begin, all->value_ends[first + i + samples] - begin);
     }
-    const foreign::TarValue* Find(uint64_t i, size_t column) const;
+    const TarValue* Find(uint64_t i, size_t column) const;
     // Null where checksums are not known.
-    const uint64_t* checksum(const foreign::TarValue& value) const {
+    const uint64_t* checksum(const TarValue& value) const {
       return all->checksums.empty() ? nullptr : &all->checksums[static_cast<size_t>(&value - all->values.data())];
     }
   };
 
   TarShardReader() = default;
   absl::StatusOr<Samples> SamplesOf(size_t block) const;
-  std::vector<Stretch> FindStretches(std::span<const foreign::TarValue> values, const Wanted& wanted) const;
+  std::vector<Stretch> FindStretches(std::span<const TarValue> values, const Wanted& wanted) const;
   absl::Status CheckMemory(uint64_t bytes, std::string_view what) const;
   absl::Status ReadStretches(std::vector<Stretch>& stretches, Buffer* memory) const;
   absl::Status FillView(const BlockInfo& block, const Samples& samples, std::span<const Stretch> stretches,
                         const char* base, BlockBuffer::State& state, BlockView* view, BlockDamage* damage) const;
-  absl::Status WrongChecksum(const foreign::TarValue& value, uint64_t sample, std::string_view key) const;
+  absl::Status WrongChecksum(const TarValue& value, uint64_t sample, std::string_view key) const;
 
   ReadOptions options_;
   std::shared_ptr<const TarContents> contents_;

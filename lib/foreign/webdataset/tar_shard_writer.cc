@@ -16,7 +16,6 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "foreign/webdataset/tar_index.h"
-#include "foreign/webdataset/tar_index_encoder.h"
 #include "foreign/webdataset/tar_samples.h"
 #include "foreign/webdataset/webdataset_names.h"
 #include "io/publish_file.h"
@@ -53,7 +52,7 @@ struct TarShardWriter::State {
   std::string first, last;  // up to kTarIdentityBytes of what was written
   uint64_t since_writeback = 0;
   std::unique_ptr<archive_entry, EntryDeleter> entry;
-  foreign::TarIndex index;
+  TarIndex index;
   absl::flat_hash_map<std::string, uint32_t> columns;  // from name to number in the index
   std::string name;                                    // scratch
   Buffer piece;
@@ -78,9 +77,9 @@ struct TarShardWriter::State {
   }
 
   void KeepEnds(std::string_view bytes) {
-    first += bytes.substr(0, foreign::kTarIdentityBytes - first.size());
-    last += bytes.substr(bytes.size() - std::min<size_t>(bytes.size(), foreign::kTarIdentityBytes));
-    last.erase(0, last.size() - std::min<size_t>(last.size(), foreign::kTarIdentityBytes));
+    first += bytes.substr(0, kTarIdentityBytes - first.size());
+    last += bytes.substr(bytes.size() - std::min<size_t>(bytes.size(), kTarIdentityBytes));
+    last.erase(0, last.size() - std::min<size_t>(last.size(), kTarIdentityBytes));
   }
 
   absl::Status Error() const {
@@ -129,7 +128,7 @@ absl::Status TarShardWriter::State::WriteMember(const NamedTarValue& member, con
     SHARDKIT_RETURN_IF_ERROR(WriteData(member.value.bytes));
   }
   if (archive_write_finish_entry(writer.get()) != ARCHIVE_OK) return Error();
-  std::string column = foreign::WebDatasetColumn(member.extension);
+  std::string column = WebDatasetColumn(member.extension);
   const auto [found, added] = columns.try_emplace(column, static_cast<uint32_t>(columns.size()));
   if (added) index.columns.push_back(std::move(column));
   index.values.push_back({offset, member.value.length(), found->second});
@@ -140,8 +139,7 @@ absl::Status TarShardWriter::State::WriteMember(const NamedTarValue& member, con
 absl::Status TarShardWriter::State::Check(std::string_view key, std::span<const NamedTarValue> members) const {
   const auto refuse = [&](const auto&... parts) { return InvalidArgument("key \"", key, "\": ", parts...); };
   if (members.empty()) return refuse("a sample without values has no place in a tar");
-  if (key.size() > foreign::kMaxTarKeyBytes)
-    return refuse("has ", key.size(), " bytes, more than ", foreign::kMaxTarKeyBytes);
+  if (key.size() > kMaxTarKeyBytes) return refuse("has ", key.size(), " bytes, more than ", kMaxTarKeyBytes);
   if (index.sample_count() > 0 && index.key(index.sample_count() - 1) == key) {
     return refuse("is also that of the sample before it: in a tar the two would be one");
   }
@@ -149,26 +147,25 @@ absl::Status TarShardWriter::State::Check(std::string_view key, std::span<const 
   for (const NamedTarValue& member : members) {
     const std::string member_name = StrCat(key, ".", member.extension);
     if (member_name.find('\0') != member_name.npos) return refuse("a name in a tar cannot hold a zero byte");
-    const auto parts = foreign::SplitWebDatasetName(member_name);
+    const auto parts = SplitWebDatasetName(member_name);
     if (!parts) return refuse("\"", member_name, "\" is passed over when a WebDataset is read");
     if (parts->key != key || parts->extension != member.extension) {
       return refuse("\"", member_name, "\" would be read as key \"", parts->key, "\", extension \"", parts->extension,
                     "\": the key ends at the first dot of the name's last part");
     }
-    const absl::Status unpacked = foreign::CheckMemberName(member_name);
+    const absl::Status unpacked = CheckMemberName(member_name);
     if (!unpacked.ok()) return refuse("\"", member_name, "\": ", ToStd(unpacked.message()));
-    const std::string column = foreign::WebDatasetColumn(member.extension);
+    const std::string column = WebDatasetColumn(member.extension);
     if (column.size() > kMaxColumnNameBytes) return refuse("an extension of ", column.size(), " bytes");
     added += columns.contains(column) ? 0 : 1;
     for (const NamedTarValue& before : members.first(static_cast<size_t>(&member - members.data()))) {
-      if (foreign::WebDatasetColumn(before.extension) == column)
-        return refuse("extension \"", column, "\" stands twice");
+      if (WebDatasetColumn(before.extension) == column) return refuse("extension \"", column, "\" stands twice");
     }
   }
   if (columns.size() + added > kMaxColumns - 1)
     return refuse("more than ", kMaxColumns - 1, " different extensions in one tar");
-  if (index.values.size() + members.size() > foreign::kMaxTarValues)
-    return refuse("more than ", foreign::kMaxTarValues, " values in one tar");
+  if (index.values.size() + members.size() > kMaxTarValues)
+    return refuse("more than ", kMaxTarValues, " values in one tar");
   return absl::OkStatus();
 }
 
@@ -224,10 +221,10 @@ uint64_t TarShardWriter::LengthWith(std::string_view key, std::span<const NamedT
   for (const NamedTarValue& member : members) {
     const uint64_t name = key.size() + 1 + member.extension.size();
     // A longer name is stored as a member of its own, with a zero byte at its end.
-    if (name > kPlainNameBytes) length += foreign::kTarBlockBytes + RoundUp(name + 1, foreign::kTarBlockBytes);
-    length += foreign::kTarBlockBytes + RoundUp(member.value.length(), foreign::kTarBlockBytes);
+    if (name > kPlainNameBytes) length += kTarBlockBytes + RoundUp(name + 1, kTarBlockBytes);
+    length += kTarBlockBytes + RoundUp(member.value.length(), kTarBlockBytes);
   }
-  length += 2 * foreign::kTarBlockBytes;
+  length += 2 * kTarBlockBytes;
   return (length + kRecordBytes - 1) / kRecordBytes * kRecordBytes;
 }
 
@@ -242,7 +239,7 @@ absl::StatusOr<TarSummary> TarShardWriter::Finish(bool index) {
   SHARDKIT_RETURN_IF_ERROR(state.file->Close());
   if (index) {
     state.index.tar_length = summary.bytes;
-    state.index.identity = foreign::TarIdentity(state.first, state.last);
+    state.index.identity = TarIdentity(state.first, state.last);
     // The index is published before the tar, so that a finished tar always has its index.
     SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, EncodeTarIndex(std::move(state.index)));
     SHARDKIT_RETURN_IF_ERROR(io::PublishFile(*state.file_system, StrCat(state.path, kTarIndexSuffix), bytes));

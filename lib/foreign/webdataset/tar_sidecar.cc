@@ -15,10 +15,6 @@
 namespace shardkit::foreign {
 namespace {
 
-using foreign::TarBlock;
-using foreign::TarIndex;
-using foreign::TarSamples;
-
 // The samples of a tar that are kept in memory, and the most that is read at once unless one block has more.
 constexpr uint64_t kRecentBytes = uint64_t{256} << 10;
 
@@ -92,7 +88,7 @@ absl::StatusOr<bool> LoadTarIndex(ReadableFileSystem& file_system, const RandomA
     SHARDKIT_ASSIGN_OR_RETURN(const auto shard, container::NativeShardReader::Open(file_system, IndexPath(file.path()),
                                                                                    {.mode = ReadMode::kBuffered}));
     SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, shard->ReadMetadata());
-    SHARDKIT_ASSIGN_OR_RETURN(contents->index, foreign::DecodeTarIndex(shard->schema(), metadata, shard->blocks()));
+    SHARDKIT_ASSIGN_OR_RETURN(contents->index, DecodeTarIndex(shard->schema(), metadata, shard->blocks()));
     SHARDKIT_RETURN_IF_ERROR(CheckBelongs(contents->index, file));
     contents->stored = TarContents::Stored{.length = shard->file_length(),
                                            .header = shard->header(),
@@ -140,7 +136,7 @@ absl::StatusOr<std::shared_ptr<const TarSamples>> TarBlocks::Block(size_t block)
   if (!buffer) buffer = std::make_unique<BlockBuffer>();
   BlockView view;
   if (absl::Status status = shard_->ReadBlock(block, {}, buffer.get(), &view); !status.ok()) return Describe(status);
-  auto decoded = foreign::DecodeTarBlock(contents_->index, block, view);
+  auto decoded = DecodeTarBlock(contents_->index, block, view);
   if (!decoded.ok()) return Describe(decoded.status());
   if (contents_->escaped_keys) UnescapeKeys(&*decoded);
   auto samples = std::make_shared<const TarSamples>(*std::move(decoded));
@@ -166,7 +162,7 @@ absl::StatusOr<std::shared_ptr<const container::KeyTable>> TarBlocks::OpenKeys()
 absl::StatusOr<std::optional<uint64_t>> TarBlocks::FindKey(std::string_view key) const {
   const auto table = OpenKeys();
   if (!table.ok()) return Describe(table.status());
-  const std::string stored = contents_->escaped_keys ? foreign::EscapeWebDatasetKey(key) : std::string(key);
+  const std::string stored = contents_->escaped_keys ? EscapeWebDatasetKey(key) : std::string(key);
   std::optional<uint64_t> found;
   const absl::Status status = (*table)->Find(Hash64(stored), [&](uint64_t ordinal) -> absl::StatusOr<bool> {
     const size_t block = shard_->BlockOfSample(ordinal);
@@ -198,7 +194,7 @@ absl::StatusOr<bool> CheckTarIndex(ReadableFileSystem& file_system, const Random
     }
   }
   const TarSamples& wanted = scanned;
-  if (all == wanted && index.columns == scanned.columns && index.blocks == foreign::FormTarBlocks(scanned)) return true;
+  if (all == wanted && index.columns == scanned.columns && index.blocks == FormTarBlocks(scanned)) return true;
   const std::string path = IndexPath(tar.path());
   if (all.sample_count() != wanted.sample_count() || all.values.size() != wanted.values.size()) {
     report(StrCat(path, ": has ", all.sample_count(), " samples of ", all.values.size(), " values, but ", tar.path(),

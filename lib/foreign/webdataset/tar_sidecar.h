@@ -34,7 +34,7 @@ class TarBlocks {
 
   // The samples of a block, their keys without escapes. One read, which also brings what lies behind it and is cheaper
   // read along (ReadHints::bridge_gap_bytes), or none of a block that was used lately.
-  absl::StatusOr<std::shared_ptr<const foreign::TarSamples>> Block(size_t block) const;
+  absl::StatusOr<std::shared_ptr<const TarSamples>> Block(size_t block) const;
 
   // The first sample with this key. Two reads, and one for the block of each sample whose key has the same hash; the
   // first of them only once.
@@ -51,8 +51,8 @@ class TarBlocks {
   std::shared_ptr<const container::NativeShardReader> shard_;
   mutable std::mutex keys_mutex_;
   mutable std::shared_ptr<const container::KeyTable> keys_;
-  mutable std::mutex mutex_;                                                                  // of what follows
-  mutable std::deque<std::pair<size_t, std::shared_ptr<const foreign::TarSamples>>> recent_;  // oldest first
+  mutable std::mutex mutex_;                                                         // of what follows
+  mutable std::deque<std::pair<size_t, std::shared_ptr<const TarSamples>>> recent_;  // oldest first
   mutable uint64_t recent_bytes_ = 0;
   mutable std::vector<std::unique_ptr<BlockBuffer>> buffers_;  // not in use
 };
@@ -61,7 +61,6 @@ class TarBlocks {
 // compared. False where the index has damaged blocks, and is not compared: reading the blocks tells of them. Returns an
 // error only when the check could not be done.
 absl::StatusOr<bool> CheckTarIndex(ReadableFileSystem& file_system, const RandomAccessFile& tar,
-                                   const foreign::TarIndex& scanned,
-                                   const std::function<void(std::string message)>& report);
+                                   const TarIndex& scanned, const std::function<void(std::string message)>& report);
 
 }  // namespace shardkit::foreign

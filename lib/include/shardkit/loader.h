@@ -308,7 +308,8 @@ struct LoaderColumn {
   int channels = 3;  // 1 gray or 3 RGB
   ImageDecodeOptions image;
 
-  // kLabels: the number of padding. `dtype` and image.max_memory are as for DecodeLabelMap.
+  // kLabels: the number of padding, and of all pixels of an absent map. `dtype` and image.max_memory are as for
+  // DecodeLabelMap.
   int64_t label_fill = 255;
 
   // kMasks, kPackedMasks with a geometry that is not native: the shape is [n, most masks, height, width], with zeros

@@ -114,17 +114,17 @@ enum class Verify {
 
 // The options of whatever reads samples.
 struct InputOptions {
+  // ResourceExhausted when the decompressed bytes of the requested chunks of a block exceed their stored bytes by more
+  // than this. The same limit applies to the requested part of a compressed tar, and to a compressed MDS shard, which
+  // is decompressed completely, compared with the bytes of their files.
+  uint64_t max_decompression = kDefaultMaxDecompression;
+
   // For MDS: compare a hash that index.json lists for a whole file before the first value of the file is returned. This
   // reads the whole file, once for each DatasetReader. One hash is compared: the first of the xxHash family, otherwise
   // the first that this build can compute; if there is none, no hash. False returns the first value of a large file
   // sooner, but passes damage on as data: those containers have no other checksums of values. Validate compares every
   // hash.
   bool verify_listed_hashes = true;
-
-  // ResourceExhausted when the decompressed bytes of the requested chunks of a block exceed their stored bytes by more
-  // than this. The same limit applies to the requested part of a compressed tar, and to a compressed MDS shard, which
-  // is decompressed completely, compared with the bytes of their files.
-  uint64_t max_decompression = kDefaultMaxDecompression;
 };
 
 struct ReadOptions : InputOptions {

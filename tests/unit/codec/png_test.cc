@@ -8,46 +8,26 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/strings.h"
 #include "noise.h"
+#include "png_maker.h"
 
 namespace shardkit::codec {
 namespace {
 
 using testing::Image;
 
-void AppendBytes(png_structp png, png_bytep bytes, size_t length) {
-  static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<const char*>(bytes), length);
-}
-
-// libpng's default flush would use the string as a FILE.
-void Flush(png_structp) {}
-
 std::string MakePng(uint32_t width, uint32_t height, int color, int bits, bool interlaced) {
-  std::string out;
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
-  png_infop info = png_create_info_struct(png);
-  png_set_write_fn(png, &out, AppendBytes, Flush);
-  png_set_IHDR(png, info, width, height, bits, color, interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  if (color == PNG_COLOR_TYPE_PALETTE) {
-    std::vector<png_color> palette(1u << bits, png_color{1, 2, 3});
-    palette[1] = {200, 100, 50};
-    png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
-  }
-  png_write_info(png, info);
-  std::vector<std::vector<png_byte>> rows(height, std::vector<png_byte>(png_get_rowbytes(png, info)));
-  std::vector<png_bytep> pointers;
+  const size_t channels = color == PNG_COLOR_TYPE_RGB_ALPHA ? 4 : color == PNG_COLOR_TYPE_RGB ? 3 : 1;
+  std::vector<std::vector<png_byte>> rows(
+      height, std::vector<png_byte>((width * channels * static_cast<size_t>(bits) + 7) / 8));
   for (uint32_t y = 0; y < height; ++y) {
     for (size_t x = 0; x < rows[y].size(); ++x) rows[y][x] = static_cast<png_byte>(y * 17 + x * 5);
-    pointers.push_back(rows[y].data());
   }
-  png_write_image(png, pointers.data());
-  png_write_end(png, info);
-  png_destroy_write_struct(&png, &info);
-  return out;
+  return test::MakePng(width, color, bits, interlaced, std::move(rows));
 }
 
 TEST(Png, EveryKindIsReadAndEveryDamageFound) {
@@ -78,7 +58,7 @@ TEST(Png, ManyPixelsNeedNoMemory) {
   std::string huge;
   png_structp writer = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(writer);
-  png_set_write_fn(writer, &huge, AppendBytes, Flush);
+  png_set_write_fn(writer, &huge, test::AppendPng, test::FlushPng);
   png_set_IHDR(writer, info, 1000000, 1000000, 8, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                PNG_FILTER_TYPE_DEFAULT);
   png_write_info(writer, info);

@@ -1,12 +1,12 @@
 // Masks and label maps through geometries, compared with a model that visits each pixel of the dense mask.
 #include <gtest/gtest.h>
-#include <png.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
 #include "codec_support.h"
+#include "png_maker.h"
 #include "shardkit/image.h"
 #include "support/effort.h"
 
@@ -188,43 +188,16 @@ TEST(Rasterize, Refusals) {
   EXPECT_EQ(rasterizer.SetGeometry({}).code(), kInvalid);
 }
 
-void AppendBytes(png_structp png, png_bytep bytes, size_t length) {
-  static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<const char*>(bytes), length);
-}
-
-void Flush(png_structp) {}
-
 // Of gray values, or with PNG_COLOR_TYPE_PALETTE of indices.
 std::string MakeLabels(const std::vector<uint16_t>& numbers, uint32_t width, int color, int bits, bool interlaced) {
-  std::string out;
-  const auto height = static_cast<uint32_t>(numbers.size() / width);
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
-  png_infop info = png_create_info_struct(png);
-  png_set_write_fn(png, &out, AppendBytes, Flush);
-  png_set_IHDR(png, info, width, height, bits, color, interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  if (color == PNG_COLOR_TYPE_PALETTE) {
-    const std::vector<png_color> palette(1u << bits, png_color{9, 9, 9});  // all alike: colors do not count
-    png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
-  }
-  png_write_info(png, info);
-  png_set_packing(png);
   const size_t sample = bits == 16 ? 2 : 1, channels = color == PNG_COLOR_TYPE_GRAY_ALPHA ? 2 : 1;
-  std::vector<std::vector<png_byte>> rows(height, std::vector<png_byte>(width * sample * channels));
-  std::vector<png_bytep> pointers;
-  for (uint32_t y = 0; y < height; ++y) {
-    for (uint32_t x = 0; x < width; ++x) {
-      const uint16_t number = numbers[size_t{y} * width + x];
-      png_byte* const to = rows[y].data() + x * sample * channels;
-      if (bits == 16) *to = static_cast<png_byte>(number >> 8);
-      to[sample - 1] = static_cast<png_byte>(number);
-    }
-    pointers.push_back(rows[y].data());
+  std::vector<std::vector<png_byte>> rows(numbers.size() / width, std::vector<png_byte>(width * sample * channels));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    png_byte* const to = rows[i / width].data() + i % width * sample * channels;
+    if (bits == 16) *to = static_cast<png_byte>(numbers[i] >> 8);
+    to[sample - 1] = static_cast<png_byte>(numbers[i]);
   }
-  png_write_image(png, pointers.data());
-  png_write_end(png, info);
-  png_destroy_write_struct(&png, &info);
-  return out;
+  return test::MakePng(width, color, bits, interlaced, std::move(rows), /*packing=*/true);
 }
 
 struct LabelKind {

@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
-#include "foreign/webdataset/tar_index_encoder.h"
+#include "foreign/webdataset/tar_index.h"
 #include "shardkit/schema.h"
 #include "shardkit/shard.h"
 #include "shardkit/validate.h"
