@@ -193,7 +193,8 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
         elif images or device_geometry or (pinned_bytes, device_bytes, depth) != (512 << 20, 0, 2):
             raise ValueError(
                 "images, device_geometry, pinned_bytes, device_bytes and depth are for the GPU stage, which is for "
-                'device="cuda" where this build and machine have CUDA, and for device="host"'
+                'device="cuda" where the package was built with CUDA (tools/wheel --cuda) and the machine has a driver '
+                'for it, and for device="host"'
             )
         super().__init__(*args, **options)
         self.pin_memory = pin_memory
