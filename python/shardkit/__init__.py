@@ -7,6 +7,7 @@ from shardkit.block import Block, Values
 from shardkit.change import add_columns, drop_columns, rename_columns, set_columns
 from shardkit.columns import DenseMasks, Geometry, Image, LabelMap, LoaderDataset, PackedMasks, Stored, Tokens, Views
 from shardkit.dataset import Dataset, open, use_cache
+from shardkit.functions import FunctionError, Map, Raw
 from shardkit.images import Encode, decode_image
 from shardkit.jobs import (
     compact,
@@ -62,6 +63,7 @@ __all__ = [
     "Diff",
     "Encode",
     "Filtered",
+    "FunctionError",
     "Generation",
     "Geometry",
     "Image",
@@ -69,6 +71,7 @@ __all__ = [
     "Loader",
     "LoaderDataset",
     "LoaderReport",
+    "Map",
     "Masks",
     "PackPlan",
     "Packed",
@@ -76,6 +79,7 @@ __all__ = [
     "Plan",
     "Published",
     "Ragged",
+    "Raw",
     "Repaired",
     "Schema",
     "SimulatedEpoch",

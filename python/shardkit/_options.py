@@ -228,11 +228,10 @@ def path_text(path: str | os.PathLike[str]) -> str:
 _ELSEWHERE = {
     "shuffle": 'order="shuffled" (the default) or order="sequential"',
     "drop_last": 'remainder="drop"',
-    "num_workers": "nothing, or decode_threads and read_threads: threads do the work of worker processes",
+    "num_workers": "nothing, or workers of Python's functions, decode_threads and read_threads of the library",
     "prefetch_factor": "memory_bytes",
     "persistent_workers": "nothing: threads stay",
     "collate_fn": "batch_function",
-    "transform": "columns={name: function}, or batch_function",
     "pin_memory": "shardkit.torch.Loader, which has it",
     "device": "shardkit.torch.Loader, which has it",
 }

@@ -19,6 +19,14 @@ def wants_writable(column: _core.Column) -> bool:
     return column.type == "ndarray"
 
 
+def is_number(column: _core.Column) -> bool:
+    """Tell whether values are scalars or arrays of one shape, which lie in a batch one after another."""
+    array = (
+        column.type == "ndarray" and column.dtype is not None and column.shape is not None and is_scalar(column.dtype)
+    )
+    return array or is_scalar(column.type)
+
+
 def is_bytes(column: _core.Column) -> bool:
     """Tell whether the object of a stored value is its bytes."""
     return column.type not in ("utf8", "rle", "ndarray") and not is_scalar(column.type)

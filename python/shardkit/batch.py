@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit import _core, _numbers
+from shardkit.functions import Padded
 from shardkit.masks import Masks
 
 Array = npt.NDArray[Any]
@@ -172,15 +171,19 @@ class Batch:
 
     def __init__(
         self,
-        batch: _core.Batch,
         names: Sequence[str],
-        functions: Mapping[str, Callable[[Any], Any]],
-        seconds: dict[str, float],
+        batch: _core.Batch,
+        made: Mapping[str, Any] | None = None,
+        kept: Sequence[int] | None = None,
+        skipped: Sequence[tuple[int, int, str]] = (),
+        made_alone: bool = False,
     ) -> None:
         self._batch = batch
-        self._names = names
-        self._functions = functions
-        self._seconds = seconds  # of functions, by what they are of
+        self._stored = names  # of the library's columns
+        self._made = {} if made is None else made  # columns that functions made
+        self._names = list(self._made) if made_alone else names
+        self._kept = None if kept is None else np.array(kept, np.intp)  # of the library's samples
+        self._skipped = list(skipped)
         self._columns: dict[str, Any] = {}
 
     @property
@@ -201,12 +204,13 @@ class Batch:
     @property
     def keys(self) -> list[str]:
         """The keys of the samples."""
-        return self._batch.keys()
+        keys = self._batch.keys()
+        return keys if self._kept is None else [keys[i] for i in self._kept]
 
     @property
     def samples(self) -> Array:
         """int64, [samples, 4]: dataset, shard, ordinal in the dataset, position in the epoch."""
-        return self._batch.samples()
+        return self._of_kept(self._batch.samples())
 
     @property
     def ordinals(self) -> Array:
@@ -216,12 +220,12 @@ class Batch:
     @property
     def padding(self) -> Array:
         """bool, [samples]: which repeat others of the epoch (``remainder="pad"``); leave them out of measures."""
-        return self._batch.padding()
+        return self._of_kept(self._batch.padding())
 
     @property
     def skipped(self) -> list[tuple[int, int, str]]:
         """Samples left out: dataset, ordinal and reason."""
-        return self._batch.skipped()
+        return self._batch.skipped() + self._skipped
 
     def __getitem__(self, name: str) -> Any:
         """Return a column: an array [samples, …], `Ragged`, `BatchMasks`, `TokenRows`, or a list of views."""
@@ -230,11 +234,9 @@ class Batch:
                 raise TypeError(
                     f"a batch is no tuple: write batch[{self._names[0]!r}]; it has {', '.join(self._names)}"
                 )
-            try:
-                position = self._names.index(name)
-            except ValueError:
-                raise KeyError(f"there is no column {name!r}; the batch has {', '.join(self._names)}") from None
-            self._columns[name] = self._column(position, name)
+            if name not in self._names:
+                raise KeyError(f"there is no column {name!r}; the batch has {', '.join(self._names)}")
+            self._columns[name] = self._column(name)
         return self._columns[name]
 
     def __getattr__(self, name: str) -> Any:
@@ -245,33 +247,38 @@ class Batch:
             raise AttributeError('a batch has no "to": shardkit.torch.Loader(device=...) brings it there')
         raise AttributeError(f"a batch has no {name!r}; its columns are {', '.join(names)}")
 
-    def _column(self, position: int, name: str) -> Any:
-        layout, dtype, values, offsets, items, shapes, present = self._batch.column(position)
-        if name in self._functions:
-            return _stacked(self._results(name))
+    def _of_kept(self, values: Array) -> Array:
+        return values if self._kept is None else values[self._kept]
+
+    def _column(self, name: str) -> Any:
+        if name in self._made:
+            made = self._made[name]
+            return made.values if isinstance(made, Padded) else made
+        column = self.stored_column(name)
+        return column if self._kept is None else _taken(column, self._kept)
+
+    def stored_column(self, name: str) -> Any:
+        """Return a column as the library has decoded it, of all samples that it has."""
+        layout, dtype, values, offsets, items, shapes, present = self._batch.column(self._stored.index(name))
         if layout == "views":
             return values
         return laid_out(layout, _numbers.numbers(values, dtype), offsets, items, shapes, present)
 
-    def _results(self, name: str) -> list[Any]:
-        """Return what the function of a column makes of each value."""
-        _, _, values, _, _, _, present = self._batch.column(self._names.index(name))
-        function = self._functions[name]
-        there = itertools.repeat(True) if present is None else present
-        begin = time.perf_counter()
-        try:
-            return [
-                function(None if not is_there else b"" if value is None else value)
-                for value, is_there in zip(values, there, strict=False)
-            ]
-        finally:
-            of = f"the function of column {name!r}"
-            self._seconds[of] = self._seconds.get(of, 0.0) + time.perf_counter() - begin
+    def sizes(self, name: str) -> Array:
+        """Return the sizes of each sample's result of a function, int64 [samples, rank]; for ``collate="pad"``."""
+        made = self._made.get(name)
+        if not isinstance(made, Padded):
+            raise ValueError(
+                f'column {name!r} is not padded: sizes are those of the results of sk.Map(..., collate="pad")'
+            )
+        return made.sizes
 
     def present(self, name: str) -> Array:
         """Return for each sample whether it has the value; its elements are zeros where it has not."""
-        present = self._batch.column(self._names.index(name))[6]
-        return np.ones(len(self._batch), bool) if present is None else present
+        if name not in self._stored:
+            return np.ones(len(self), bool)  # a column of a transform
+        present = self._batch.column(self._stored.index(name))[6]
+        return self._of_kept(np.ones(len(self._batch), bool) if present is None else present)
 
     def geometries(self, name: str) -> Array:
         """Return what is still to be done with each image, or with each mask, of a column with ``deferred``.
@@ -282,7 +289,12 @@ class Batch:
         ``output_width`` x ``output_height``. Sizes are in pixels; all are 0 for a sample without an image. Empty for
         a column that is not deferred.
         """
-        return self._batch.geometries(self._names.index(name)).view(GEOMETRY)[:, 0]
+        position = self._stored.index(name)
+        geometries = self._batch.geometries(position).view(GEOMETRY)[:, 0]
+        if self._kept is None:
+            return geometries
+        layout, _, _, offsets, *_ = self._batch.column(position)
+        return geometries[_items(offsets, self._kept) if layout == "mask_runs" else self._kept]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all columns by name."""
@@ -293,7 +305,7 @@ class Batch:
 
     def __len__(self) -> int:
         """Return the number of samples."""
-        return len(self._batch)
+        return len(self._batch) if self._kept is None else len(self._kept)
 
     def __repr__(self) -> str:
         return f"<batch of {len(self)} samples: {', '.join(self._names)}>"
@@ -310,10 +322,29 @@ def laid_out(layout: str, values: Any, offsets: Any, items: Any, shapes: Any, pr
     return BatchMasks(values, offsets, items, shapes, present, layout == "mask_runs")
 
 
-def _stacked(results: list[Any]) -> Any:
-    """Return the results for all values, as one array when they are arrays or numbers of one shape."""
-    if results and all(isinstance(result, (np.ndarray, np.generic, int, float)) for result in results):
-        arrays = [np.asarray(result) for result in results]
-        if len({array.shape for array in arrays}) == 1:
-            return np.stack(arrays)
-    return results
+def _items(offsets: Array, kept: Array) -> Array:
+    """Return the places of the items of some samples."""
+    return np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in kept] or [np.arange(0)])
+
+
+def _taken(column: Any, kept: Array) -> Any:
+    """Return some samples of a column."""
+    if isinstance(column, list):
+        return [column[i] for i in kept]
+    if isinstance(column, np.ndarray):
+        return column[kept]
+    assert isinstance(column, (Ragged, BatchMasks))
+    items = _items(column.offsets, kept)
+    offsets = np.concatenate([[0], np.cumsum(np.diff(column.offsets)[kept])])
+    present = None if column.present is None else column.present[kept]
+    if isinstance(column, Ragged):
+        shapes = None if column.shapes is None else column.shapes[kept]
+        return Ragged(column.values[items], offsets, shapes, present)
+    shapes = None if column.shapes is None else column.shapes[items]
+    if column.item_offsets is None:
+        values = column.values[kept if column.values.ndim == 4 else items]
+        return BatchMasks(values, offsets, None, shapes, present, column._runs)
+    parts = [column.values[column.item_offsets[i] : column.item_offsets[i + 1]] for i in items]
+    values = np.concatenate(parts or [column.values[:0]])
+    item_offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+    return BatchMasks(values, offsets, item_offsets, shapes, present, column._runs)

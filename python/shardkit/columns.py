@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, SupportsIndex
+from typing import Annotated, Any, SupportsIndex, cast
 
-from shardkit import _values
-from shardkit._core import Column
 from shardkit._options import checked
+from shardkit.functions import Map, Raw
 
 __all__ = ["DenseMasks", "Geometry", "Image", "LabelMap", "LoaderDataset", "PackedMasks", "Stored", "Tokens", "Views"]
 
@@ -326,30 +325,40 @@ class LabelMap:
         return {"dtype": self.dtype, "label_fill": operator.index(self.fill), "max_memory": self.max_memory}
 
 
-Spec = Stored | Views | Image | LabelMap | DenseMasks | PackedMasks | Tokens | Callable[[Any], Any] | None
+Kind = Stored | Views | Image | LabelMap | DenseMasks | PackedMasks | Tokens | None
+Spec = Kind | Map | Callable[[Any], Any] | Sequence[Any]  # a list: a kind, and what is called with its values
 _KINDS = (Stored, Views, Image, LabelMap, DenseMasks, PackedMasks, Tokens)
 
 
-def is_function(spec: Spec) -> bool:
-    """Tell whether the column is a function's."""
-    return callable(spec) and not isinstance(spec, _KINDS)
+def parts(name: str, spec: Spec) -> tuple[Kind, list[Map]]:
+    """Return how a column is decoded, and what is called with its values."""
+    given = list(spec) if isinstance(spec, (list, tuple)) else [spec]
+    kind: Kind = None
+    if given and (given[0] is None or isinstance(given[0], _KINDS)):
+        kind = cast(Kind, given.pop(0))
+    maps: list[Map] = []
+    for each in given:
+        if isinstance(each, type) and issubclass(each, (*_KINDS, Map)):
+            raise TypeError(f"column {name}: give {each.__name__}(...), not the class")
+        if isinstance(each, _KINDS):
+            raise TypeError(f"column {name}: {each!r} comes before the functions, and once")
+        if not isinstance(each, Map) and not callable(each):
+            raise TypeError(f"column {name}: {each!r} is no way to decode it")
+        maps.append(each if isinstance(each, Map) else Map(each))
+    if isinstance(kind, Tokens) and maps:
+        raise ValueError(f"column {name}: rows of tokens are of whole batches: give a batch_function")
+    for i, each in enumerate(maps):
+        if isinstance(each, Raw) and (i > 0 or kind is not None):
+            raise ValueError(f"column {name}: Raw gets the stored bytes, and nothing comes before it")
+        if each.collate is not None and i + 1 < len(maps):
+            raise ValueError(f"column {name}: collate is for the last function")
+    return kind, maps
 
 
-def of_value(function: Any, column: Column) -> Callable[[Any], Any]:
-    """Return the function of a value as one of the stored bytes, which lie in others' memory."""
-    return lambda view: function(_values.of_view(column, view))
-
-
-def column_options(name: str, spec: Spec) -> dict[str, Any]:
-    """Return the library's column; a function's values are made of views."""
-    if spec is None:
-        spec = Stored()
-    if isinstance(spec, (Image, LabelMap)):
-        return {"name": name, "decode": spec.decode, **spec.options()}
-    if isinstance(spec, (Stored, Views, DenseMasks, PackedMasks, Tokens)):
-        return {"name": name, "decode": spec.decode, **asdict(spec)}
-    if isinstance(spec, type) and issubclass(spec, _KINDS):
-        raise TypeError(f"column {name}: give {spec.__name__}(...), not the class")
-    if callable(spec):
-        return {"name": name, "decode": "views"}
-    raise TypeError(f"column {name}: {spec!r} is no way to decode it")
+def column_options(name: str, kind: Kind) -> dict[str, Any]:
+    """Return the library's column."""
+    if kind is None:
+        kind = Stored()
+    if isinstance(kind, (Image, LabelMap)):
+        return {"name": name, "decode": kind.decode, **kind.options()}
+    return {"name": name, "decode": kind.decode, **asdict(kind)}

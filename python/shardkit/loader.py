@@ -6,28 +6,36 @@ import json
 import logging
 import os
 import sys
-import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Annotated, Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any
 
 from shardkit import _core, _process
+from shardkit._ahead import Ahead, InLoop, Place, Recipe, Waits
 from shardkit._options import check_known, checked, column_names, parsed, path_text
 from shardkit._options import located as _located
+from shardkit._values import is_number
+from shardkit._workers import Workers
 from shardkit.batch import Batch
 from shardkit.columns import (
     DenseMasks,
     Geometry,
     Image,
+    Kind,
     LabelMap,
     LoaderDataset,
     PackedMasks,
     Spec,
+    Stored,
+    Tokens,
+    Views,
     column_options,
-    is_function,
-    of_value,
+    parts,
 )
 from shardkit.dataset import open as open_dataset
+from shardkit.functions import Map, Raw, SampleFunctions, Step, check_collate
 from shardkit.loader_report import LoaderReport
 
 Datasets = Annotated[
@@ -150,16 +158,11 @@ def check_ranks(world_size: int) -> None:
         )
 
 
-class _Place(NamedTuple):
-    """Where a loader stands."""
-
-    cursor: str
-    epoch: int
-    steps_left: int
-
-    @classmethod
-    def of(cls, loader: _core.Loader) -> _Place:
-        return cls(loader.cursor, loader.epoch, loader.steps_left)
+def _close(workers: Workers, running: list[InLoop | Ahead]) -> None:
+    """End what a loader that is gone has begun."""
+    for source in running:
+        source.close()
+    workers.close()
 
 
 class _Batches(Iterator[Any]):
@@ -168,19 +171,19 @@ class _Batches(Iterator[Any]):
     def __init__(self, of: Loader, token: object) -> None:
         self._of = of
         self._token = token  # the loader's, as long as no other iteration has begun
-        self._loader: _core.Loader | None = None
+        self._source: InLoop | Ahead | None = None
         self._epoch = 0
         self._ended = False
 
     def __next__(self) -> Any:
         if self._ended:
             raise StopIteration
-        of, loader = self._of, self._loader
-        current = of._library
-        if loader is not None and loader.epoch != self._epoch:
+        of, source = self._of, self._source
+        current = of._source
+        if source is not None and source.place.epoch != self._epoch:
             self._ended = True
-            if loader is current:  # also where a function raised for the last batch
-                of._place = _Place.of(loader)
+            if source is current:  # also where a function raised for the last batch
+                of._place = source.place
                 of._goes_on = of._look_due = True
             of._look()
             raise StopIteration
@@ -188,15 +191,13 @@ class _Batches(Iterator[Any]):
             raise RuntimeError(
                 "another iteration of this loader has begun: a second Loader can iterate beside this one"
             )
-        if loader is None:
-            loader = of._begin()
-            self._loader, self._epoch = loader, loader.epoch
-        elif loader is not current:
+        if source is None:
+            source = of._begin()
+            self._source, self._epoch = source, source.place.epoch
+        elif source is not current:
             raise RuntimeError("the loader was started again while this epoch was iterated")
-        batch = loader.next()
-        _process.belongs_here(batch)
-        made = of._deliver(batch)
-        place = _Place.of(loader)
+        made = source.next()
+        place = source.place
         ended = place.epoch != of._place.epoch
         # Nothing is called from here on, because Python runs the handlers of signals after calls.
         of._place = place
@@ -215,8 +216,8 @@ class Loader:
         Samples of a step over all ranks.
     columns : mapping or sequence of str
         The columns, all but the key by default. A mapping says how each is decoded: `Image`, `LabelMap`,
-        `DenseMasks`, `PackedMasks`, `Tokens`, `Views`, `Stored` (None), or a function, which is called with each value
-        as `Dataset` gives it (None where absent), in Python where the batch is used.
+        `DenseMasks`, `PackedMasks`, `Tokens`, `Views`, `Stored` (None), a function, `Map` or `Raw`, or a list of one of
+        the kinds and functions, each of which gets what the one before it made.
     seed : int
         What the order and the random crops are made from.
     rank, world_size : int or "auto"
@@ -228,8 +229,20 @@ class Loader:
         refused, also when a dataset has grown under `follow`.
     geometry : Geometry
         Of images and masks; by default that of the `Image` among the columns.
+    transform : callable
+        Called with each sample, a dict of its columns as `Dataset` gives them, or as decoded; returns a dict, whose
+        columns the batch has. With a parameter ``rng`` it gets a generator, as the function of a `Map`.
     batch_function : callable
-        Called with each batch where it is used; what it returns takes the batch's place.
+        Called with each batch; what it returns takes the batch's place.
+    collate : str
+        What a batch of the results of functions is: ``"stack"``, ``"pad"`` or ``"list"``, as for `Map`.
+    workers : int or "auto"
+        Functions run ahead of the loop, on so many threads, in the order of the samples. "auto": one for each
+        processor that this process may use, as for `decode_threads`. 0: in the loop, where the batch is asked for.
+    worker_kind : str
+        ``"thread"``; or ``"process"``, where each of these threads has `transform` and the functions of columns called
+        in a process of its own. For functions that hold Python's lock. They are passed by name, so that they have to be
+        those of a module.
     keys : bool
         Whether batches have the keys of their samples.
     bad_samples : str
@@ -280,7 +293,11 @@ class Loader:
         world_size: Annotated[int | str, 'a number, or "auto"'] = "auto",
         uneven: bool = False,
         geometry: Geometry | None = None,
+        transform: Callable[..., Mapping[str, Any]] | None = None,
         batch_function: Callable[[Batch], Any] | None = None,
+        collate: Annotated[str, '"stack", "pad" or "list"'] = "stack",
+        workers: Annotated[int | str, 'a number, or "auto"'] = "auto",
+        worker_kind: str = "thread",
         keys: bool = True,
         bad_samples: str = "fail",
         memory_bytes: Annotated[int | str, "bytes, or 256MiB, 4GB"] = 768 << 20,
@@ -290,15 +307,14 @@ class Loader:
         **options: Any,
     ) -> None:
         self._datasets = dataset_list(datasets)
+        self._running: list[InLoop | Ahead] = []  # one, since it was started
         check_known(options)
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: batches have samples")
-        specs = column_specs(columns, self._datasets)
+        given = {name: parts(name, spec) for name, spec in column_specs(columns, self._datasets).items()}
+        specs = {name: kind for name, (kind, _) in given.items()}
         self._names = list(specs)
         known = [spec for spec in specs.values() if isinstance(spec, Image)]
-        self._given = {name: spec for name, spec in specs.items() if is_function(spec)}
-        self._functions: dict[str, Callable[[Any], Any]] = {}
-        self._functions_of: list[int] | None = None
         if geometry is None:
             geometries = {spec.geometry() for spec in known}
             if len(geometries) > 1:
@@ -325,7 +341,7 @@ class Loader:
             raise ValueError("follow takes the newest generation of each dataset, and one has a `generation`")
         self._follow = follow
         self.batch_size = batch_size
-        self.batch_function = batch_function
+        self._set_functions(given, transform, batch_function, collate, workers, worker_kind, seed, bad_samples)
         self._options = parsed(
             options
             | {
@@ -334,7 +350,7 @@ class Loader:
                 "rank": self.rank,
                 "world_size": self.world_size,
                 "geometry": asdict(geometry),
-                "columns": [column_options(name, spec) for name, spec in specs.items()],
+                "columns": [column_options(name, kind) for name, kind in specs.items()],
                 "keys": keys,
                 "bad_samples": bad_samples,
                 "memory_bytes": memory_bytes,
@@ -344,14 +360,74 @@ class Loader:
             }
         )
         self._loader: _core.Loader | None = None
+        self._objects_of: int | None = None
+        self._waits = Waits()
         self._generation = _process.generation
         self._before: _core.LoaderReport | None = None  # of the loaders of the library before it
-        self._seconds: dict[str, float] = {}  # of functions of Python, by what they are of
         self._start("")
         if self._auto and self.world_size > 1:
             least, more = divmod(batch_size, self.world_size)
             each = f"{least} to {least + 1}" if more else f"{least}"
             _log.info("batches of %d over %d ranks: %s each", batch_size, self.world_size, each)
+
+    def _set_functions(
+        self,
+        columns: Mapping[str, tuple[Kind, list[Map]]],
+        transform: Callable[..., Any] | None,
+        batch_function: Callable[[Batch], Any] | None,
+        collate: str,
+        workers: int | str,
+        worker_kind: str,
+        seed: int,
+        bad_samples: str,
+    ) -> None:
+        check_collate(collate)
+        if worker_kind not in ("thread", "process"):
+            raise ValueError(f'worker_kind={worker_kind!r}: give "thread" or "process"')
+        if isinstance(workers, str) and workers != "auto":
+            raise ValueError(f'workers={workers!r}: give a number, or "auto"')
+        maps = {name: of_column for name, (_, of_column) in columns.items() if of_column}
+        functions = None
+        if maps or transform is not None:
+            if worker_kind == "process" and workers == 0:
+                raise ValueError('worker_kind="process" needs workers, and with 0 functions are called in the loop')
+            rows = [name for name, (kind, _) in columns.items() if isinstance(kind, Tokens)]
+            if rows and (transform is not None or bad_samples == "skip"):
+                raise ValueError(
+                    f"column {rows[0]}: rows of tokens are of whole batches, of which functions of samples take no "
+                    "part: give a batch_function"
+                )
+            steps = {name: [Step.of(each.function) for each in of_column] for name, of_column in maps.items()}
+            functions = SampleFunctions(seed, steps, None if transform is None else Step.of(transform))
+        elif worker_kind == "process":
+            raise ValueError('worker_kind="process" is for transform and functions of columns, and there are none')
+        # Columns whose values functions get as `open` gives them, or as the stored bytes.
+        self._given = {
+            name: isinstance(of_column[0], Raw) if of_column else False
+            for name, (kind, of_column) in columns.items()
+            if (of_column or transform is not None) and (kind is None or isinstance(kind, Stored))
+        }
+        self._recipe = Recipe(
+            self._names,
+            {},
+            functions,
+            {None: collate}
+            | {name: of_column[-1].collate for name, of_column in maps.items() if of_column[-1].collate is not None},
+            self._maker(),
+            batch_function,
+            bad_samples == "skip",
+            [each["path"] for each in self._datasets],
+        )
+        count = _core.available_processors() if isinstance(workers, str) else int(workers)
+        self._workers: Workers | None = None
+        if count > 0 and self._ahead and (functions is not None or batch_function is not None):
+            self._workers = Workers(functions, count, worker_kind)
+            weakref.finalize(self, _close, self._workers, self._running)
+
+    _ahead = True  # whether functions may be called on other threads
+
+    def _maker(self) -> Callable[..., Batch]:
+        return partial(Batch, self._names)
 
     def _start(self, cursor: str) -> None:
         place: dict[str, Any] = {"cursor": cursor}
@@ -365,23 +441,42 @@ class Loader:
         self._start_at(place)
 
     def _start_at(self, place: dict[str, Any]) -> None:
-        loader = self._open({**self._options, **place})
+        loader = self._open({**self._options, **place, "columns": self._column_options()})
         _process.belongs_here(loader)
         if self._loader is not None and self._generation == _process.generation:
+            for source in self._running:
+                source.close()
             self._before = self._loader.report(self._before)
-        # The place counts the batches that were yielded. The library's own is ahead of it when an exception, such as
-        # that of Ctrl-C, took a batch that the library had given out.
-        self._loader, self._place = loader, _Place.of(loader)
-        if self._given and loader.generations != self._functions_of:
-            # The columns of the other datasets are like those of the first.
-            schema = open_dataset(self._datasets[0]["path"], generation=loader.generations[0]).all_columns
-            self._functions = {name: of_value(function, schema[name]) for name, function in self._given.items()}
-            self._functions_of = loader.generations
+        # The place counts the batches that were yielded. The source's is ahead of it when an exception, such as that of
+        # Ctrl-C, took a batch that it had given out.
+        self._loader, self._place = loader, Place.of(loader)
+        if self._workers is None:
+            self._running[:] = [InLoop(loader, self._recipe)]
+        else:
+            samples = self.batch_size // self.world_size
+            self._running[:] = [Ahead(loader, self._recipe, self._workers, samples, self._waits)]
         self._generation = _process.generation
         # Whether the next `iter` goes on where the loader stands: at the beginning of an epoch, or where a state says.
         self._goes_on = True
         # Whether an epoch lies ahead that the datasets have not been looked at for.
         self._look_due = False
+
+    def _column_options(self) -> list[dict[str, Any]]:
+        """Return the library's columns. Those whose values functions get as objects come as views."""
+        options: list[dict[str, Any]] = self._options["columns"]
+        generation = self._datasets[0].get("generation", 0)
+        if self._given and generation != self._objects_of:
+            # The columns of the other datasets are like those of the first.
+            schema = open_dataset(self._datasets[0]["path"], generation=generation).all_columns
+            objects = {
+                name: None if raw else schema[name]
+                for name, raw in self._given.items()
+                if name in schema.names and (raw or not is_number(schema[name]))
+            }
+            self._recipe = replace(self._recipe, objects=objects)
+            self._objects_of = generation
+        views = column_options("", Views())["decode"]
+        return [each | {"decode": views} if each["name"] in self._recipe.objects else each for each in options]
 
     def _newest(self) -> list[int]:
         newest = _core.newest_generations(self._datasets)
@@ -417,7 +512,12 @@ class Loader:
         return self._loader
 
     @property
-    def _delivered(self) -> _Place:
+    def _source(self) -> InLoop | Ahead:
+        self._library  # noqa: B018 (which refuses the child of a fork)
+        return self._running[0]
+
+    @property
+    def _delivered(self) -> Place:
         self._library  # noqa: B018 (which refuses the child of a fork)
         return self._place
 
@@ -454,30 +554,15 @@ class Loader:
         self._iteration = token = object()
         return _Batches(self, token)
 
-    def _begin(self) -> _core.Loader:
+    def _begin(self) -> InLoop | Ahead:
         """Begin an iteration."""
         if self._auto:
             check_ranks(self.world_size)
-        if self._library.cursor != self._place.cursor:
+        if self._source.place.cursor != self._place.cursor:
             self._start(self._place.cursor)
         self._look()
         self._goes_on = False
-        return self._library
-
-    def _made(self, batch: _core.Batch) -> Batch:
-        return Batch(batch, self._names, self._functions, self._seconds)
-
-    def _deliver(self, batch: _core.Batch) -> Any:
-        made = self._made(batch)
-        if self.batch_function is None:
-            return made
-        before = sum(self._seconds.values())  # functions of columns may run meanwhile
-        begin = time.perf_counter()
-        try:
-            return self.batch_function(made)
-        finally:
-            own = time.perf_counter() - begin - (sum(self._seconds.values()) - before)
-            self._seconds["batch_function"] = self._seconds.get("batch_function", 0.0) + own
+        return self._source
 
     def epochs(self, count: int) -> Iterator[Iterator[Any]]:
         """Yield the epochs that remain of `count`, the first from where the loader stands."""
@@ -520,7 +605,12 @@ class Loader:
 
     def report(self) -> LoaderReport:
         """Return what the loader has done since it was made, and what limits its speed; ``print`` it."""
-        return LoaderReport.of(self._library.report(self._before).numbers(), self._seconds)
+        numbers = self._library.report(self._before).numbers()
+        return LoaderReport.of(numbers, self._recipe.seconds, self._workers, self._waits)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers of `report` in one flat dict, for loggers such as W&B and TensorBoard."""
+        return self.report().metrics()
 
     def trace(self) -> str:
         """Return the events so far in Chrome's trace format; empty without ``trace=True``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -52,21 +53,28 @@ def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor
 class Batch(_batch.Batch):
     """A batch whose arrays are tensors. Columns of different sizes stay `shardkit.Ragged` and `shardkit.BatchMasks`."""
 
-    device: torch.device | None = None
-    pin_memory = False
+    def __init__(self, names: Sequence[str], device: torch.device | None, pin_memory: bool, *batch: Any) -> None:
+        super().__init__(names, *batch)
+        self.device = device
+        self.pin_memory = pin_memory
 
-    def _column(self, position: int, name: str) -> Any:
-        layout, dtype, values, *_ = self._batch.column(position)
-        if layout == "tensor" and _numbers.torch_name(dtype) is not None:
-            tensor = to_tensor(values, dtype)
+    def _column(self, name: str) -> Any:
+        dtype = None if name in self._made else self._batch.column(self._stored.index(name))[1]
+        if dtype is not None and _numbers.torch_name(dtype) is not None and self._is_tensor(name):
+            values = self._batch.column(self._stored.index(name))[2]
+            tensor = to_tensor(self._of_kept(values), dtype)
         else:
-            value = super()._column(position, name)
-            if not isinstance(value, np.ndarray) or value.dtype.kind in "OUSM":
-                return value
-            tensor = to_tensor(value)
+            tensor = super()._column(name)
+            if isinstance(tensor, np.ndarray) and tensor.dtype.kind not in "OUSM":
+                tensor = to_tensor(tensor)
+            elif not isinstance(tensor, torch.Tensor):
+                return tensor
         if self.pin_memory:
             tensor = tensor.pin_memory()
         return tensor if self.device is None else tensor.to(self.device, non_blocking=self.pin_memory)
+
+    def _is_tensor(self, name: str) -> bool:
+        return bool(self._batch.column(self._stored.index(name))[0] == "tensor")
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,8 @@ class DeviceBatch(Batch):
 
     _batch: Any  # _core.DeviceBatch, which has the members of _core.Batch but is no subclass
 
-    def _column(self, position: int, name: str) -> Any:
+    def _column(self, name: str) -> Any:
+        position = self._stored.index(name)
         layout, _, _, offsets, items, shapes, present = self._batch.column(position)
         # Without a device the host stands in for one.
         stream = 0 if self.device is None else torch.cuda.current_stream(self.device).cuda_stream
@@ -196,8 +205,8 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
                 'device="cuda" where the package was built with CUDA (tools/wheel --cuda) and the machine has a driver '
                 'for it, and for device="host"'
             )
+        self._pin_memory = pin_memory
         super().__init__(*args, **options)
-        self.pin_memory = pin_memory
         self.batch_sampler = None
         self._epoch_ended = False
 
@@ -210,14 +219,18 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
     def _open(self, options: dict[str, Any]) -> _core.Loader:
         if self._stage is None:
             return super()._open(options)
-        if self._given:
-            raise ValueError(f"the GPU stage has no values for Python's functions: columns {sorted(self._given)}")
+        if self._recipe.functions is not None:
+            raise ValueError("the GPU stage has no values for transform and functions of columns")
         return cast(_core.Loader, _core.DeviceLoader(self._datasets, options, self._stage))
 
-    def _made(self, batch: _core.Batch) -> Batch:
-        made = (Batch if self._stage is None else DeviceBatch)(batch, self._names, self._functions, self._seconds)
-        made.device, made.pin_memory = self.device, self.pin_memory
-        return made
+    def _maker(self) -> Callable[..., Batch]:
+        made = Batch if self._stage is None else DeviceBatch
+        return functools.partial(made, self._names, self.device, self._pin_memory)
+
+    @property
+    def _ahead(self) -> bool:  # type: ignore[override]
+        # What a function of a device's batch queues belongs in the stream of the loop.
+        return self._stage is None
 
     def __iter__(self) -> Iterator[Any]:
         ended, self._epoch_ended = self._epoch_ended, False
@@ -476,7 +489,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             self._loader = _loader.Loader(
                 self._datasets,
                 self._chunk * parts,
-                columns={name: _as_it_is if _is_stored(spec) else spec for name, spec in specs.items()},
+                columns={name: [spec, _as_it_is] if _is_stored(spec) else spec for name, spec in specs.items()},
+                collate="list",
+                workers=0,  # this is called in workers
                 rank=part[0],
                 world_size=parts,
                 empty_batches=True,  # samples are taken one by one
@@ -557,9 +572,9 @@ def _is_stored(spec: Spec) -> bool:
 
 def _values_of(batch: _batch.Batch, name: str) -> Sequence[Any]:
     """Return the value of each sample, None where it is absent."""
-    if name in batch._functions:
-        return batch._results(name)
     column = batch[name]
+    if name in batch._made:
+        return list(column)
     return [column[i] if there else None for i, there in enumerate(batch.present(name))]
 
 

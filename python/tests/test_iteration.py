@@ -48,11 +48,13 @@ def test_a_break_begins_the_epoch_anew(dataset: str) -> None:
 def test_a_batch_that_its_function_refused_is_not_counted(dataset: str) -> None:
     loader = sk.Loader(dataset, 30, seed=7, batch_function=lambda batch: 1 // 0)
     state = loader.state_dict()
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(sk.FunctionError, match="failed on step 0 of epoch 0: ZeroDivisionError") as caught:
         next(iter(loader))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert loader.state_dict() == state
-    loader.batch_function = None
-    assert [ordinals(epoch) for epoch in loader.epochs(1)] == [ordinals(sk.Loader(dataset, 30, seed=7))]
+    other = sk.Loader(dataset, 30, seed=7)
+    other.load_state_dict(state)
+    assert [ordinals(epoch) for epoch in other.epochs(1)] == [ordinals(sk.Loader(dataset, 30, seed=7))]
 
 
 def rest(iterator: Any) -> tuple[list[Any], int]:
@@ -83,7 +85,7 @@ def refuses(*numbers: int) -> Any:
 @pytest.mark.parametrize("refused", [[0], [2, 3], [6], [0, 6]])
 def test_an_iteration_goes_on_after_an_error_of_its_function(dataset: str, refused: list[int]) -> None:
     whole = [ordinals(epoch) for epoch in sk.Loader(dataset, 30, seed=7).epochs(2)]
-    loader = sk.Loader(dataset, 30, seed=7, batch_function=refuses(*refused))
+    loader = sk.Loader(dataset, 30, seed=7, batch_function=refuses(*refused), workers=1)
     batches, errors = rest(iter(loader))
     left = [i for step in range(7) if step not in refused for i in whole[0][30 * step : 30 * step + 30]]
     assert (ordinals(iter(batches)), errors) == (left, len(refused))
@@ -125,21 +127,35 @@ def test_a_report_names_functions_of_python(dataset: str) -> None:
         time.sleep(0.002)
         return given
 
-    loader = sk.Loader(dataset, 20, columns={"label": slow, "text": None})
-    for batch in loader:
-        batch["label"]
-    report = loader.report()
-    assert list(report.python_seconds) == ["the function of column 'label'"]
-    assert report.python_seconds["the function of column 'label'"] > 0.002 * SAMPLES
-    assert report.stage == "python"
-    assert "the function of column 'label'" in str(report)
-    loader = sk.Loader(
-        dataset, 20, columns={"label": slow, "text": None}, batch_function=lambda batch: (slow(0), batch["label"])
-    )
-    list(loader)
-    seconds = loader.report().python_seconds
-    assert list(seconds) == ["the function of column 'label'", "batch_function"]
-    assert 0 < seconds["batch_function"] < seconds["the function of column 'label'"]
+    for workers in (0, 1, 2):
+        loader = sk.Loader(dataset, 20, columns={"label": slow, "text": None}, workers=workers)
+        for batch in loader:
+            batch["label"]
+        report = loader.report()
+        assert list(report.python_seconds) == ["slow of column 'label'"]
+        assert report.python_seconds["slow of column 'label'"] > 0.002 * SAMPLES
+        assert report.stage == "functions"
+        assert "slow of column 'label'" in str(report)
+        assert (report.functions is not None) == (workers > 0)
+        if report.functions is not None:
+            assert report.functions.threads == workers
+            assert report.functions.busy > 0.002 * SAMPLES
+        loader = sk.Loader(
+            dataset,
+            20,
+            columns={"label": slow, "text": None},
+            batch_function=lambda batch: (slow(0), batch["label"]),
+            workers=workers,
+        )
+        list(loader)
+        seconds = loader.report().python_seconds
+        assert list(seconds) == ["slow of column 'label'", "batch_function"]
+        assert 0 < seconds["batch_function"] < seconds["slow of column 'label'"]
+        metrics = loader.metrics()
+        assert metrics["batches"] == 10
+        assert all(isinstance(number, float) for number in metrics.values())
+        assert ("functions_busy" in metrics) == (workers > 0)
+        assert "<table>" in loader.report()._repr_html_()
 
 
 def test_totals_of_a_report_survive_new_starts(dataset: str) -> None:

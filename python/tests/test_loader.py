@@ -181,7 +181,7 @@ def test_states_of_other_runs_are_refused(dataset: str) -> None:
         pickle.dumps(sk.Loader(dataset, 8))
 
 
-def test_functions_run_where_the_batch_is_used(dataset: str) -> None:
+def test_functions_take_the_place_of_values(dataset: str) -> None:
     def length(blob: bytes | None) -> int:
         return -1 if blob is None else len(blob)
 
@@ -423,7 +423,8 @@ def test_a_batch_that_the_loop_did_not_get_is_not_counted(dataset: str, taken: i
     for _ in range(taken):
         next(batches)
     state, left = loader.state_dict(), loader.steps_left
-    loader._loader = InterruptedAfter(loader._loader)  # type: ignore[assignment]
+    source = loader._running[0]
+    source._loader = InterruptedAfter(source._loader)  # type: ignore[assignment]
     batches = loader._rest_of_epoch()
     with pytest.raises(KeyboardInterrupt):
         next(batches)

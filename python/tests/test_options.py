@@ -216,7 +216,13 @@ def test_label_maps_as_tensors_and_through_the_stage_of_a_device(tmp_path: Path)
         assert [labels.dtype for labels in each] == [torch.int64] * 3
         assert [len(labels) for labels in each] == [3, 3, 2]
         assert all(torch.equal(a, b) for a, b in zip(each, made[0], strict=True))
-    (batch,) = skt.Loader(path, 8, columns={"labels": sk.LabelMap("u16")}, geometry=sk.Geometry(kind="resize", width=30, height=24), order="sequential")
+    (batch,) = skt.Loader(
+        path,
+        8,
+        columns={"labels": sk.LabelMap("u16")},
+        geometry=sk.Geometry(kind="resize", width=30, height=24),
+        order="sequential",
+    )
     assert batch["labels"].tolist() == [each.tolist() for each in classes]
 
 
@@ -381,7 +387,7 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
     (lambda d: sk.Writer(None, {"a": "i64"}), "give a path or URL"),  # type: ignore[arg-type]
     (lambda d: sk.Loader(d, 4, shuffle=True), 'there is no option shuffle: give order="shuffled"'),
     (lambda d: sk.Loader(d, 4, drop_last=True), 'there is no option drop_last: give remainder="drop"'),
-    (lambda d: sk.Loader(d, 4, num_workers=2), "threads do the work of worker processes"),
+    (lambda d: sk.Loader(d, 4, num_workers=2), "workers of Python's functions"),
     (lambda d: sk.Loader(d, 4, device="cuda"), "shardkit.torch.Loader"),
     *(
         (lambda d, kind=kind: sk.Writer(d + ".new", {"a": kind}), f'"{meant}"')

@@ -484,7 +484,9 @@ def test_a_state_within_an_epoch_that_a_trainer_has_not_ended(dataset: str) -> N
 def test_steps_of_an_epoch_by_number(dataset: str) -> None:
     epochs = [[batch.ordinals.tolist() for batch in loader] for loader in [sk.Loader(dataset, 30, seed=2)] * 2]
     delivered = []
-    steps = skt.StepLoader(skt.Loader(dataset, 30, seed=2, batch_function=lambda batch: delivered.append(1) or batch))
+    steps = skt.StepLoader(
+        skt.Loader(dataset, 30, seed=2, workers=0, batch_function=lambda batch: delivered.append(1) or batch)
+    )
     assert [[batch.ordinals.tolist() for batch in steps] for _ in range(2)] == epochs
     steps.set_epoch(1)
     delivered.clear()
