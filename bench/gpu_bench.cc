@@ -187,9 +187,9 @@ void MeasureWait(const std::shared_ptr<gpu::Backend>& device, const Arguments& a
   options.loader.plan.batch_size = 64;
   options.loader.plan.remainder = Remainder::kDrop;
   options.loader.epochs = 0;
-  options.loader.columns = {{.name = column, .decode = ColumnDecode::kImage}};
+  options.loader.columns = {
+      {.name = column, .decode = ColumnDecode::kImage, .output = NormalizedOutput(Type::kBf16, kMean, kDeviation)}};
   options.loader.geometry = {.kind = GeometryOptions::Kind::kRandomResizedCrop, .width = 224};
-  options.images = {{column, gpu::NormalizedOutput(Type::kBf16, kMean, kDeviation)}};
   const auto loader = Must(gpu::DeviceLoader::Open(device, *PosixFileSystem(), {{.path = dataset}}, options));
   std::shared_ptr<const gpu::DeviceBatch> held;
   double first_arrival = 0, arrival = 0, arrivals = 0;

@@ -16,7 +16,7 @@ import torch
 import torchvision
 
 import shardkit as sk
-from shardkit.torch import Loader, Pixels
+from shardkit.torch import Loader
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 BATCH = 256
@@ -82,16 +82,22 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "dataset")
         size = make(path, 1024)
-        options = {"batch_size": BATCH, "remainder": "drop", "columns": {"image": sk.Image(crop="random", size=224, flip=0.5), "label": None}}
+        options = {"batch_size": BATCH, "remainder": "drop"}
+        ready = {"dtype": "bf16", "mean": MEAN, "std": DEVIATION}
+
+        def columns(**more):
+            return {"image": sk.Image(crop="random", size=224, flip=0.5, **more), "label": None}
+
         resident = {"image": torch.randn(BATCH, 3, 224, 224, device=device, dtype=torch.bfloat16),
                     "label": torch.randint(1000, (BATCH,), device=device)}
         limit = rate(step, iter(lambda: resident, None), lambda batch: batch["image"], given.steps)
-        pixels = {"image": Pixels("bf16", mean=MEAN, deviation=DEVIATION)}
         rows = []
         for name, extra, images_of in (
-            (f'`device="{given.device}"`: the GPU stage', {"device": device, "images": pixels}, lambda batch: batch["image"]),
-            ("`pin_memory=True`, copied and normalized by the loop", {"pin_memory": True}, lambda batch: on_host(batch, device)),
-            ("without either", {}, lambda batch: on_host(batch, device)),
+            (f'`device="{given.device}"`: the GPU stage', {"device": device, "columns": columns(**ready)}, lambda batch: batch["image"]),
+            ('`sk.Image(dtype="bf16", …)` and `pin_memory=True`', {"pin_memory": True, "columns": columns(**ready)},
+             lambda batch: batch["image"].to(device, non_blocking=True)),
+            ("u8, `pin_memory=True`, normalized by the loop", {"pin_memory": True, "columns": columns()}, lambda batch: on_host(batch, device)),
+            ("u8, normalized by the loop", {"columns": columns()}, lambda batch: on_host(batch, device)),
         ):
             loader = Loader(path, **options, **extra)
             measured = rate(step, batches(loader), images_of, given.steps)
@@ -99,7 +105,7 @@ def main():
             rows.append(f"| {name} | {measured:,.0f} | {measured / limit:.3f} | {100 * report.wait_share:.2f} % | {report.stage} |")
             print(rows[-1], flush=True)
             del loader
-        alone = batches(Loader(path, **options))
+        alone = batches(Loader(path, **options, columns=columns()))
         for _ in range(10):
             next(alone)
         begin = time.perf_counter()

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "gpu/host_device.h"
+#include "base/host_device.h"
 
 namespace shardkit::gpu {
 

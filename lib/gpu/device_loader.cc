@@ -38,22 +38,6 @@ absl::Status Check(const DeviceLoaderOptions& options) {
   if (options.loader.batch_memory != nullptr) {
     return InvalidArgument("device loader: it brings its own batch_memory; leave that of the loader's options empty");
   }
-  for (const DeviceImages& images : options.images) {
-    const auto column = std::ranges::find(options.loader.columns, images.name, &LoaderColumn::name);
-    if (column == options.loader.columns.end() || column->decode != ColumnDecode::kImage) {
-      return InvalidArgument("device loader: images of column \"", images.name,
-                             "\", which is not among the columns decoded as images");
-    }
-    const PixelOutput& output = images.output;
-    const bool is_float = output.type == Type::kF32 || output.type == Type::kF16 || output.type == Type::kBf16;
-    if (!is_float && output.type != Type::kU8) {
-      return InvalidArgument("device loader: column \"", images.name, "\": pixels become u8, f32, f16 or bf16, not ",
-                             TypeName(output.type));
-    }
-    if (is_float && !output.planar) {
-      return InvalidArgument("device loader: column \"", images.name, "\": pixels of a float type are planar");
-    }
-  }
   for (const LoaderColumn& column : options.loader.columns) {
     if (column.decode == ColumnDecode::kViews) {
       return InvalidArgument("device loader: column \"", column.name, "\": views cannot be uploaded; choose kStored");
@@ -75,8 +59,10 @@ absl::StatusOr<std::unique_ptr<ColumnConversion>> ConversionFor(const DeviceLoad
                              fixed.width);
   }
   if (column->decode != ColumnDecode::kImage) return nullptr;
-  const auto images = std::ranges::find(options.images, column->name, &DeviceImages::name);
-  const PixelOutput output = images != options.images.end() ? images->output : PixelOutput();
+  const PixelOutput output = std::exchange(column->output, PixelOutput());
+  if (absl::Status status = CheckPixelOutput(output); !status.ok()) {
+    return Annotate(status, StrCat("device loader: column \"", column->name, "\""));
+  }
   if (fixed.width == 0) {
     if (!output.planar) return nullptr;
     return InvalidArgument("device loader: column \"", column->name,

@@ -18,11 +18,7 @@ namespace shardkit::gpu {
 namespace {
 
 absl::Status CheckOutput(const PixelOutput& output, int channels) {
-  const bool floating = output.type == Type::kF32 || output.type == Type::kF16 || output.type == Type::kBf16;
-  if (!floating && output.type != Type::kU8) {
-    return InvalidArgument("images cannot become ", TypeName(output.type), ", only u8, f32, f16 and bf16");
-  }
-  if (floating && !output.planar) return InvalidArgument("images of type ", TypeName(output.type), " are planar");
+  SHARDKIT_RETURN_IF_ERROR(CheckPixelOutput(output));
   if (channels != 1 && channels != 3) return InvalidArgument(channels, " channels; images have 1 or 3");
   return absl::OkStatus();
 }

@@ -61,7 +61,7 @@ bool IsEmpty(const GridSize& grid) { return grid.x == 0 || grid.y == 0 || grid.z
 cudaError_t LaunchNormalize(const NormalizeImages& arguments, cudaStream_t stream) {
   const GridSize grid = NormalizeGrid(arguments);
   if (IsEmpty(grid)) return cudaSuccess;
-  WithPixelType(arguments.output.type, [&](auto pixel) {
+  codec::WithPixelType(arguments.output.type, [&](auto pixel) {
     using Pixel = decltype(pixel);
     if (arguments.channels == 1) {
       NormalizeKernel<Pixel, 1><<<Dim(grid), kBlockThreads, 0, stream>>>(arguments);
@@ -85,7 +85,7 @@ cudaError_t LaunchResample(const ResampleImages& arguments, cudaStream_t stream)
     }
     if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
   }
-  WithPixelType(arguments.output.type, [&](auto pixel) {
+  codec::WithPixelType(arguments.output.type, [&](auto pixel) {
     using Pixel = decltype(pixel);
     if (arguments.channels == 1) {
       VerticalKernel<Pixel, 1><<<Dim(vertical), kBlockThreads, 0, stream>>>(arguments);

@@ -5,47 +5,14 @@
 #include <span>
 #include <vector>
 
+#include "codec/pixel_values.h"
 #include "codec/resize_kernels.h"
 #include "gpu/kernels.h"
-#include "gpu/pixel_values.h"
+#include "gpu/resample_body.h"
 #include "shardkit/rle.h"
 
 namespace shardkit::gpu {
 namespace {
-
-// The output of each of the 256 values that a pixel can have.
-template <typename Pixel>
-class PixelTable {
- public:
-  using Element = typename Pixel::Element;
-
-  explicit PixelTable(const PixelOutput& output, int channels) {
-    for (int channel = 0; channel < channels; ++channel) {
-      for (int pixel = 0; pixel < 256; ++pixel) {
-        values_[static_cast<size_t>(channel)][static_cast<size_t>(pixel)] =
-            Pixel::Make(output, static_cast<uint8_t>(pixel), channel);
-      }
-    }
-  }
-  const std::array<Element, 256>& operator[](size_t channel) const { return values_[channel]; }
-
- private:
-  std::array<std::array<Element, 256>, 3> values_;
-};
-
-template <typename Pixel>
-void Normalize(const NormalizeImages& arguments) {
-  const PixelTable<Pixel> table(arguments.output, arguments.channels);
-  const auto channels = static_cast<size_t>(arguments.channels);
-  const size_t plane = size_t{arguments.height} * arguments.width;
-  auto* out = static_cast<typename Pixel::Element*>(arguments.out);
-  const uint8_t* pixels = arguments.pixels;
-  for (uint64_t image = 0; image < arguments.count; ++image, pixels += plane * channels) {
-    for (size_t channel = 0; channel < channels; ++channel, out += plane) {
-      for (size_t i = 0; i < plane; ++i) out[i] = table[channel][pixels[i * channels + channel]];
-    }
-  }
-}
 
 // Reads a filter: the first input and the weights of output position `i`.
 class HostFilter {
@@ -86,7 +53,7 @@ void ResizeRows(const ResampleImages& arguments, const ResampleImage& image) {
 }
 
 template <typename Pixel>
-void FillImage(const ResampleImages& arguments, const PixelTable<Pixel>& table, uint64_t index,
+void FillImage(const ResampleImages& arguments, const codec::PixelTable<Pixel>& table, uint64_t index,
                const std::array<uint8_t, 3>& fill) {
   const auto channels = static_cast<uint64_t>(arguments.channels);
   const OutputPlace at{arguments.output_height, arguments.output_width, channels, arguments.output.planar};
@@ -100,7 +67,7 @@ void FillImage(const ResampleImages& arguments, const PixelTable<Pixel>& table, 
 }
 
 template <typename Pixel>
-void ResizeColumns(const ResampleImages& arguments, const PixelTable<Pixel>& table, uint64_t index,
+void ResizeColumns(const ResampleImages& arguments, const codec::PixelTable<Pixel>& table, uint64_t index,
                    std::vector<int32_t>* sums) {
   const ResampleImage& image = arguments.images[index];
   const auto channels = static_cast<size_t>(arguments.channels);
@@ -127,7 +94,7 @@ void ResizeColumns(const ResampleImages& arguments, const PixelTable<Pixel>& tab
 
 template <typename Pixel>
 void Resample(const ResampleImages& arguments) {
-  const PixelTable<Pixel> table(arguments.output, arguments.channels);
+  const codec::PixelTable<Pixel> table(arguments.output, arguments.channels);
   std::vector<int32_t> sums;
   for (uint64_t index = 0; index < arguments.count; ++index) {
     const ResampleImage& image = arguments.images[index];
@@ -192,23 +159,17 @@ void DrawMask(const RasterizeMasks& arguments, const RasterizeMask& mask, uint64
 
 }  // namespace
 
-PixelOutput NormalizedOutput(Type type, const float (&mean)[3], const float (&deviation)[3]) {
-  PixelOutput output;
-  output.type = type;
-  output.planar = true;
-  for (int channel = 0; channel < 3; ++channel) {
-    output.scale[channel] = static_cast<float>(1 / (255 * static_cast<double>(deviation[channel])));
-    output.bias[channel] = static_cast<float>(-static_cast<double>(mean[channel]) / deviation[channel]);
-  }
-  return output;
-}
-
 void NormalizeOnHost(const NormalizeImages& arguments) {
-  WithPixelType(arguments.output.type, [&](auto pixel) { Normalize<decltype(pixel)>(arguments); });
+  const uint64_t plane = uint64_t{arguments.height} * arguments.width;
+  const uint64_t values = plane * static_cast<uint64_t>(arguments.channels);
+  auto* out = static_cast<uint8_t*>(arguments.out);
+  for (uint64_t image = 0; image < arguments.count; ++image, out += values * ScalarSize(arguments.output.type)) {
+    codec::ConvertPixels(arguments.output, arguments.channels, arguments.pixels + image * values, plane, out);
+  }
 }
 
 void ResampleOnHost(const ResampleImages& arguments) {
-  WithPixelType(arguments.output.type, [&](auto pixel) { Resample<decltype(pixel)>(arguments); });
+  codec::WithPixelType(arguments.output.type, [&](auto pixel) { Resample<decltype(pixel)>(arguments); });
 }
 
 void RasterizeOnHost(const RasterizeMasks& arguments) {

@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "codec/pixel_values.h"
 #include "gpu/block_grid.h"
-#include "gpu/pixel_values.h"
+#include "gpu/kernels.h"
 
 namespace shardkit::gpu {
 

@@ -3,10 +3,22 @@
 
 #include <cstdint>
 
+#include "codec/pixel_values.h"
 #include "gpu/block_grid.h"
-#include "gpu/pixel_values.h"
+#include "gpu/kernels.h"
 
 namespace shardkit::gpu {
+
+// Place of a value in an output of images of one size.
+struct OutputPlace {
+  uint64_t height = 0, width = 0, channels = 0;
+  bool planar = false;
+
+  SHARDKIT_HOST_DEVICE uint64_t operator()(uint64_t image, uint64_t y, uint64_t x, uint64_t channel) const {
+    return planar ? ((image * channels + channel) * height + y) * width + x
+                  : ((image * height + y) * width + x) * channels + channel;
+  }
+};
 
 // Weight bits of AxisFilter (codec/resize_kernels.h).
 inline constexpr int kResampleWeightBits = 22;

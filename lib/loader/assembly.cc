@@ -94,6 +94,12 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
         return InvalidArgument("column \"", column.name, "\": ", options.channels,
                                " channels; give 1 (gray) or 3 (RGB)");
       }
+      if (absl::Status status = CheckPixelOutput(options.output); !status.ok()) {
+        return Annotate(status, StrCat("column \"", column.name, "\""));
+      }
+      if (options.deferred && (options.output.planar || options.output.type != Type::kU8)) {
+        return InvalidArgument("column \"", column.name, "\": deferred images come as stored, in no other output");
+      }
       return NewImageColumn(position, column, options, geometry, std::nullopt);
     case ColumnDecode::kLabels:
       if (column.type != Type::kPng && column.type != Type::kImage && column.type != Type::kBytes) {

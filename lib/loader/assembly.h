@@ -99,7 +99,8 @@ struct WorkerScratch {
   ImageDecoder image;
   MaskRasterizer rasterizer;
   RleList masks;
-  Buffer run;  // values read from the file together
+  Buffer run;     // values read from the file together
+  Buffer pixels;  // of an image that is still to be converted
 };
 
 // Immutable, thread-safe.

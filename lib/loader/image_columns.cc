@@ -2,6 +2,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "codec/pixel_values.h"
 #include "loader/assembly.h"
 #include "loader/sample_geometry.h"
 #include "shardkit/image.h"
@@ -20,15 +21,16 @@ class ImageColumn : public ColumnAssembler {
         image_position_(image_position),
         labels_(options_.decode == ColumnDecode::kLabels),
         channels_(labels_ ? 1 : static_cast<uint64_t>(options_.channels)),
-        dtype_(labels_ ? options_.dtype : Type::kU8) {}
+        planar_(!labels_ && options_.output.planar),
+        dtype_(labels_ ? options_.dtype : options_.output.type) {}
 
   void Layout(Assembly& assembly, ColumnMemory* memory) const override {
     const OutputSize fixed = options_.deferred ? OutputSize{} : FixedOutputSize(geometry_);
     const size_t n = assembly.samples.size();
     if (fixed.width != 0) {
       Begin(assembly, BatchLayout::kTensor, dtype_, memory);
-      memory->column.shape = {n, fixed.height, fixed.width};
-      if (!labels_) memory->column.shape.push_back(channels_);
+      memory->column.shape = {n};
+      AddShape(fixed.height, fixed.width, &memory->column.shape);
       memory->values.resize_discard(n * fixed.height * fixed.width * pixel_bytes());
       return;
     }
@@ -51,8 +53,7 @@ class ImageColumn : public ColumnAssembler {
                                           bytes, " bytes of memory, over the limit of ", options_.image.max_memory)));
         height = width = 0;
       }
-      memory->shapes.insert(memory->shapes.end(), {height, width});
-      if (!labels_) memory->shapes.push_back(channels_);
+      AddShape(height, width, &memory->shapes);
       memory->offsets.push_back(memory->offsets.back() + height * width * channels_);
     }
     memory->values.resize_discard(memory->offsets.back() * ScalarSize(dtype_));
@@ -64,11 +65,12 @@ class ImageColumn : public ColumnAssembler {
       out.channels = static_cast<int>(channels_);
       uint64_t first;
       if (memory->column.layout == BatchLayout::kTensor) {
-        out.height = static_cast<uint32_t>(memory->column.shape[1]);
-        out.width = static_cast<uint32_t>(memory->column.shape[2]);
+        const uint64_t* const shape = memory->column.shape.data() + (planar_ ? 2 : 1);
+        out.height = static_cast<uint32_t>(shape[0]);
+        out.width = static_cast<uint32_t>(shape[1]);
         first = uint64_t{out.height} * out.width * channels_ * i;
       } else {
-        const uint64_t* const shape = memory->shapes.data() + i * memory->column.shape_rank;
+        const uint64_t* const shape = memory->shapes.data() + i * memory->column.shape_rank + (planar_ ? 1 : 0);
         out.height = static_cast<uint32_t>(shape[0]);
         out.width = static_cast<uint32_t>(shape[1]);
         first = memory->offsets[i];
@@ -85,10 +87,21 @@ class ImageColumn : public ColumnAssembler {
  private:
   uint64_t pixel_bytes() const { return channels_ * ScalarSize(dtype_); }
 
+  void AddShape(uint64_t height, uint64_t width, std::vector<uint64_t>* shape) const {
+    if (planar_) shape->push_back(channels_);
+    shape->insert(shape->end(), {height, width});
+    if (!planar_ && !labels_) shape->push_back(channels_);
+  }
+
   absl::Status FillOne(Assembly& assembly, size_t i, WorkerScratch& scratch, const MutableImageView& out) const {
     SHARDKIT_ASSIGN_OR_RETURN(const std::optional<Geometry> geometry, GeometryOf(assembly, i));
     const std::span<uint8_t> bytes(out.pixels, out.row_stride * out.height);
-    if (!geometry && !bytes.empty()) {
+    if (!geometry && planar_) {
+      // Black, as the device makes of an absent image.
+      scratch.pixels.resize_discard(uint64_t{out.width} * out.height * channels_);
+      std::memset(scratch.pixels.data(), 0, scratch.pixels.size());
+      Convert(scratch, out);
+    } else if (!geometry && !bytes.empty()) {
       std::memset(bytes.data(), 0, bytes.size());
       // Without a label map no pixel has a class; 0 is one. The lower bytes of a number come first (base/endian.h).
       for (size_t at = 0; labels_ && at < bytes.size(); at += ScalarSize(dtype_)) {
@@ -101,9 +114,22 @@ class ImageColumn : public ColumnAssembler {
       return DecodeLabelMap(value, *geometry, dtype_, options_.label_fill, options_.image.max_memory, bytes);
     }
     const Geometry whole = FullImage({out.width, out.height, 1});
-    SHARDKIT_RETURN_IF_ERROR(scratch.image.Decode(value, options_.deferred ? whole : *geometry, options_.image, out));
+    MutableImageView decoded = out;
+    if (planar_) {
+      decoded.row_stride = out.width * channels_;
+      scratch.pixels.resize_discard(decoded.row_stride * out.height);
+      decoded.pixels = reinterpret_cast<uint8_t*>(scratch.pixels.data());
+    }
+    SHARDKIT_RETURN_IF_ERROR(
+        scratch.image.Decode(value, options_.deferred ? whole : *geometry, options_.image, decoded));
+    if (planar_) Convert(scratch, out);
     if (!scratch.image.warning().empty()) ++assembly.warned_images;
     return absl::OkStatus();
+  }
+
+  void Convert(const WorkerScratch& scratch, const MutableImageView& out) const {
+    codec::ConvertPixels(options_.output, options_.channels, reinterpret_cast<const uint8_t*>(scratch.pixels.data()),
+                         uint64_t{out.height} * out.width, out.pixels);
   }
 
   // Empty when the sample has no image.
@@ -122,6 +148,7 @@ class ImageColumn : public ColumnAssembler {
   const std::optional<size_t> image_position_;
   const bool labels_;
   const uint64_t channels_;
+  const bool planar_;
   const Type dtype_;
 };
 

@@ -25,42 +25,18 @@ namespace nb = nanobind;
 
 using PythonDeviceLoader = PythonLoaderOf<gpu::DeviceLoader, PythonDeviceBatch>;
 
-gpu::DeviceImages TakeImages(const nb::dict& given) {
-  OptionReader reader(given, "images");
-  gpu::DeviceImages images;
-  std::string type = "u8";
-  bool planar = false;
-  std::array<float, 3> mean = {0, 0, 0}, deviation = {1, 1, 1};
-  reader.Take("name", images.name);
-  reader.Take("type", type);
-  reader.Take("planar", planar);
-  reader.Take("mean", mean);
-  reader.Take("deviation", deviation);
-  reader.Finish();
-  images.output.type = TypeNamed(type);
-  images.output.planar = planar;
-  if (images.output.type != Type::kU8) {
-    images.output = gpu::NormalizedOutput(images.output.type, {mean[0], mean[1], mean[2]},
-                                          {deviation[0], deviation[1], deviation[2]});
-  }
-  return images;
-}
-
 // `device_options` are those of DeviceLoaderOptions, and the device's name.
 PythonDeviceLoader OpenDeviceLoader(const DictList& datasets, const Dict& given, const Dict& device_options) {
   gpu::DeviceLoaderOptions options;
   options.loader = TakeLoaderOptions(given);
   OptionReader reader(device_options, "Loader");
   std::string name;
-  nb::list images;
   reader.Take("device", name);
-  reader.Take("images", images);
   reader.Take("device_geometry", options.device_geometry);
   reader.Take("pinned_bytes", options.pinned_bytes);
   reader.Take("device_bytes", options.device_bytes);
   reader.Take("depth", options.depth);
   reader.Finish();
-  for (const nb::handle each : images) options.images.push_back(TakeImages(nb::cast<nb::dict>(each)));
   std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
   return PythonDeviceLoader(Interruptibly([&]() -> absl::StatusOr<std::unique_ptr<gpu::DeviceLoader>> {
     auto device = gpu::OpenDevice(name);

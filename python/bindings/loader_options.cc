@@ -54,9 +54,20 @@ LoaderColumn TakeColumn(const nb::dict& given) {
   reader.Take("strict", column.image.strict);
   reader.Take("fill", column.image.fill);
   reader.Take("max_memory", column.image.max_memory);
-  std::string dtype(TypeName(column.dtype));
+  std::string dtype(TypeName(column.dtype)), layout = "hwc";
+  std::array<float, 3> mean = {0, 0, 0}, deviation = {1, 1, 1};
   reader.Take("dtype", dtype);
+  reader.Take("layout", layout);
+  reader.Take("mean", mean);
+  reader.Take("std", deviation);
   column.dtype = TypeNamed(dtype);
+  if (column.decode == ColumnDecode::kImage) {
+    column.output.planar = layout == "chw";
+    if (column.dtype != Type::kU8) {
+      column.output =
+          NormalizedOutput(column.dtype, {mean[0], mean[1], mean[2]}, {deviation[0], deviation[1], deviation[2]});
+    }
+  }
   reader.Take("label_fill", column.label_fill);
   reader.Take("pad_masks", column.pad_masks);
   reader.Take("context", column.context);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from collections.abc import Callable, Sequence
@@ -112,6 +113,9 @@ class Views:
 class Image:
     """JPEG and PNG decoded to uint8, [samples, height, width, channels]; `Ragged` when sizes differ.
 
+    With another `dtype` they come as a model takes them, made by the threads that decode, or on the device: ``mean``
+    and ``std`` are those of torchvision's Normalize, and without them pixels are from 0 to 1.
+
     Parameters
     ----------
     crop : str
@@ -127,6 +131,12 @@ class Image:
         For ``"random"``: area of the box as a part of the image's, and its width / height.
     apply_orientation : bool
         Turn upright as EXIF says.
+    dtype : str
+        ``"u8"``, ``"f32"``, ``"f16"`` or ``"bf16"``.
+    layout : str
+        ``"hwc"`` or ``"chw"``, [samples, channels, height, width]; by default hwc for u8. Floats are chw.
+    mean, std : (float, float, float)
+        Of pixels from 0 to 1, for each channel, the first alone for gray; for floats.
     channels : int
         3 for RGB, 1 for gray. Not for label maps, which `LabelMap` decodes: what this gives of a gray PNG of class ids
         is blended where the size changes, and a PNG with a palette is refused with 1, because gray would replace its
@@ -156,6 +166,10 @@ class Image:
     scale: Annotated[tuple[float, float], "the least and the most, as (0.08, 1.0)"] = (0.08, 1.0)
     ratio: Annotated[tuple[float, float], "the least and the most, as (0.75, 1.33)"] = (3 / 4, 4 / 3)
     apply_orientation: bool = False
+    dtype: str = "u8"
+    layout: str | None = None
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    std: tuple[float, float, float] = (1.0, 1.0, 1.0)
     channels: int = 3
     scaled_decode: bool = True
     reduce_depth: bool = False
@@ -183,6 +197,18 @@ class Image:
                 raise ValueError(f'{name} is that of the box of crop="random"')
         if tuple(self.fill) != (0, 0, 0) and self.crop != "longest":
             raise ValueError('fill is for the padding of crop="longest"; this has none')
+        if self.dtype not in ("u8", "f32", "f16", "bf16"):
+            raise ValueError(f"dtype={self.dtype!r}: pixels become u8, f32, f16 or bf16")
+        if self.layout not in (None, "hwc", "chw"):
+            raise ValueError(f'layout={self.layout!r}: give "hwc" or "chw"')
+        if self.dtype != "u8" and self.layout == "hwc":
+            raise ValueError('floats have the layout "chw"; .contiguous(memory_format=) of torch makes channels_last')
+        if self.dtype == "u8" and (tuple(self.mean), tuple(self.std)) != ((0.0,) * 3, (1.0,) * 3):
+            raise ValueError('mean and std are for the float types; give dtype="f32"')
+        if not all(math.isfinite(number) for number in (*self.mean, *self.std)) or 0 in self.std:
+            raise ValueError(f"mean={self.mean}, std={self.std}: give numbers, and a std that is not 0")
+        if self.deferred and (self.dtype != "u8" or self.layout == "chw"):
+            raise ValueError("deferred images come as stored, of dtype u8 and layout hwc")
         self.geometry()
 
     def geometry(self) -> Geometry:
@@ -225,6 +251,10 @@ class Image:
             "fill": list(self.fill),
             "max_memory": self.max_memory,
             "deferred": self.deferred,
+            "dtype": self.dtype,
+            "layout": self.layout or ("hwc" if self.dtype == "u8" else "chw"),
+            "mean": list(self.mean),
+            "std": list(self.std),
         }
 
 

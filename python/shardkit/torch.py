@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +18,7 @@ from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
 from shardkit._options import check_known, checked, parsed
+from shardkit._ranks import check_ranks, ranks
 from shardkit.columns import Spec, Stored, Tokens
 from shardkit.dataset import open as open_dataset
 
@@ -77,30 +77,6 @@ class Batch(_batch.Batch):
         return bool(self._batch.column(self._stored.index(name))[0] == "tensor")
 
 
-@dataclass(frozen=True)
-class Pixels:
-    """What the GPU stage makes of the pixels of an image column.
-
-    Parameters
-    ----------
-    type : str
-        ``"u8"``, ``"f32"``, ``"f16"`` or ``"bf16"``.
-    planar : bool
-        [channels, height, width] in place of [height, width, channels]; always so for the float types.
-    mean, deviation : tuple of float
-        Of pixels from 0 to 1, for each channel, as for torchvision's Normalize; for the float types.
-    """
-
-    type: str = "u8"
-    planar: bool = False
-    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    deviation: tuple[float, float, float] = (1.0, 1.0, 1.0)
-
-    def __post_init__(self) -> None:
-        if self.type == "u8" and (tuple(self.mean), tuple(self.deviation)) != ((0.0,) * 3, (1.0,) * 3):
-            raise ValueError('mean and deviation are for the float types; give type="f32"')
-
-
 class DeviceBatch(Batch):
     """A batch that the GPU stage has brought to the device.
 
@@ -156,8 +132,6 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
         decoded into page-locked memory, copied and converted while the step before computes, and their tensors are
         ordered with the current stream. Where it has not, and for other devices, torch copies the tensors when they are
         asked for, on the current stream. ``"host"``: the GPU stage with the host in place of a device, for tests.
-    images : mapping of str to Pixels
-        For the GPU stage: what becomes of the pixels of these image columns.
     device_geometry : bool
         For the GPU stage: resize and crop on the device. Images are decoded whole.
     pinned_bytes, device_bytes : int or str
@@ -172,7 +146,6 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
         *args: Any,
         pin_memory: bool = False,
         device: str | torch.device | None = None,
-        images: Mapping[str, Pixels] | None = None,
         device_geometry: bool = False,
         pinned_bytes: int | str = 512 << 20,
         device_bytes: int | str = 0,
@@ -188,7 +161,6 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
             self._stage = parsed(
                 {
                     "device": "host" if device == "host" else str(self.device),
-                    "images": [{"name": name, **asdict(pixels)} for name, pixels in (images or {}).items()],
                     "device_geometry": device_geometry,
                     "pinned_bytes": pinned_bytes,
                     "device_bytes": device_bytes,
@@ -199,9 +171,9 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
                 raise ValueError(
                     "pin_memory is for batches on the host; the GPU stage has page-locked memory of its own"
                 )
-        elif images or device_geometry or (pinned_bytes, device_bytes, depth) != (512 << 20, 0, 2):
+        elif device_geometry or (pinned_bytes, device_bytes, depth) != (512 << 20, 0, 2):
             raise ValueError(
-                "images, device_geometry, pinned_bytes, device_bytes and depth are for the GPU stage, which is for "
+                "device_geometry, pinned_bytes, device_bytes and depth are for the GPU stage, which is for "
                 'device="cuda" where the package was built with CUDA (tools/wheel --cuda) and the machine has a driver '
                 'for it, and for device="host"'
             )
@@ -456,7 +428,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._chunk = chunk
         self._transform = transform
         # Asked here: workers do not know the process group.
-        self._rank, self._world_size = _loader.ranks(rank, world_size)
+        self._rank, self._world_size = ranks(rank, world_size)
         self._auto = "auto" in (rank, world_size)
         self._epochs = Epochs()
         self._iterations = 0  # begun in this process
@@ -506,7 +478,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def _begin(self) -> dict[str, Any]:
         """Begin an iteration; returns where it stands."""
         if self._auto:
-            _loader.check_ranks(self._world_size)
+            check_ranks(self._world_size)
         loader = self._open()
         worker = torch.utils.data.get_worker_info()
         state, self._state = self._state, None
@@ -553,7 +525,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         if self._auto:
-            _loader.check_ranks(self._world_size)  # workers that are spawned do not know the process group
+            check_ranks(self._world_size)  # workers that are spawned do not know the process group
         return {**self.__dict__, "_loader": None, "_place": None, "_epochs": self._epochs.copied()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import os
@@ -59,25 +60,23 @@ def test_it_delivers_what_a_loader_without_it_delivers(dataset: str) -> None:
 
 @pytest.mark.parametrize("device_geometry", [False, True])
 def test_images_and_masks_are_made_on_the_device(pairs: str, device_geometry: bool) -> None:
-    image = sk.Image(crop="random", size=48, flip=0.5, scaled_decode=False)
-    columns = {"image": image, "masks": sk.DenseMasks()}
-    mean, deviation = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
-    pixels = skt.Pixels("f32", mean=mean, deviation=deviation)
+    mean, std = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
+    image: Any = functools.partial(sk.Image, crop="random", size=48, flip=0.5, scaled_decode=False)
+    columns = {"image": image(), "masks": sk.DenseMasks()}
     plain = skt.Loader(pairs, 4, seed=5, columns=columns)
     staged = skt.Loader(
         pairs,
         4,
         seed=5,
-        columns=columns,
+        columns=columns | {"image": image(dtype="f32", mean=mean, std=std)},
         device=DEVICE,
-        images={"image": pixels},
         device_geometry=device_geometry,
         pinned_bytes="8MiB",
         depth=3,
     )
     for expected, batch in zip(plain, staged, strict=True):
         assert batch["image"].shape == (len(batch), 3, 48, 48)
-        reference = (expected["image"].float() / 255 - torch.tensor(mean)) / torch.tensor(deviation)
+        reference = (expected["image"].float() / 255 - torch.tensor(mean)) / torch.tensor(std)
         assert torch.allclose(batch["image"].cpu(), reference.permute(0, 3, 1, 2), atol=1e-5)
         np.testing.assert_array_equal(batch["masks"].values.cpu().numpy(), expected["masks"].values)
         np.testing.assert_array_equal(batch["masks"].offsets, expected["masks"].offsets)
@@ -150,8 +149,6 @@ def test_a_capsule_that_nobody_takes_frees_its_batch(dataset: str) -> None:
 def test_what_it_cannot_do_is_refused(dataset: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="functions"):
         skt.Loader(dataset, 8, columns={"blob": len}, device=DEVICE)
-    with pytest.raises(ValueError, match="image"):
-        skt.Loader(dataset, 8, columns=["label"], device=DEVICE, images={"image": skt.Pixels()})
     with pytest.raises(ValueError, match="GPU stage"):
         skt.Loader(dataset, 8, columns=["label"], device="cpu", device_geometry=True)
     with pytest.raises(ValueError, match="depth"):

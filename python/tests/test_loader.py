@@ -18,7 +18,7 @@ from conftest import identical, value
 from test_process import in_child
 
 import shardkit as sk
-from shardkit.loader import _RANKS, _WORLD_SIZES
+from shardkit._ranks import _RANKS, _WORLD_SIZES
 
 SAMPLES = 200
 

@@ -78,6 +78,10 @@ IMAGE: dict[str, tuple[dict[str, Any], Any]] = {
     "scaled_decode": ({"size": 4}, False),
     "fill": ({"crop": "longest", "size": 32}, (7, 8, 9)),
     "deferred": ({"size": 8}, True),
+    "dtype": ({"size": 8}, "f32"),
+    "layout": ({"size": 8}, "chw"),
+    "mean": ({"size": 8, "dtype": "f32"}, (0.5, 0.25, 0.125)),
+    "std": ({"size": 8, "dtype": "f32"}, (0.5, 0.25, 0.125)),
 }
 GEOMETRY: dict[str, tuple[dict[str, Any], Any]] = {
     "kind": ({"kind": "resize", "width": 8}, "longest_side"),
@@ -209,8 +213,12 @@ def test_label_maps_as_tensors_and_through_the_stage_of_a_device(tmp_path: Path)
     path, classes = _labelled(tmp_path / "data")
     columns = {"image": sk.Image(crop="random", size=16, flip=0.5), "labels": sk.LabelMap("i64")}
     made = [
-        [batch["labels"].clone() for batch in skt.Loader(path, 3, seed=4, columns=columns, device=device, **more)]
-        for device, more in ((None, {}), ("host", {}), ("host", {"images": {"image": skt.Pixels("f32")}}))
+        [batch["labels"].clone() for batch in skt.Loader(path, 3, seed=4, columns=columns | more, device=device)]
+        for device, more in (
+            (None, {}),
+            ("host", {}),
+            ("host", {"image": sk.Image("random", 16, flip=0.5, dtype="f32")}),
+        )
     ]
     for each in made:
         assert [labels.dtype for labels in each] == [torch.int64] * 3
@@ -401,6 +409,14 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
         }.items()
     ),
     (lambda d: sk.Image(size=0), "size=0: give pixels"),
+    (lambda d: sk.Image(mean=(0.5, 0.5, 0.5)), "mean and std are for the float types"),
+    (lambda d: sk.Image(dtype="f64"), "pixels become u8, f32, f16 or bf16"),
+    (lambda d: sk.Image(dtype="f32", layout="hwc"), 'floats have the layout "chw"'),
+    (lambda d: sk.Image(layout="nchw"), 'give "hwc" or "chw"'),
+    (lambda d: sk.Image(dtype="f32", std=(0.0, 1.0, 1.0)), "a std that is not 0"),
+    (lambda d: sk.Image(dtype="f32", mean=(float("inf"), 1.0, 1.0)), "give numbers"),
+    (lambda d: sk.Image(dtype="f32", mean=(float("nan"), 1.0, 1.0)), "give (a number"),
+    (lambda d: sk.Image(layout="chw", deferred=True), "deferred images come as stored"),
     (lambda d: sk.Geometry(width=8), "native images are as stored"),
     (lambda d: sk.Geometry(kind="rezise", width=8), "kind: give one of native"),
     (lambda d: sk.Geometry(kind="resize", width=8, resize=9), "resize is for center_crop"),
@@ -525,5 +541,43 @@ def test_of_the_gpu_stage(images: str) -> None:
             skt.Loader(images, 4, columns=columns, **options)
     with pytest.raises(ValueError, match="pin_memory is for batches on the host"):
         skt.Loader(images, 4, columns=columns, device="host", pin_memory=True)
-    with pytest.raises(ValueError, match="mean and deviation are for the float types"):
-        skt.Pixels(mean=(0.5, 0.5, 0.5))
+
+
+@pytest.mark.parametrize("size", [None, 20])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_as_models_take_them(images: str, size: int | None, channels: int) -> None:
+    torch = pytest.importorskip("torch")
+    import shardkit.torch as skt
+
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+    def column(name: str) -> str:
+        return next(each.name for each in sk.open(images).schema if each.type in ("jpeg", "png", "image"))
+
+    name = column(images)
+
+    def loaded(**options: Any) -> list[Any]:
+        image = sk.Image(size=size, channels=channels, **options)
+        (batch,) = skt.Loader(images, len(sk.open(images)), columns={name: image}, order="sequential")
+        made = batch[name]
+        if size is not None:
+            assert isinstance(made, torch.Tensor)
+        return [torch.as_tensor(np.asarray(each)) if size is None else each for each in made]
+
+    bytes_ = loaded()
+    for planar in (loaded(layout="chw"), loaded(dtype="u8", layout="chw")):
+        assert all(torch.equal(a.permute(2, 0, 1), b) for a, b in zip(bytes_, planar, strict=True))
+    floats = loaded(dtype="f32", mean=mean, std=std)
+    plain = loaded(dtype="f32")
+    for a, b, c in zip(bytes_, floats, plain, strict=True):
+        scaled = a.permute(2, 0, 1).to(torch.float64) / 255
+        reference = (scaled - torch.tensor(mean[:channels]).view(-1, 1, 1)) / torch.tensor(std[:channels]).view(
+            -1, 1, 1
+        )
+        assert b.dtype == c.dtype == torch.float32
+        assert torch.allclose(b.to(torch.float64), reference, atol=1e-6)
+        assert torch.allclose(c.to(torch.float64), scaled, atol=1e-7)
+    if size is not None:
+        for dtype, kind in (("f16", torch.float16), ("bf16", torch.bfloat16)):
+            halves = loaded(dtype=dtype, mean=mean, std=std)
+            assert all(a.dtype == kind and torch.equal(a, b.to(kind)) for a, b in zip(halves, floats, strict=True))

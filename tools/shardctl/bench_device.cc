@@ -24,10 +24,9 @@ shardkit::gpu::DeviceLoaderOptions DeviceLoaderOptionsOf(const BenchArguments& a
   options.pinned_bytes = arguments.device.pinned_bytes;
   options.device_geometry = arguments.device.geometry;
   if (arguments.device.pixels == shardkit::Type::kU8) return options;
-  for (const shardkit::LoaderColumn& column : loader.columns) {
+  for (shardkit::LoaderColumn& column : options.loader.columns) {
     if (column.decode != shardkit::ColumnDecode::kImage) continue;
-    options.images.push_back(
-        {column.name, shardkit::gpu::NormalizedOutput(arguments.device.pixels, kMean, kDeviation)});
+    column.output = shardkit::NormalizedOutput(arguments.device.pixels, kMean, kDeviation);
   }
   return options;
 }

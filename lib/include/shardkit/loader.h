@@ -84,8 +84,8 @@ struct BatchColumn {
   // image, the masks of one sample may differ in size).
   std::span<const Geometry> geometries;
 
-  // One byte per sample, 0 where the sample lacks the value; its elements are then zeros or empty. Empty when no sample
-  // lacks the value.
+  // One byte per sample, 0 where the sample lacks the value; its elements are then zeros (an image's: black) or empty.
+  // Empty when no sample lacks the value.
   std::span<const uint8_t> present;
 
   // The elements as T, which must have the size of dtype.
@@ -268,7 +268,7 @@ struct GeometryOptions {
 enum class ColumnDecode {
   kStored,       // scalars and arrays of a fixed shape: a tensor; rle: runs; all others ragged
   kViews,        // any: the bytes as stored, not copied; for consumers that read each value once
-  kImage,        // jpeg, png, image, bytes of these: u8, height x width x channels; ragged when native
+  kImage,        // jpeg, png, image, bytes of these: height x width x channels, u8 or `output`; ragged when native
   kLabels,       // png, image, bytes of these: class numbers, height x width (DecodeLabelMap); ragged when native
   kMasks,        // rle: u8 masks, 0 or 1, through the geometry
   kPackedMasks,  // rle: one bit per pixel, rows of whole bytes (rle.h, DecodePacked)
@@ -304,9 +304,10 @@ struct LoaderColumn {
   // as without `deferred` (for their geometry, masks of another size than their image, or more pixels than memory).
   bool deferred = false;
 
-  // kImage.
+  // kImage. A planar `output` has the shape channels x height x width. Absent images are black.
   int channels = 3;  // 1 gray or 3 RGB
   ImageDecodeOptions image;
+  PixelOutput output;
 
   // kLabels: the number of padding, and of all pixels of an absent map. `dtype` and image.max_memory are as for
   // DecodeLabelMap.

@@ -212,7 +212,7 @@ TEST_F(AllocationTest, DeviceLoaders) {
                               {.name = "masks", .decode = ColumnDecode::kMasks}};
     options.loader.geometry = Geometries()[3];
     options.device_geometry = true;
-    options.images = {{"image", {.type = Type::kF32, .planar = true}}};
+    options.loader.columns[0].output = {.type = Type::kF32, .planar = true};
     options.pinned_bytes = 4 << 20;
     absl::Status status;
     {

@@ -6,8 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "codec/pixel_values.h"
 #include "conversion_support.h"
-#include "gpu/pixel_values.h"
 #include "shardkit/image.h"
 #include "shardkit/rle.h"
 #include "support/effort.h"
@@ -284,7 +284,7 @@ std::vector<uint8_t> Through(const PixelOutput& output, const std::vector<uint8_
   for (uint64_t i = 0; i < pixels.size(); ++i) {
     const uint64_t image = i / (plane * samples), place = i / samples % plane, channel = i % samples;
     const uint64_t to = output.planar ? (image * samples + channel) * plane + place : i;
-    WithPixelType(output.type, [&](auto pixel) {
+    codec::WithPixelType(output.type, [&](auto pixel) {
       const auto value = decltype(pixel)::Make(output, pixels[i], static_cast<int>(channel));
       std::memcpy(result.data() + to * sizeof(value), &value, sizeof(value));
     });

@@ -101,7 +101,7 @@ void RunGrid(GridSize grid, const Emulation& emulation, const Block& block) {
 
 template <int kChannels>
 void EmulateNormalize(const NormalizeImages& arguments, const Emulation& emulation) {
-  WithPixelType(arguments.output.type, [&](auto pixel) {
+  codec::WithPixelType(arguments.output.type, [&](auto pixel) {
     RunGrid<NormalizeShared<kChannels>>(
         NormalizeGrid(arguments), emulation, [&](const BlockPlace& place, auto& shared) {
           NormalizeBlock<decltype(pixel), kChannels>(arguments, place, shared, HostThreads{emulation.backward});
@@ -118,7 +118,7 @@ void EmulateResample(const ResampleImages& arguments, const Emulation& emulation
   const HostThreads threads{emulation.backward};
   RunGrid<char>(HorizontalGrid(arguments), emulation,
                 [&](const BlockPlace& place, char&) { HorizontalBlock<kChannels>(arguments, place, threads); });
-  WithPixelType(arguments.output.type, [&](auto pixel) {
+  codec::WithPixelType(arguments.output.type, [&](auto pixel) {
     RunGrid<VerticalShared<kChannels>>(VerticalGrid(arguments), emulation, [&](const BlockPlace& place, auto& shared) {
       VerticalBlock<decltype(pixel), kChannels>(arguments, place, shared, threads);
     });

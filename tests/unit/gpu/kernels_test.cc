@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "gpu/float_types.h"
+#include "base/float_types.h"
 #include "gpu_support.h"
 #include "support/effort.h"
 

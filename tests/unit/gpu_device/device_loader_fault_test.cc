@@ -28,7 +28,7 @@ class DeviceLoaderFaultTest : public testing::Test {
                               {.name = "masks", .decode = ColumnDecode::kMasks}};
     options.loader.geometry = Geometries()[3];
     options.device_geometry = true;
-    options.images = {{"image", {.type = Type::kF32, .planar = true}}};
+    options.loader.columns[0].output = {.type = Type::kF32, .planar = true};
     options.pinned_bytes = 4 << 20;
     return options;
   }

@@ -100,7 +100,7 @@ TEST_F(DeviceLoaderTest, GeometryOnTheDevice) {
 
 // Planar floats, computed here again from the u8 pixels that a loader delivers.
 template <typename T>
-std::vector<T> Normalized(const BatchColumn& images, const gpu::PixelOutput& output, T (*round)(float)) {
+std::vector<T> Normalized(const BatchColumn& images, const PixelOutput& output, T (*round)(float)) {
   const uint64_t count = images.shape[0], pixels = images.shape[1] * images.shape[2], channels = images.shape[3];
   std::vector<T> values(count * pixels * channels);
   for (uint64_t i = 0; i < count; ++i) {
@@ -123,10 +123,11 @@ TEST_F(DeviceLoaderTest, NormalizedPixels) {
         options.loader.columns[0].image.scaled_decode = false;
         options.loader.columns[0].channels = channels;
         options.device_geometry = on_device;
-        gpu::PixelOutput output = gpu::NormalizedOutput(type, mean, deviation);
+        PixelOutput output = NormalizedOutput(type, mean, deviation);
         if (type == Type::kU8) output = {.type = type, .planar = true};
-        options.images = {{"image", output}};
         const auto host = OpenLoader(*files_, options.loader);
+        options.loader.columns[0].output = output;
+        const auto converted = OpenLoader(*files_, options.loader);
         const auto loader = OpenDeviceLoader(device_, *files_, options);
         for (auto expected = *host->Next(); expected != nullptr; expected = *host->Next()) {
           const auto batch = loader->Next();
@@ -138,6 +139,12 @@ TEST_F(DeviceLoaderTest, NormalizedPixels) {
           EXPECT_EQ(images.shape,
                     (std::vector<uint64_t>{pixels.shape[0], pixels.shape[3], pixels.shape[1], pixels.shape[2]}));
           const std::vector<uint8_t> bytes = Fetch(*device_, images.values, images.bytes);
+          // The decoding threads of a loader without a device make the same.
+          const auto on_host = *converted->Next();
+          const BatchColumn& made = *on_host->Find("image");
+          EXPECT_EQ(made.dtype, type);
+          EXPECT_EQ(made.shape, images.shape);
+          EXPECT_EQ(std::vector<uint8_t>(made.values.begin(), made.values.end()), bytes);
           const auto same = [&](const auto& values) {
             return bytes.size() == values.size() * sizeof(values[0]) &&
                    std::memcmp(bytes.data(), values.data(), bytes.size()) == 0;
@@ -264,16 +271,14 @@ TEST_F(DeviceLoaderTest, RefusesWhatCannotBe) {
   options.pinned_bytes = 1000;
   EXPECT_NE(message(options).find("pinned_bytes is 1000"), std::string::npos);
   options = ImagesAndMasks(Geometries()[3]);
-  options.images = {{"masks", {}}};
-  EXPECT_NE(message(options).find("not among the columns decoded as images"), std::string::npos);
-  options.images = {{"image", {.type = Type::kF64, .planar = true}}};
-  EXPECT_NE(message(options).find("not f64"), std::string::npos);
-  options.images = {{"image", {.type = Type::kF32}}};
+  options.loader.columns[0].output = {.type = Type::kF64, .planar = true};
+  EXPECT_NE(message(options).find("cannot become f64"), std::string::npos);
+  options.loader.columns[0].output = {.type = Type::kF32};
   EXPECT_NE(message(options).find("are planar"), std::string::npos);
   options = ImagesAndMasks({});
-  options.images = {{"image", {.type = Type::kF32, .planar = true}}};
+  options.loader.columns[0].output = {.type = Type::kF32, .planar = true};
   EXPECT_NE(message(options).find("their own sizes"), std::string::npos);
-  options.images.clear();
+  options.loader.columns[0].output = {};
   options.loader.columns[0].decode = ColumnDecode::kViews;
   EXPECT_NE(message(options).find("views cannot be uploaded"), std::string::npos);
   options = ImagesAndMasks({});

@@ -24,7 +24,7 @@ TEST(Dlpack, TensorsOfEveryArray) {
   options.loader.geometry = Geometries()[3];
   options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage},
                             {.name = "masks", .decode = ColumnDecode::kMasks}};
-  options.images = {{"image", {.type = Type::kBf16, .planar = true}}};
+  options.loader.columns[0].output = {.type = Type::kBf16, .planar = true};
   options.pinned_bytes = 8 << 20;
   auto loader = OpenDeviceLoader(device, *files, options);
   std::shared_ptr<const gpu::DeviceBatch> batch = *loader->Next();

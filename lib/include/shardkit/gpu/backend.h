@@ -20,20 +20,6 @@
 
 namespace shardkit::gpu {
 
-// How u8 pixels are converted. kU8 keeps them, interleaved (height, width, channel). The other types are planar
-// (channel, height, width): value = round(fma(pixel, scale[channel], bias[channel])), computed in binary32 with one
-// rounding and then rounded to the type, halves to even. Planar u8 pixels are only moved.
-struct PixelOutput {
-  Type type = Type::kU8;  // kU8, kF32, kF16 or kBf16
-  bool planar = false;    // always true for the float types
-  float scale[3] = {1, 1, 1};
-  float bias[3] = {0, 0, 0};
-};
-
-// `mean` and `deviation` are those of pixels scaled to 0…1, as for torchvision's Normalize: scale = 1 / (255 *
-// deviation) and bias = -mean / deviation, computed in double and rounded to float.
-PixelOutput NormalizedOutput(Type type, const float (&mean)[3], const float (&deviation)[3]);
-
 struct NormalizeImages;
 struct ResampleImages;
 struct RasterizeMasks;

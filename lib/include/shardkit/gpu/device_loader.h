@@ -2,9 +2,9 @@
 //
 //   auto device = gpu::OpenDevice("cuda:0");
 //   gpu::DeviceLoaderOptions options;
-//   options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage}};
+//   options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage,
+//                              .output = NormalizedOutput(Type::kBf16, mean, deviation)}};
 //   options.loader.geometry = {.kind = GeometryOptions::Kind::kRandomResizedCrop, .width = 224};
-//   options.images = {{"image", gpu::NormalizedOutput(Type::kBf16, mean, deviation)}};
 //   auto loader = gpu::DeviceLoader::Open(*device, *PosixFileSystem(), {{.path = "dataset"}}, options);
 //   if (!loader.ok()) return loader.status();
 //   while (true) {
@@ -104,18 +104,11 @@ class DeviceBatch {
   virtual uint64_t memory() const = 0;
 };
 
-// The device's output for the u8 pixels of a kImage column.
-struct DeviceImages {
-  std::string name;
-  PixelOutput output;  // planar outputs need a geometry that is not native
-};
-
 struct DeviceLoaderOptions {
   // As for a Loader: the batches hold the same samples in the same order. Masks are uploaded as runs and rasterised on
-  // the device. kViews is refused, because the device needs a column's values in one place.
+  // the device; images are uploaded as u8, and become LoaderColumn::output there. kViews is refused, because the device
+  // needs a column's values in one place.
   LoaderOptions loader;
-
-  std::vector<DeviceImages> images;
 
   // Resize, crop, mirror and pad images on the device. Images are then decoded and uploaded at their full size. The
   // pixels are those of ImageDecodeOptions::scaled_decode = false. Saves processor time where JPEGs are hardly larger

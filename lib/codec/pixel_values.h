@@ -1,14 +1,16 @@
 // Converts one u8 pixel value to its output (PixelOutput).
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
-#include "gpu/float_types.h"
-#include "gpu/host_device.h"
-#include "gpu/kernels.h"
+#include "base/float_types.h"
+#include "base/host_device.h"
+#include "shardkit/image.h"
 
-namespace shardkit::gpu {
+namespace shardkit::codec {
 
 // The product and the sum are rounded once, on every machine.
 SHARDKIT_HOST_DEVICE inline float NormalizedPixel(const PixelOutput& output, uint8_t pixel, int channel) {
@@ -58,15 +60,27 @@ void WithPixelType(Type type, const Function& function) {
   }
 }
 
-// Place of a value in an output of images of one size.
-struct OutputPlace {
-  uint64_t height = 0, width = 0, channels = 0;
-  bool planar = false;
+// The output of each of the 256 values that a pixel can have, by channel.
+template <typename Pixel>
+class PixelTable {
+ public:
+  using Element = typename Pixel::Element;
 
-  SHARDKIT_HOST_DEVICE uint64_t operator()(uint64_t image, uint64_t y, uint64_t x, uint64_t channel) const {
-    return planar ? ((image * channels + channel) * height + y) * width + x
-                  : ((image * height + y) * width + x) * channels + channel;
+  PixelTable(const PixelOutput& output, int channels) {
+    for (int channel = 0; channel < channels; ++channel) {
+      for (int pixel = 0; pixel < 256; ++pixel) {
+        values_[static_cast<size_t>(channel)][static_cast<size_t>(pixel)] =
+            Pixel::Make(output, static_cast<uint8_t>(pixel), channel);
+      }
+    }
   }
+  const std::array<Element, 256>& operator[](size_t channel) const { return values_[channel]; }
+
+ private:
+  std::array<std::array<Element, 256>, 3> values_;
 };
 
-}  // namespace shardkit::gpu
+// Writes the output of an image of `pixels` pixels of 1 to 3 channels, interleaved. `output` is planar.
+void ConvertPixels(const PixelOutput& output, int channels, const uint8_t* from, uint64_t pixels, void* out);
+
+}  // namespace shardkit::codec

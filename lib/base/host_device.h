@@ -22,7 +22,7 @@
 // Memory accessed through such a type may hold objects of other types. The compiler must not assume otherwise.
 #define SHARDKIT_MAY_ALIAS [[gnu::may_alias]]
 
-namespace shardkit::gpu {
+namespace shardkit {
 
 // std::min and std::max cannot be used on the device.
 template <typename T>
@@ -38,4 +38,4 @@ SHARDKIT_HOST_DEVICE constexpr T DivideUp(T a, T b) {
   return a / b + (a % b != 0);
 }
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit

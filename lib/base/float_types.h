@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "gpu/host_device.h"
+#include "base/host_device.h"
 
-namespace shardkit::gpu {
+namespace shardkit {
 
 // NaN of either sign becomes 0x7fff, as the device's own instructions make it.
 inline constexpr uint16_t kNan16 = 0x7fff;
@@ -63,4 +63,4 @@ SHARDKIT_HOST_DEVICE inline uint16_t ToBf16(float value) {
 #endif
 }
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit

@@ -1,0 +1,182 @@
+"""Threads and processes that call functions of Python for a loader: how they end, and with what."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_functions import PLACES, batches, doubled
+
+import shardkit as sk
+
+SAMPLES = 200
+
+
+def crowd(label: Any) -> Any:
+    return np.full((200, 300), label, np.float64)
+
+
+def leaves(label: Any) -> Any:
+    if label == 40:
+        sys.exit(7)
+    return label
+
+
+def dies(label: Any) -> Any:
+    if label == 40 and not os.path.exists(os.environ["SHARDKIT_TEST_DIED"]):
+        Path(os.environ["SHARDKIT_TEST_DIED"]).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return label
+
+
+def inside(label: Any) -> Any:
+    return {"a": np.full(1000, label), "b": [np.full(10, label)]}
+
+
+def test_threads_and_processes_end_with_their_loader(dataset: str) -> None:
+    def ours() -> set[str]:
+        return {thread.name for thread in threading.enumerate() if thread.name.startswith("shardkit")}
+
+    def processes() -> set[int]:
+        found = set()
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdecimal():
+                try:
+                    command = (folder / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if b"forkserver" in command and f"/{os.getpid()}/" not in folder.name:
+                    found.add(int(folder.name))
+        return found
+
+    gc.collect()
+    assert ours() == set()
+    shared = set(os.listdir("/dev/shm"))
+    before = None
+    for where in PLACES[1:]:
+        for taken in (0, 2, SAMPLES):
+            loader = sk.Loader(dataset, 10, columns={"label": doubled}, **where)
+            assert len(list(itertools.islice(loader, taken))) == min(taken, 20)
+            if taken == 2:
+                list(loader)  # begins the epoch anew, on the same workers
+            del loader
+            gc.collect()
+            assert ours() == set()
+    if before is not None:
+        assert processes() == before
+    assert set(os.listdir("/dev/shm")) == shared
+
+
+def test_a_process_that_dies_is_told_and_replaced(
+    dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHARDKIT_TEST_DIED", os.fspath(tmp_path / "died"))
+    # The server of forks has the environment that it was started with.
+    code = f"""
+import shardkit as sk, sys
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+from test_workers import dies
+def main():
+    loader = sk.Loader({dataset!r}, 20, order="sequential", columns={{"label": dies}}, workers=1, worker_kind="process")
+    batches, made = iter(loader), []
+    for _ in range(len(loader)):
+        try:
+            made.append(next(batches)["label"][0])
+        except RuntimeError as error:
+            print(error)
+    print(*made)
+if __name__ == "__main__":
+    main()
+"""
+    program = tmp_path / "program.py"
+    program.write_text(code)
+    result = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100, check=True)
+    lines = result.stdout.splitlines()
+    assert lines == [
+        'a process of functions (worker_kind="process") was ended by SIGKILL, as the system does when memory is short',
+        "0 20 60 80 100 120 140 160 180",
+    ]
+
+
+def test_a_program_without_a_guard_is_told_of_it(dataset: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import shardkit as sk
+def same(value): return value
+loader = sk.Loader({dataset!r}, 20, columns={{"label": same}}, workers=1, worker_kind="process")
+print(len(list(loader)))
+""")
+    result = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100, check=False)
+    assert result.returncode == 1
+    assert 'begins its work under `if __name__ == "__main__":`' in result.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("seconds", [0.01, 100])
+def test_processes_end_with_the_program(dataset: str, tmp_path: Path, how: signal.Signals, seconds: float) -> None:
+    if seconds > 1 and how != signal.SIGKILL:
+        pytest.skip("a program that ends by itself waits for its functions")
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import os, sys, time
+import shardkit as sk
+def ident(value):
+    if value > 100:
+        time.sleep({seconds})
+    return os.getpid()
+if __name__ == "__main__":
+    columns = {{"label": ident}}
+    loader = sk.Loader({dataset!r}, 8, columns=columns, order="sequential", workers=2, worker_kind="process")
+    seen = set()
+    while True:
+        for batch in loader:
+            seen |= set(batch["label"].tolist())
+            if len(seen) == 2:
+                print(*seen, flush=True)
+                seen.add(0)
+""")
+    running = subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert running.stdout is not None
+    idents = [int(word) for word in running.stdout.readline().split()]
+    assert len(idents) == 2
+    running.send_signal(how)
+    running.wait(30)
+    running.stdout.close()
+    end = time.monotonic() + 20
+    while alive := [ident for ident in idents if os.path.exists(f"/proc/{ident}")]:
+        assert time.monotonic() < end, alive
+        time.sleep(0.05)
+
+
+def test_exceptions_that_end_a_program_end_it(dataset: str) -> None:
+    for where in PLACES:
+        loader = sk.Loader(dataset, 10, columns={"label": leaves}, order="sequential", **where)
+        batches_ = iter(loader)
+        assert [next(batches_)["label"][0] for _ in range(4)] == [0, 10, 20, 30]
+        with pytest.raises(SystemExit) as caught:
+            next(batches_)
+        assert caught.value.code == 7
+
+
+def test_large_values_go_between_processes(dataset: str) -> None:
+    made = batches(dataset, 8, columns={"label": crowd}, workers=2, worker_kind="process")
+    assert all((batch["label"] == batch.ordinals[:, None, None]).all() for batch in made)
+    assert made[0]["label"].shape == (8, 200, 300)
+
+
+def test_arrays_inside_of_results_are_kept(dataset: str) -> None:
+    made = batches(dataset, 20, columns={"label": sk.Map(inside, collate="list")}, workers=1, worker_kind="process")
+    for batch in made:
+        for i, result in zip(batch.ordinals, batch["label"], strict=True):
+            assert (result["a"] == i).all()
+            assert (result["b"][0] == i).all()
