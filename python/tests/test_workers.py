@@ -149,6 +149,8 @@ if __name__ == "__main__":
     assert running.stdout is not None
     idents = [int(word) for word in running.stdout.readline().split()]
     assert len(idents) == 2
+    if seconds > 1:
+        time.sleep(1)  # until they sleep
     running.send_signal(how)
     running.wait(30)
     running.stdout.close()
