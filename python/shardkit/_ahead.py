@@ -316,7 +316,8 @@ class Ahead:
         self._room = threading.Condition(self._lock)
         self._done = threading.Condition(self._lock)
         self._jobs: deque[Job] = deque()  # not given out yet
-        self._ended = self._closed = False
+        self._error: BaseException | None = None  # after which nothing comes
+        self._closed = False
         self._reader = threading.Thread(target=self._read, name="shardkit batches", daemon=True)
         self._reader.start()
 
@@ -334,9 +335,9 @@ class Ahead:
                 job = Job(self._recipe, core, Place.of(self._loader))
                 tasks = job.tasks(self._workers, self._notice(job))
                 del core
-            except BaseException:  # the library says it again to the loop
+            except BaseException as error:  # it is the loop's
                 with self._lock:
-                    self._ended = True
+                    self._error = error.with_traceback(None)
                     self._done.notify_all()
                 return
             with self._lock:
@@ -356,17 +357,14 @@ class Ahead:
         """Return the next batch; it counts as given out also when a function failed on it."""
         begin = time.perf_counter()
         with self._lock:
-            while not (self._jobs and self._jobs[0].done) and not (self._ended and not self._jobs):
+            while not (self._jobs and self._jobs[0].done) and (self._jobs or self._error is None):
                 self._done.wait()  # a signal's exception leaves the batch for the next call
             if not self._jobs:
-                job = None
-            else:
-                job = self._jobs.popleft()
-                self.place = job.place
-                self._room.notify()
-        if job is None:
-            self._loader.next()
-            raise RuntimeError("the batches have ended")
+                assert self._error is not None
+                raise self._error.with_traceback(None)
+            job = self._jobs.popleft()
+            self.place = job.place
+            self._room.notify()
         if job.error is not None:
             raise job.error
         self._waits.got(begin, job.samples)

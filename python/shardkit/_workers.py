@@ -236,6 +236,10 @@ class _Process:
             )
         return RuntimeError(f'a process of functions (worker_kind="process") {how}')
 
+    def kill(self) -> None:
+        """End the process in the midst of a function; a call that waits for it raises."""
+        self._process.kill()
+
     def close(self) -> None:
         """End the process."""
         self._connection.close()
@@ -273,6 +277,7 @@ class Workers:
         self._added = threading.Condition(self._lock)
         self._tasks: deque[Task] = deque()
         self._closed = False
+        self._processes: set[_Process] = set()
         self.busy = self.starved = self.blocked = self.processor_seconds = 0.0
         self.full = False  # whether those who add tasks wait for room
         self._seconds_each = 0.0
@@ -326,10 +331,12 @@ class Workers:
                 try:
                     if process is None:
                         process = _Process(self._functions)
+                        with self._lock:
+                            self._processes.add(process)
                     return process(*samples)
                 except BaseException:  # the next call has a new one
                     if process is not None:
-                        process.close()
+                        self._end(process)
                         process = None
                     raise
 
@@ -338,14 +345,21 @@ class Workers:
             with self._lock:
                 self.busy += time.perf_counter() - begin
         if process is not None:
-            process.close()
+            self._end(process)
+
+    def _end(self, process: _Process) -> None:
+        with self._lock:
+            self._processes.discard(process)
+        process.close()
 
     def close(self) -> None:
-        """End the threads, each after the task that it does."""
+        """End the threads, each after the function that it calls; processes at once."""
         with self._lock:
             self._closed = True
             self._tasks.clear()
             self._added.notify_all()
+            for process in self._processes:
+                process.kill()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
