@@ -128,3 +128,18 @@ def test_classes_are_learnt_and_lightning_resumes_within_an_epoch(tmp_path: Path
     options = (tmp_path, tmp_path / "parts", "--epochs", 5)
     assert lines("train_lightning.py", *options, "--stop-after", 20) == whole[: 20 + 2]
     assert lines("train_lightning.py", *options) == whole[20 + 2 :]
+
+
+def test_an_augmentation_gives_the_same_wherever_it_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    with sk.Writer(folder, {"image": sk.Encode()}) as writer:
+        for i in range(10):
+            writer.write(str(i), image=np.random.default_rng(i).integers(0, 255, (90, 120, 3), np.uint8))
+    runs = [
+        lines("augment.py", folder, *options)
+        for options in ((), ("--workers", 0), ("--workers", 3), ("--kind", "process"))
+    ]
+    assert [line.split()[0] for line in runs[0][:3]] == ["0", "1", "2"]
+    assert len(set(runs[0][:3])) == 3
+    assert all(run[:3] == runs[0][:3] for run in runs)
+    assert "bounded by" in runs[0][4]
