@@ -74,6 +74,8 @@ class Recipe:
         Makes a batch of the library's, and of columns that functions made.
     batch_function : callable or None
         Called with each batch.
+    as_tuple : sequence of str or None
+        What the loop gets of a batch.
     skip : bool
         Whether samples that a function fails on are left out.
     paths : sequence of str
@@ -86,6 +88,7 @@ class Recipe:
     collate: Mapping[str | None, str]
     make: Callable[..., Batch]
     batch_function: Callable[[Batch], Any] | None
+    as_tuple: Sequence[str] | None
     skip: bool
     paths: Sequence[str]
     seconds: dict[str, float] = field(default_factory=dict)  # of functions, by their names
@@ -96,6 +99,10 @@ class Recipe:
         with self.lock:
             for name, more in seconds.items():
                 self.seconds[name] = self.seconds.get(name, 0.0) + more
+
+    def given(self, batch: Batch) -> Any:
+        """Return what the loop gets of a batch."""
+        return batch if self.as_tuple is None else tuple(batch[name] for name in self.as_tuple)
 
     def inputs(self, batch: Batch, core: _core.Batch) -> dict[str, Callable[[int, int], list[Any]]]:
         """Return for each column that functions get how its values of the samples from a first to a last are had."""
@@ -237,7 +244,7 @@ class Job:
                 )
                 self.samples = len(kept)
             if self.error is None:
-                self.made = batch if recipe.batch_function is None else self._of_batch(batch)
+                self.made = recipe.given(batch) if recipe.batch_function is None else self._of_batch(batch)
         except BaseException as error:  # of a batch function, and of results that make no batch: it is the loop's
             self.error = error
         self._batch = self._core = self._inputs = self._collected = None  # type: ignore[assignment]
@@ -289,7 +296,7 @@ class InLoop:
         self.place = Place.of(self._loader)
         if self._plain:
             _process.belongs_here(core)
-            return self._recipe.make(core)
+            return self._recipe.given(self._recipe.make(core))
         job = Job(self._recipe, core, self.place)
         job.run()
         if job.error is not None:

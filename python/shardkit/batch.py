@@ -232,7 +232,8 @@ class Batch:
         if name not in self._columns:
             if isinstance(name, int):  # as of `for images, labels in loader`
                 raise TypeError(
-                    f"a batch is no tuple: write batch[{self._names[0]!r}]; it has {', '.join(self._names)}"
+                    f"a batch is no tuple: write batch[{self._names[0]!r}]; as_tuple=[{self._names[0]!r}, ...] of the "
+                    "loader makes one"
                 )
             if name not in self._names:
                 raise KeyError(f"there is no column {name!r}; the batch has {', '.join(self._names)}")

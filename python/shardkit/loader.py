@@ -152,6 +152,8 @@ class Loader:
         columns the batch has. With a parameter ``rng`` it gets a generator, as the function of a `Map`.
     batch_function : callable
         Called with each batch; what it returns takes the batch's place.
+    as_tuple : sequence of str
+        The loop gets a tuple of these columns in place of the batch: ``for images, labels in loader``.
     collate : str
         What a batch of the results of functions is: ``"stack"``, ``"pad"`` or ``"list"``, as for `Map`.
     workers : int or "auto"
@@ -213,6 +215,7 @@ class Loader:
         geometry: Geometry | None = None,
         transform: Callable[..., Mapping[str, Any]] | None = None,
         batch_function: Callable[[Batch], Any] | None = None,
+        as_tuple: Sequence[str] | None = None,
         collate: Annotated[str, '"stack", "pad" or "list"'] = "stack",
         workers: Annotated[int | str, 'a number, or "auto"'] = "auto",
         worker_kind: str = "thread",
@@ -259,7 +262,19 @@ class Loader:
             raise ValueError("follow takes the newest generation of each dataset, and one has a `generation`")
         self._follow = follow
         self.batch_size = batch_size
-        self._set_functions(given, transform, batch_function, collate, workers, worker_kind, seed, bad_samples)
+        if as_tuple is not None:
+            names = column_names(as_tuple)
+            assert names is not None
+            if batch_function is not None:
+                raise ValueError(
+                    "as_tuple is for batches, and batch_function makes others of them: give one of the two"
+                )
+            if transform is None and (unknown := [name for name in names if name not in specs]):
+                raise ValueError(f"as_tuple: there is no column {unknown[0]!r}; the batch has {', '.join(specs)}")
+            as_tuple = names
+        self._set_functions(
+            given, transform, batch_function, as_tuple, collate, workers, worker_kind, seed, bad_samples
+        )
         self._options = parsed(
             options
             | {
@@ -293,6 +308,7 @@ class Loader:
         columns: Mapping[str, tuple[Kind, list[Map]]],
         transform: Callable[..., Any] | None,
         batch_function: Callable[[Batch], Any] | None,
+        as_tuple: Sequence[str] | None,
         collate: str,
         workers: int | str,
         worker_kind: str,
@@ -333,6 +349,7 @@ class Loader:
             | {name: of_column[-1].collate for name, of_column in maps.items() if of_column[-1].collate is not None},
             self._maker(),
             batch_function,
+            as_tuple,
             bad_samples == "skip",
             [each["path"] for each in self._datasets],
         )

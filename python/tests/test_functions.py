@@ -369,6 +369,25 @@ def test_nothing_is_called_with_what_failed_before(dataset: str) -> None:
     assert np.concatenate([batch["label"][:, 1, 1] for batch in made]).tolist() == kept
 
 
+def test_the_loop_may_get_tuples(dataset: str) -> None:
+    expected = batches(dataset, 16, seed=1, columns=["label", "vector"])
+    for options in ({}, {"columns": {"label": None, "vector": doubled}}, {"transform": dict}):
+        made = list(
+            sk.Loader(dataset, 16, seed=1, as_tuple=("vector", "label"), **{"columns": ["label", "vector"], **options})
+        )
+        for batch, (vector, label) in zip(expected, made, strict=True):
+            assert identical(label, batch["label"])
+            assert identical(vector, batch["vector"] * (2 if "columns" in options else 1))
+    for refused, message in (
+        ({"as_tuple": ["lable"]}, "there is no column 'lable'"),
+        ({"as_tuple": ["label", "label"]}, "stands twice"),
+        ({"as_tuple": []}, "the list is empty"),
+        ({"as_tuple": ["label"], "batch_function": len}, "give one of the two"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sk.Loader(dataset, 16, columns=["label"], **refused)  # type: ignore[arg-type]
+
+
 def test_what_a_transform_returns_is_a_dict_of_the_same_columns(dataset: str) -> None:
     for function, message in (
         (lambda sample: sample["label"], r"TypeError: it returned 0: return a dict"),
