@@ -7,14 +7,17 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from conftest import EVERY_TYPE, identical, value
 
 import shardkit as sk
+from shardkit._ahead import Waits
 from shardkit.functions import generator
+from shardkit.loader_report import LoaderReport
 
 SAMPLES = 200
 PLACES = [{"workers": 0}, {"workers": 1}, {"workers": 3}, {"workers": 2, "worker_kind": "process"}]
@@ -74,18 +77,6 @@ class Kept:
     def __call__(self, array: Any) -> Any:
         before, self.before = self.before, array
         return np.array([array[0], array[0] if before is None else before[0]])
-
-
-def holds(label: Any) -> Any:
-    end = time.perf_counter() + 0.002
-    while time.perf_counter() < end:
-        pass
-    return label
-
-
-def sleeps(label: Any) -> Any:
-    time.sleep(0.004)
-    return label
 
 
 def fails(label: Any) -> Any:
@@ -411,24 +402,25 @@ def test_what_a_transform_returns_is_a_dict_of_the_same_columns(dataset: str) ->
 
 
 def test_functions_run_ahead_of_the_loop(dataset: str) -> None:
-    """While the loop computes, the next batches are made: the loop waits for the first one alone."""
-    loader = sk.Loader(dataset, 10, columns={"label": sleeps}, workers=2)
-    for _ in loader:
-        time.sleep(0.06)  # two workers take 20 ms for a batch
-    report = loader.report()
-    assert report.wait_share < 0.2
+    """While the loop has a batch, functions are called for the next ones, though not for the whole epoch."""
     called: list[int] = []
-    lazy = sk.Loader(dataset, 10, columns={"label": called.append}, workers=2)
-    next(iter(lazy))
+    loader = sk.Loader(dataset, 10, columns={"label": called.append}, workers=2)
+    next(iter(loader))
+    end = time.monotonic() + 20
+    while len(called) < 30:
+        assert time.monotonic() < end, len(called)
+        time.sleep(0.01)
     time.sleep(0.1)
-    assert len(called) <= 50  # some batches, and not the whole epoch
-    lock = threading.Lock()
+    assert len(called) <= 50
+    del loader
+    together = threading.Barrier(3)
     threads: set[int] = set()
 
     def where(label: Any) -> Any:
-        with lock:
+        if threading.get_ident() not in threads:
             threads.add(threading.get_ident())
-        time.sleep(0.002)
+            if threading.current_thread() is not threading.main_thread():
+                together.wait(20)
         return label
 
     batches(dataset, 20, columns={"label": where}, workers=3)
@@ -472,14 +464,23 @@ def as_ragged(vector: Any) -> Any:
 
 
 def test_functions_that_hold_the_lock_are_told(dataset: str) -> None:
-    loader = sk.Loader(dataset, 20, columns={"label": holds}, workers=2)
-    list(loader)
-    report = loader.report()
-    assert report.stage == "functions"
-    assert 'worker_kind="process"' in report.advice
-    loader = sk.Loader(dataset, 20, columns={"label": sleeps}, workers=2)
-    list(loader)
-    assert "more workers than 2" in loader.report().advice
+    report = sk.Loader(dataset, 20).report()
+    numbers = {**vars(report), "read": vars(report.read), "decode": vars(report.decode), "wait_share": 0.05}
+    numbers = {name: number for name, number in numbers.items() if name not in ("functions", "python_seconds")}
+    waits = Waits(batches=10, samples=200, seconds=10, consumer_wait_seconds=8, step_seconds=10)
+    # Two threads are busy for ten seconds each: with ten seconds of a processor altogether, one at a time.
+    for processor_seconds, advice in (
+        (10, 'worker_kind="process"'),
+        (20, "more workers than 2"),
+        (0.1, "more workers than 2"),  # they sleep, or wait for others
+    ):
+        workers = SimpleNamespace(count=2, busy=20.0, starved=0.0, blocked=0.0, processor_seconds=processor_seconds)
+        made = LoaderReport.of(dict(numbers), {"f of column 'a'": 19.0}, cast(Any, workers), waits)
+        assert made.stage == "functions"
+        assert advice in made.advice
+        assert made.wait_share == 0.8
+    waits.consumer_wait_seconds = 0.01
+    assert LoaderReport.of(dict(numbers), {}, cast(Any, workers), waits).stage == "consumer"
 
 
 def test_what_is_refused(dataset: str) -> None:
