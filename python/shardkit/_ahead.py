@@ -112,7 +112,6 @@ class Recipe:
 
     def _values_of(self, batch: Batch, core: _core.Batch, name: str) -> Callable[[int, int], list[Any]]:
         layout, _, views, _, _, _, present = core.column(self.names.index(name))
-        values = batch.stored_column(name)
         if name in self.objects:
             column = self.objects[name]
             empty = np.empty(0, np.uint8)  # as of a value that is there, and of no byte
@@ -121,9 +120,10 @@ class Recipe:
                 view = empty if views[i] is None else views[i]
                 return bytes(view) if column is None else _values.of_view(column, view)
 
-        elif layout in ("tensor", "views") and present is None:
-            return lambda begin, end: list(values[begin:end])
         else:
+            values = batch.stored_column(name)
+            if layout in ("tensor", "views") and present is None:
+                return lambda begin, end: list(values[begin:end])
 
             def value(i: int) -> Any:
                 return values[i]
@@ -319,7 +319,7 @@ class Ahead:
         # As many batches as keep the workers busy while the loop takes one.
         self._most = 2 + -(-2 * workers.count // max(1, samples))
         self.place = Place.of(loader)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # as that of workers
         self._room = threading.Condition(self._lock)
         self._done = threading.Condition(self._lock)
         self._jobs: deque[Job] = deque()  # not given out yet
@@ -386,6 +386,6 @@ class Ahead:
             self._jobs.clear()
             self._room.notify_all()
         self._loader.cancel()
-        if self._reader is not threading.current_thread():
+        if self._reader is not threading.current_thread() and not self._workers.is_mine():
             self._reader.join()
         self._workers.full = False

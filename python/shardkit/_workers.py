@@ -45,10 +45,10 @@ class Arena:
     def _mapped(self, size: int, write: bool) -> mmap.mmap:
         if self._memory is None or len(self._memory) < size:
             if write:
+                size = 1 << (size - 1).bit_length()  # so that it is seldom mapped again
                 try:
-                    os.posix_fallocate(
-                        self._file, 0, size
-                    )  # memory that is short is an error here, and no SIGBUS later
+                    # Memory that is short is an error here, and no SIGBUS later.
+                    os.posix_fallocate(self._file, 0, size)
                 except OSError as error:
                     raise MemoryError(f"{size} bytes to pass samples between processes: {error.strerror}") from None
             # An older map lives as long as arrays lie in it.
@@ -62,10 +62,7 @@ class Arena:
             places.append((end, buffer.nbytes))
             end += -(-buffer.nbytes // _ALIGNMENT) * _ALIGNMENT
         if end > 0:
-            # In steps, so that it is seldom mapped again.
-            memory = self._mapped(
-                1 << (end - 1).bit_length() if self._memory is None or len(self._memory) < end else end, True
-            )
+            memory = self._mapped(end, True)
             for (begin, size), buffer in zip(places, buffers, strict=True):
                 memory[begin : begin + size] = buffer
         return places
@@ -108,17 +105,20 @@ def _bfloat16(array: Any) -> Any:
     return torch.from_numpy(array).view(torch.bfloat16)
 
 
-def _send(connection: Any, arena: Arena, value: Any) -> None:
+# Where arrays are in an arena, and all else.
+_Packed = tuple[list[tuple[int, int]], bytes]
+
+
+def _packed(arena: Arena, value: Any) -> _Packed:
     buffers: list[pickle.PickleBuffer] = []
     text = io.BytesIO()
     _Pickler(text, protocol=5, buffer_callback=buffers.append).dump(value)
-    places = arena.write([buffer.raw() for buffer in buffers])
-    connection.send((places, text.getvalue()))
+    return arena.write([buffer.raw() for buffer in buffers]), text.getvalue()
 
 
-def _receive(connection: Any, arena: Arena, lasting: bool) -> Any:
-    """Return what was sent; unless it shall last, its arrays lie in the arena, where others follow."""
-    places, text = connection.recv()
+def _unpacked(arena: Arena, packed: _Packed, lasting: bool) -> Any:
+    """Return what was packed; unless it shall last, its arrays lie in the arena, where others follow."""
+    places, text = packed
     buffers = arena.read(places)
     return pickle.loads(text, buffers=list(map(bytearray, buffers)) if lasting else buffers)
 
@@ -159,20 +159,19 @@ def _serve(connection: Any, arenas: tuple[Arena, Arena], functions: SampleFuncti
     given, made = arenas
     while True:
         try:
-            values, epoch, identities = _receive(connection, given, lasting=True)
+            values, epoch, identities = _unpacked(given, connection.recv(), lasting=True)
         except (EOFError, OSError):
             return
         try:
             results = functions(values, epoch, identities)
             failures = {i: _passable(each) for i, each in results.failures.items()}
             plain = all(map(_is_plain, itertools.chain(*results.columns.values())))
-            connection.send(plain)
-            _send(connection, made, (results.columns, failures, results.seconds, results.processor_seconds))
+            answer = (results.columns, failures, results.seconds, results.processor_seconds)
+            connection.send((plain, _packed(made, answer)))
         except BrokenPipeError:
             return
         except BaseException as error:  # of all samples, such as SystemExit, and results that cannot be passed on
-            connection.send(None)
-            connection.send(_passable(Failure(None, "", error)))
+            connection.send((None, _passable(Failure(None, "", error))))
             if not isinstance(error, Exception):
                 return
 
@@ -208,15 +207,14 @@ class _Process:
     def __call__(self, values: dict[str, list[Any]], epoch: int, identities: Sequence[tuple[int, int]]) -> Results:
         """Call the functions there; what does not last is overwritten by the next call."""
         try:
-            _send(self._connection, self._given, (values, epoch, identities))
-            plain = self._connection.recv()
-            if plain is None:
-                failure, text = self._connection.recv()
-                raise failure.error from _ToldError(text)
-            answer = _receive(self._connection, self._made, lasting=not plain)
+            self._connection.send(_packed(self._given, (values, epoch, identities)))
+            plain, answer = self._connection.recv()
         except (EOFError, ConnectionError):
             raise self._ended() from None
-        columns, failures, seconds, processor_seconds = answer
+        if plain is None:
+            failure, text = answer
+            raise failure.error from _ToldError(text)
+        columns, failures, seconds, processor_seconds = _unpacked(self._made, answer, lasting=not plain)
         for failure, text in failures.values():
             failure.error.__cause__ = _ToldError(text)
         failed = {i: failure for i, (failure, _) in failures.items()}
@@ -273,7 +271,8 @@ class Workers:
         self._functions, self._kind = functions, kind
         if kind == "process" and functions is not None:
             _check_passable(functions)
-        self._lock = threading.Lock()
+        # Again for the thread that has it: a collection of garbage in its midst may find the loader, and close this.
+        self._lock = threading.RLock()
         self._added = threading.Condition(self._lock)
         self._tasks: deque[Task] = deque()
         self._closed = False
@@ -352,6 +351,10 @@ class Workers:
             self._processes.discard(process)
         process.close()
 
+    def is_mine(self) -> bool:
+        """Tell whether the thread that asks is one of these, for which no other can wait."""
+        return threading.current_thread() in self._threads
+
     def close(self) -> None:
         """End the threads, each after the function that it calls; processes at once."""
         with self._lock:
@@ -360,8 +363,8 @@ class Workers:
             self._added.notify_all()
             for process in self._processes:
                 process.kill()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
+        if not self.is_mine():
+            for thread in self._threads:
                 thread.join()
 
 

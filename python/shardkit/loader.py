@@ -76,8 +76,10 @@ def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: l
     return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(names)
 
 
-def _close(workers: Workers, running: list[InLoop | Ahead]) -> None:
-    """End what a loader that is gone has begun."""
+def _close(workers: Workers, running: list[InLoop | Ahead], generation: int) -> None:
+    """End what a loader that is gone has begun; in the child of a fork, where nothing of it runs, nothing."""
+    if generation != _process.generation:
+        return
     for source in running:
         source.close()
     workers.close()
@@ -357,7 +359,7 @@ class Loader:
         self._workers: Workers | None = None
         if count > 0 and self._ahead and (functions is not None or batch_function is not None):
             self._workers = Workers(functions, count, worker_kind)
-            weakref.finalize(self, _close, self._workers, self._running)
+            weakref.finalize(self, _close, self._workers, self._running, _process.generation)
 
     _ahead = True  # whether functions may be called on other threads
 

@@ -59,11 +59,12 @@ class Batch(_batch.Batch):
         self.pin_memory = pin_memory
 
     def _column(self, name: str) -> Any:
-        dtype = None if name in self._made else self._batch.column(self._stored.index(name))[1]
-        if dtype is not None and _numbers.torch_name(dtype) is not None and self._is_tensor(name):
-            values = self._batch.column(self._stored.index(name))[2]
-            tensor = to_tensor(self._of_kept(values), dtype)
-        else:
+        tensor: Any = None
+        if name not in self._made:
+            layout, dtype, values, *_ = self._batch.column(self._stored.index(name))
+            if layout == "tensor" and _numbers.torch_name(dtype) is not None:
+                tensor = to_tensor(self._of_kept(values), dtype)
+        if tensor is None:
             tensor = super()._column(name)
             if isinstance(tensor, np.ndarray) and tensor.dtype.kind not in "OUSM":
                 tensor = to_tensor(tensor)
@@ -72,9 +73,6 @@ class Batch(_batch.Batch):
         if self.pin_memory:
             tensor = tensor.pin_memory()
         return tensor if self.device is None else tensor.to(self.device, non_blocking=self.pin_memory)
-
-    def _is_tensor(self, name: str) -> bool:
-        return bool(self._batch.column(self._stored.index(name))[0] == "tensor")
 
 
 class DeviceBatch(Batch):

@@ -143,6 +143,11 @@ EXITS = {
     "atexit asks for a batch": (LOADER + "iterator = iter(loader); atexit.register(lambda: next(iterator))", 0),
     "a cycle": (LOADER + "iterator = iter(loader); next(iterator); cycle = [loader, iterator]; cycle.append(cycle)", 0),
     "an unfinished writer": ("writer = sk.Writer(path + '.new', {'a': 'i64'}); writer.write('k', a=1)", 0),
+    "a fork, with functions": (
+        "loader = sk.Loader(path, 8, batch_function=len); iterator = iter(loader); next(iterator); child = os.fork()\n"
+        "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))",
+        0,
+    ),
     "a fork": (
         LOADER + "iterator = iter(loader); next(iterator); child = os.fork()\n"
         "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))",

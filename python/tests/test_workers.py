@@ -166,6 +166,47 @@ def test_large_values_go_between_processes(dataset: str) -> None:
     assert made[0]["label"].shape == (8, 200, 300)
 
 
+def unpassable(label: Any) -> Any:
+    return (lambda: label) if label == 40 else label
+
+
+def test_results_that_cannot_be_passed_are_told(dataset: str) -> None:
+    loader = sk.Loader(
+        dataset,
+        20,
+        columns={"label": sk.Map(unpassable, collate="list")},
+        order="sequential",
+        workers=1,
+        worker_kind="process",
+    )
+    batches_, made, told = iter(loader), [], []
+    for _ in range(len(loader)):
+        try:
+            made.append(next(batches_)["label"][0])
+        except Exception as error:
+            told.append(str(error))
+    assert len(told) == 1
+    assert "lambda" in told[0]
+    assert made == [0, 20, 60, 80, 100, 120, 140, 160, 180]
+
+
+def test_a_loader_may_be_collected_in_a_thread_of_its_own(dataset: str) -> None:
+    """Where garbage is collected, no thread of the loader may wait for itself."""
+    loader = sk.Loader(dataset, 10, columns={"label": doubled}, workers=2)
+    workers, running = loader._workers, loader._running
+    assert workers is not None
+    ended = threading.Event()
+
+    def close(call: Any) -> None:
+        with workers._lock:
+            running[0].close()
+            workers.close()
+        ended.set()
+
+    workers.add([close])
+    assert ended.wait(60)
+
+
 def test_arrays_inside_of_results_are_kept(dataset: str) -> None:
     made = batches(dataset, 20, columns={"label": sk.Map(inside, collate="list")}, workers=1, worker_kind="process")
     for batch in made:
