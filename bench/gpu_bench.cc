@@ -2,8 +2,8 @@
 //
 //   gpu_bench [--device NAME] [--dataset DIR] [--steps N] [--output FILE]
 //
-// NAME is cuda:0 by default; host replaces it on machines without a GPU. Without --dataset, photographs are made in a
-// temporary folder. --output also writes the table to a file.
+// NAME is cuda:0 by default; emulated replaces it on machines without a GPU. Without --dataset, photographs are made in
+// a temporary folder. --output also writes the table to a file.
 #include <stdlib.h>
 
 #include <cerrno>
@@ -18,10 +18,11 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/backend.h"
+#include "gpu/bandwidth.h"
 #include "photos.h"
 #include "shardkit/dataset_reader.h"
-#include "shardkit/gpu/bandwidth.h"
-#include "shardkit/gpu/device_loader.h"
+#include "shardkit/loader.h"
 #include "shardkit/pack.h"
 #include "timing.h"
 
@@ -87,7 +88,7 @@ class ResultTable {
   std::string text_ = "| What | Measured | Target |\n|---|---|---|\n";
 };
 
-std::string Machine(const gpu::DeviceInfo& info) {
+std::string Machine(const DeviceInfo& info) {
   std::string processor = "unknown processor";
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -103,18 +104,18 @@ std::string Machine(const gpu::DeviceInfo& info) {
 
 std::string Mebibytes(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
-void MeasureBus(const std::shared_ptr<gpu::Backend>& device, const Cancellation& none, ResultTable* table) {
-  const auto measured = Must(gpu::MeasureDevice(device, {}, none));
-  for (const gpu::CopyMeasurement& copy : measured.copies) {
-    table->Row(std::string(copy.kind == gpu::CopyKind::kHostToDevice ? "to the device, " : "from the device, ") +
+void MeasureBus(const std::string& device, const Cancellation& none, ResultTable* table) {
+  const auto measured = Must(MeasureDevice(device, {}, none));
+  for (const CopyMeasurement& copy : measured.copies) {
+    table->Row(std::string(copy.to_device ? "to the device, " : "from the device, ") +
                    (copy.pinned ? "page-locked, " : "pageable, ") + Mebibytes(copy.bytes),
                copy.skipped.empty() ? Format("%.2f GB/s", copy.bytes_per_second / 1e9) : "skipped: " + copy.skipped);
   }
-  for (const gpu::UploadMeasurement& upload : measured.uploads) {
+  for (const UploadMeasurement& upload : measured.uploads) {
     table->Row("through the ring / plain copy from page-locked memory, " + Mebibytes(upload.bytes),
                upload.skipped.empty() ? Format("%.3f x", upload.figures.ratio) : "skipped: " + upload.skipped, "0.97");
   }
-  for (const gpu::OverlapMeasurement& overlap : measured.overlaps) {
+  for (const OverlapMeasurement& overlap : measured.overlaps) {
     table->Row("overlap of copies and work, " + Mebibytes(overlap.bytes),
                overlap.skipped.empty() ? Format("%.3f", overlap.figures.score) : "skipped: " + overlap.skipped,
                overlap.bytes >= uint64_t{256} << 20 ? "0.99" : "0.95");
@@ -178,20 +179,20 @@ std::string ImageColumn(const std::string& dataset) {
 }
 
 // Simulates a trainer: each step has a fixed duration and begins when its arrays are on the device.
-void MeasureWait(const std::shared_ptr<gpu::Backend>& device, const Arguments& arguments, const std::string& dataset,
-                 ResultTable* table) {
+void MeasureWait(const Arguments& arguments, const std::string& dataset, ResultTable* table) {
   constexpr float kMean[3] = {0.485F, 0.456F, 0.406F};
   constexpr float kDeviation[3] = {0.229F, 0.224F, 0.225F};
   const std::string column = ImageColumn(dataset);
-  gpu::DeviceLoaderOptions options;
-  options.loader.plan.batch_size = 64;
-  options.loader.plan.remainder = Remainder::kDrop;
-  options.loader.epochs = 0;
-  options.loader.columns = {
+  LoaderOptions options;
+  options.device = arguments.device;
+  options.plan.batch_size = 64;
+  options.plan.remainder = Remainder::kDrop;
+  options.epochs = 0;
+  options.columns = {
       {.name = column, .decode = ColumnDecode::kImage, .output = NormalizedOutput(Type::kBf16, kMean, kDeviation)}};
-  options.loader.geometry = {.kind = GeometryOptions::Kind::kRandomResizedCrop, .width = 224};
-  const auto loader = Must(gpu::DeviceLoader::Open(device, *PosixFileSystem(), {{.path = dataset}}, options));
-  std::shared_ptr<const gpu::DeviceBatch> held;
+  options.geometry = {.kind = GeometryOptions::Kind::kRandomResizedCrop, .width = 224};
+  const auto loader = Must(Loader::Open(*PosixFileSystem(), {{.path = dataset}}, options));
+  std::shared_ptr<const Batch> held;
   double first_arrival = 0, arrival = 0, arrivals = 0;
   for (uint64_t step = 0; step < arguments.steps; ++step) {
     // The previous step's batch is kept until the next batch arrives.
@@ -204,11 +205,12 @@ void MeasureWait(const std::shared_ptr<gpu::Backend>& device, const Arguments& a
     if (step == 0) first_arrival = arrival;
     std::this_thread::sleep_for(std::chrono::duration<double>(kStepSeconds));
   }
-  const gpu::DeviceReport report = loader->Report();
+  const LoaderReport report = loader->Report();
   const double steps = report.step_seconds - first_arrival;
   table->Row("consumer's wait, 64 crops of 224 a step of 94.6 ms, share of step time",
              Format("%.3f %%", 100 * (report.consumer_wait_seconds + arrivals) / steps), "at most 0.2 %");
-  table->Row("the same: over the bus per sample", Format("%.1f kB", report.bytes_per_sample() / 1000));
+  table->Row("the same: over the bus per sample", Format("%.1f kB", static_cast<double>(report.uploaded_bytes) /
+                                                                        static_cast<double>(report.samples) / 1000));
   table->Row("the same: bounded by", Diagnose(report).stage);
 }
 
@@ -219,13 +221,13 @@ int main(int argc, char** argv) {
   const std::shared_ptr<gpu::Backend> device = Must(gpu::OpenDevice(arguments.device));
   const Cancellation none;
   ResultTable table;
-  MeasureBus(device, none, &table);
+  MeasureBus(arguments.device, none, &table);
   MeasureRuns(device, none, &table);
   if (arguments.dataset.has_value()) {
-    MeasureWait(device, arguments, *arguments.dataset, &table);
+    MeasureWait(arguments, *arguments.dataset, &table);
   } else {
     const TemporaryFolder folder;
-    MeasureWait(device, arguments, MakeDataset(folder.path()), &table);
+    MeasureWait(arguments, MakeDataset(folder.path()), &table);
   }
   std::string text = Machine(device->info()) + "\n\nCommand: `gpu_bench --device " + arguments.device;
   if (arguments.dataset.has_value()) text += " --dataset DIR";

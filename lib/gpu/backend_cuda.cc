@@ -14,7 +14,8 @@
 #include "gpu/kernels_cuda.h"
 #include "gpu/numa_memory.h"
 
-namespace shardkit::gpu {
+namespace shardkit {
+namespace gpu {
 namespace {
 
 absl::Status ToStatus(cudaError_t error, const std::string& device, const char* call) {
@@ -234,14 +235,16 @@ absl::StatusOr<std::shared_ptr<Backend>> OpenCudaDevice(int index) {
   return std::make_shared<CudaBackend>(std::move(info));
 }
 
+}  // namespace gpu
+
 absl::StatusOr<std::vector<DeviceInfo>> CudaDevices() {
-  SHARDKIT_ASSIGN_OR_RETURN(const int count, CountDevices());
+  SHARDKIT_ASSIGN_OR_RETURN(const int count, gpu::CountDevices());
   std::vector<DeviceInfo> devices;
   for (int i = 0; i < count; ++i) {
-    SHARDKIT_ASSIGN_OR_RETURN(DeviceInfo info, Describe(i));
+    SHARDKIT_ASSIGN_OR_RETURN(DeviceInfo info, gpu::Describe(i));
     devices.push_back(std::move(info));
   }
   return devices;
 }
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit

@@ -1,5 +1,5 @@
 // Measures copies and uploads.
-#include "shardkit/gpu/bandwidth.h"
+#include "gpu/bandwidth.h"
 
 #include <algorithm>
 #include <bit>
@@ -15,7 +15,8 @@
 #include "gpu/staging_ring.h"
 #include "gpu/uploader.h"
 
-namespace shardkit::gpu {
+namespace shardkit {
+namespace gpu {
 namespace {
 
 constexpr uint64_t kCopiedAtOnce = uint64_t{64} << 20;
@@ -140,10 +141,13 @@ absl::StatusOr<UploadFigures> MeasureUploads(const std::shared_ptr<Backend>& bac
                        Median(std::move(ratios))};
 }
 
-absl::StatusOr<DeviceMeasurements> MeasureDevice(const std::shared_ptr<Backend>& backend, const DeviceSizes& sizes,
+}  // namespace gpu
+
+absl::StatusOr<DeviceMeasurements> MeasureDevice(std::string_view device, const DeviceSizes& sizes,
                                                  const Cancellation& cancellation,
                                                  const std::function<void(uint64_t, uint64_t)>& progress) {
-  DeviceMeasurements measurements;
+  SHARDKIT_ASSIGN_OR_RETURN(const std::shared_ptr<gpu::Backend> backend, gpu::OpenDevice(device));
+  DeviceMeasurements measurements{.device = backend->info()};
   const uint64_t total = 5 * sizes.copies.size() + sizes.overlaps.size();
   uint64_t done = 0;
   // Stores what was measured, or why it was skipped (ResourceExhausted). Returns other errors, which end all
@@ -164,27 +168,29 @@ absl::StatusOr<DeviceMeasurements> MeasureDevice(const std::shared_ptr<Backend>&
     return cancellation.Check("measuring the device");
   };
   for (const uint64_t bytes : sizes.copies) {
-    for (const CopyKind kind : {CopyKind::kHostToDevice, CopyKind::kDeviceToHost}) {
+    for (const bool to_device : {true, false}) {
       for (const bool pinned : {false, true}) {
         SHARDKIT_RETURN_IF_ERROR(step());
-        CopyMeasurement copy{.bytes = bytes, .kind = kind, .pinned = pinned};
+        CopyMeasurement copy{.bytes = bytes, .to_device = to_device, .pinned = pinned};
+        const auto kind = to_device ? gpu::CopyKind::kHostToDevice : gpu::CopyKind::kDeviceToHost;
         SHARDKIT_RETURN_IF_ERROR(
-            take(MeasureCopy(backend, bytes, kind, pinned, cancellation), &copy.bytes_per_second, &copy.skipped));
+            take(gpu::MeasureCopy(backend, bytes, kind, pinned, cancellation), &copy.bytes_per_second, &copy.skipped));
         measurements.copies.push_back(std::move(copy));
       }
     }
     SHARDKIT_RETURN_IF_ERROR(step());
     UploadMeasurement upload{.bytes = bytes};
-    SHARDKIT_RETURN_IF_ERROR(take(MeasureUploads(backend, bytes, cancellation), &upload.figures, &upload.skipped));
+    SHARDKIT_RETURN_IF_ERROR(take(gpu::MeasureUploads(backend, bytes, cancellation), &upload.figures, &upload.skipped));
     measurements.uploads.push_back(std::move(upload));
   }
   for (const uint64_t bytes : sizes.overlaps) {
     SHARDKIT_RETURN_IF_ERROR(step());
     OverlapMeasurement overlap{.bytes = bytes};
-    SHARDKIT_RETURN_IF_ERROR(take(MeasureOverlap(backend, bytes, cancellation), &overlap.figures, &overlap.skipped));
+    SHARDKIT_RETURN_IF_ERROR(
+        take(gpu::MeasureOverlap(backend, bytes, cancellation), &overlap.figures, &overlap.skipped));
     measurements.overlaps.push_back(std::move(overlap));
   }
   return measurements;
 }
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit

@@ -10,9 +10,9 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "gpu/bandwidth.h"
 #include "gpu/kernels.h"
 #include "gpu/measuring.h"
-#include "shardkit/gpu/bandwidth.h"
 #include "shardkit/rle.h"
 
 namespace shardkit::gpu {

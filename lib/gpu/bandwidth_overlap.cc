@@ -6,8 +6,8 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "gpu/bandwidth.h"
 #include "gpu/measuring.h"
-#include "shardkit/gpu/bandwidth.h"
 
 namespace shardkit::gpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "shardkit/gpu/backend.h"
+#include "gpu/backend.h"
 
 namespace shardkit::gpu {
 

@@ -2,7 +2,8 @@
 #include "base/errors.h"
 #include "gpu/cuda_device.h"
 
-namespace shardkit::gpu {
+namespace shardkit {
+namespace gpu {
 namespace {
 
 absl::Status CompiledOut() {
@@ -15,6 +16,9 @@ absl::Status CompiledOut() {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Backend>> OpenCudaDevice(int /*index*/) { return CompiledOut(); }
-absl::StatusOr<std::vector<DeviceInfo>> CudaDevices() { return CompiledOut(); }
 
-}  // namespace shardkit::gpu
+}  // namespace gpu
+
+absl::StatusOr<std::vector<DeviceInfo>> CudaDevices() { return gpu::CompiledOut(); }
+
+}  // namespace shardkit

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "gpu/backend.h"
 #include "gpu/event_pool.h"
-#include "shardkit/gpu/backend.h"
 
 namespace shardkit::gpu {
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
-#include "shardkit/gpu/backend.h"
+#include "gpu/backend.h"
 
 namespace shardkit::gpu {
 

@@ -147,7 +147,7 @@ uint64_t MemoryOfMachine() {
 
 DeviceInfo HostInfo() {
   DeviceInfo info;
-  info.name = "host";
+  info.name = "emulated";
   info.description = "host memory";
   info.memory_bytes = MemoryOfMachine();
   return info;

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "shardkit/gpu/backend.h"
+#include "gpu/backend.h"
 
 namespace shardkit::gpu {
 

@@ -7,7 +7,8 @@
 
 #include <cstdint>
 
-#include "shardkit/gpu/backend.h"
+#include "gpu/backend.h"
+#include "shardkit/image.h"
 
 namespace shardkit::gpu {
 

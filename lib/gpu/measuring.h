@@ -15,9 +15,9 @@
 #include "absl/status/statusor.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "gpu/backend.h"
 #include "gpu/memory_limit.h"
 #include "gpu/pinned_pool.h"
-#include "shardkit/gpu/backend.h"
 
 namespace shardkit::gpu {
 
@@ -89,10 +89,9 @@ inline absl::StatusOr<std::shared_ptr<uint8_t>> PinnedMemory(const std::shared_p
   constexpr uint64_t kPage = 4096;
   const uint64_t budget = std::max((bytes + kPage - 1) / kPage * kPage, uint64_t{1} << 20);
   SHARDKIT_ASSIGN_OR_RETURN(const std::shared_ptr<PinnedPool> pool, PinnedPool::Create(backend, {.bytes = budget}));
-  SHARDKIT_ASSIGN_OR_RETURN(void* const memory, pool->TryAllocate(bytes));
+  SHARDKIT_ASSIGN_OR_RETURN(void* const memory, pool->Allocate(bytes));
   std::memset(memory, 0x5a, bytes);
-  return std::shared_ptr<uint8_t>(static_cast<uint8_t*>(memory),
-                                  [pool, bytes](uint8_t* given) { pool->Free(given, bytes); });
+  return std::shared_ptr<uint8_t>(static_cast<uint8_t*>(memory), [pool](uint8_t* given) { pool->Free(given); });
 }
 
 // A stream whose destructor waits for its work. Declare what the work uses before the stream.

@@ -5,10 +5,11 @@
 #include "gpu/cuda_device.h"
 #include "gpu/host_backend.h"
 
-namespace shardkit::gpu {
+namespace shardkit {
+namespace gpu {
 
 absl::StatusOr<std::shared_ptr<Backend>> OpenDevice(std::string_view name) {
-  if (name == "host") return std::make_shared<HostBackend>();
+  if (name == "emulated") return std::make_shared<HostBackend>();
   int index = 0;
   if (name.starts_with("cuda:")) {
     const std::string_view number = name.substr(5);
@@ -17,9 +18,12 @@ absl::StatusOr<std::shared_ptr<Backend>> OpenDevice(std::string_view name) {
   } else if (name != "cuda") {
     index = -1;
   }
-  if (index < 0) return InvalidArgument("device \"", name, "\": give \"cuda\", \"cuda:N\" with N from 0, or \"host\"");
+  if (index < 0)
+    return InvalidArgument("device \"", name, "\": give \"cuda\", \"cuda:N\" with N from 0, or \"emulated\"");
   return OpenCudaDevice(index);
 }
+
+}  // namespace gpu
 
 absl::StatusOr<std::string> DeviceForRank(int64_t local_rank) {
   if (local_rank < 0) return InvalidArgument("device: a local rank of ", local_rank, "; ranks are counted from 0");
@@ -28,4 +32,4 @@ absl::StatusOr<std::string> DeviceForRank(int64_t local_rank) {
   return devices[static_cast<size_t>(local_rank) % devices.size()].name;
 }
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit

@@ -49,7 +49,7 @@ PinnedPool::~PinnedPool() {
   all_budgets -= budget_;
 }
 
-absl::StatusOr<void*> PinnedPool::TryAllocate(uint64_t bytes) {
+absl::StatusOr<void*> PinnedPool::Allocate(uint64_t bytes) {
   bytes = (bytes + kPage - 1) / kPage * kPage;
   std::lock_guard lock(mutex_);
   auto kept = kept_by_size_.lower_bound(bytes);
@@ -82,12 +82,7 @@ absl::StatusOr<void*> PinnedPool::TryAllocate(uint64_t bytes) {
   return memory;
 }
 
-void* PinnedPool::Allocate(size_t bytes) {
-  const auto memory = TryAllocate(bytes);
-  return memory.ok() ? *memory : nullptr;
-}
-
-void PinnedPool::Free(void* memory, size_t /*bytes*/) {
+void PinnedPool::Free(void* memory) {
   std::lock_guard lock(mutex_);
   const auto found = in_use_.find(static_cast<const char*>(memory));
   if (found == in_use_.end()) return;

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "shardkit/gpu/backend.h"
-#include "shardkit/loader.h"
+#include "gpu/backend.h"
 
 namespace shardkit::gpu {
 
@@ -26,19 +25,16 @@ struct PinnedPoolOptions {
 // copying them, so returned slabs are kept and reused for requests of about their size. When the budget is used up, a
 // smaller request may also get a larger slab; if no slab fits, kept slabs are freed to make room. Thread-safe. Must
 // outlive its slabs (a loader's batches keep it).
-class PinnedPool : public BatchMemory {
+class PinnedPool {
  public:
   // ResourceExhausted, with the figures, for a budget that most_of_memory refuses; InvalidArgument for one below 1 MiB.
   static absl::StatusOr<std::shared_ptr<PinnedPool>> Create(std::shared_ptr<Backend> backend,
                                                             const PinnedPoolOptions& options);
-  ~PinnedPool() override;
+  ~PinnedPool();
 
   // `bytes` > 0. ResourceExhausted when the budget currently has no room, or the device has no memory.
-  absl::StatusOr<void*> TryAllocate(uint64_t bytes);
-  // The same; null instead of the error.
-  void* Allocate(size_t bytes) override;
-  void Free(void* memory, size_t bytes) override;
-  uint64_t limit() const override { return budget_; }
+  absl::StatusOr<void*> Allocate(uint64_t bytes);
+  void Free(void* memory);
 
   // Whether these bytes are in a slab in use.
   bool Contains(const void* memory, uint64_t bytes) const;

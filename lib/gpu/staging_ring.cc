@@ -13,7 +13,7 @@ constexpr uint64_t kLeastSlot = uint64_t{64} << 10;
 
 }  // namespace
 
-StagingSlot::~StagingSlot() { ring_->Return(data_, size_); }
+StagingSlot::~StagingSlot() { ring_->Return(data_); }
 
 std::shared_ptr<StagingRing> StagingRing::Create(std::shared_ptr<PinnedPool> pool) {
   return std::shared_ptr<StagingRing>(new StagingRing(std::move(pool)));
@@ -31,7 +31,7 @@ absl::StatusOr<std::shared_ptr<StagingSlot>> StagingRing::Acquire(uint64_t bytes
     if (cancelled_ || (cancellation != nullptr && cancellation->cancelled())) {
       return Cancelled("cancelled while waiting for a staging slot");
     }
-    const absl::StatusOr<void*> memory = pool_->TryAllocate(rounded);
+    const absl::StatusOr<void*> memory = pool_->Allocate(rounded);
     if (memory.ok()) {
       ++slots_out_;
       lock.unlock();  // Return takes the lock
@@ -40,7 +40,7 @@ absl::StatusOr<std::shared_ptr<StagingSlot>> StagingRing::Acquire(uint64_t bytes
       try {
         slot = new StagingSlot(shared_from_this(), data, bytes);
       } catch (const std::bad_alloc&) {
-        Return(data, bytes);
+        Return(data);
         throw;
       }
       return std::shared_ptr<StagingSlot>(slot);
@@ -50,9 +50,9 @@ absl::StatusOr<std::shared_ptr<StagingSlot>> StagingRing::Acquire(uint64_t bytes
   }
 }
 
-void StagingRing::Return(uint8_t* data, uint64_t size) {
+void StagingRing::Return(uint8_t* data) {
   std::lock_guard lock(mutex_);
-  pool_->Free(data, size);
+  pool_->Free(data);
   --slots_out_;
   returned_.notify_all();
 }

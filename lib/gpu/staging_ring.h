@@ -57,7 +57,7 @@ class StagingRing : public std::enable_shared_from_this<StagingRing> {
  private:
   friend class StagingSlot;
   explicit StagingRing(std::shared_ptr<PinnedPool> pool) : pool_(std::move(pool)) {}
-  void Return(uint8_t* data, uint64_t size);
+  void Return(uint8_t* data);
 
   const std::shared_ptr<PinnedPool> pool_;
   std::mutex mutex_;

@@ -12,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gpu/backend.h"
 #include "gpu/completion_queue.h"
 #include "gpu/event_pool.h"
 #include "gpu/staging_ring.h"
-#include "shardkit/gpu/backend.h"
 #include "shardkit/job.h"
 
 namespace shardkit::gpu {

@@ -81,6 +81,9 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
       options.decode != ColumnDecode::kPackedMasks) {
     return InvalidArgument("column \"", column.name, "\": only images and masks have a geometry that can be deferred");
   }
+  if (options.decode != ColumnDecode::kImage && (options.output.planar || options.output.type != Type::kU8)) {
+    return InvalidArgument("column \"", column.name, "\": only images have an output");
+  }
   switch (options.decode) {
     case ColumnDecode::kStored:
       if (column.type == Type::kRle) return NewMaskRunsColumn(position, column, options);

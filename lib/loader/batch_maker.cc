@@ -29,7 +29,7 @@ absl::Status NoMemoryFor(const BatchTask& task) {
 
 BatchMaker::BatchMaker(const LoaderOptions& options, const OpenDatasets& datasets,
                        std::vector<std::unique_ptr<ColumnAssembler>> columns, LeftValues& left, int threads,
-                       const Cancellation& stopped, BatchPool& pool)
+                       const Cancellation& stopped, BatchPool& pool, std::shared_ptr<gpu::PinnedPool> pinned)
     : options_(options),
       datasets_(datasets),
       columns_(std::move(columns)),
@@ -40,8 +40,7 @@ BatchMaker::BatchMaker(const LoaderOptions& options, const OpenDatasets& dataset
       threads_(threads),
       stopped_(stopped),
       pool_(pool),
-      batch_memory_(options.batch_memory != nullptr ? std::make_shared<GuardedMemory>(options.batch_memory) : nullptr) {
-}
+      pinned_(std::move(pinned)) {}
 
 // Gives the columns the samples of the batch that are good so far.
 void BatchMaker::ChooseSamples(BatchTask& task) {
@@ -84,14 +83,13 @@ void BatchMaker::LayOut(BatchTask& task) {
 }
 
 void BatchMaker::LayOutColumns(BatchTask& task) {
-  if (batch_memory_ != nullptr) task.status.Update(batch_memory_->failure());
   if (task.storage == nullptr) task.storage = pool_.Take(task.charged);
   if (!std::exchange(task.begun, true)) {
     for (uint32_t i = 0; i < task.references.size(); ++i) task.kept.push_back(i);
   }
   BatchStorage& storage = *task.storage;
   while (storage.columns_.size() < columns_.size()) {
-    storage.columns_.emplace_back().values = ValueBuffer(batch_memory_);
+    storage.columns_.emplace_back().values = ValueBuffer(pinned_);
   }
   task.samples_filling = 0;
   while (task.status.ok() && !stopped_.cancelled()) {

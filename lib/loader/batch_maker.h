@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "gpu/pinned_pool.h"
 #include "loader/assembly.h"
 #include "loader/batch_pool.h"
 #include "loader/batch_task.h"
@@ -24,7 +25,7 @@ class BatchMaker {
   // `threads`: how many share the work.
   BatchMaker(const LoaderOptions& options, const OpenDatasets& datasets,
              std::vector<std::unique_ptr<ColumnAssembler>> columns, LeftValues& left, int threads,
-             const Cancellation& stopped, BatchPool& pool);
+             const Cancellation& stopped, BatchPool& pool, std::shared_ptr<gpu::PinnedPool> pinned);
 
   // Batches point into the memory of blocks.
   bool holds_blocks() const { return holds_blocks_; }
@@ -59,7 +60,7 @@ class BatchMaker {
   const int threads_;
   const Cancellation& stopped_;
   BatchPool& pool_;
-  const std::shared_ptr<GuardedMemory> batch_memory_;  // null for ordinary memory
+  const std::shared_ptr<gpu::PinnedPool> pinned_;  // null for ordinary memory
 };
 
 }  // namespace shardkit::loader

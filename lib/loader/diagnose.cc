@@ -1,5 +1,7 @@
 // Which stage bounds a loader.
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "base/strings.h"
 #include "loader/percent.h"
@@ -14,12 +16,52 @@ StageTimes Sum(const StageTimes& first, const StageTimes& second) {
 
 double Share(double part, const StageTimes& stage) { return stage.total() > 0 ? part / stage.total() : 0; }
 
+// What of the device bounds the loader, if something there does. `waits` begins the reason.
+std::optional<Diagnosis> DiagnoseDevice(const LoaderReport& report, const std::string& waits) {
+  constexpr double kBusy = 0.7;     // of the run
+  constexpr double kStaged = 0.05;  // of the bytes
+  constexpr double kMemory = 0.05;  // of the run
+  // Some of these seconds are before the first call of Next, and so not in report.seconds.
+  const auto share = [&](double seconds) { return report.seconds > 0 ? std::min(1.0, seconds / report.seconds) : 0; };
+  if (share(report.copy_seconds) >= kBusy) {
+    return Diagnosis{
+        "copy", StrCat(waits, "copies to the device take ", loader::PercentText(share(report.copy_seconds)), " of it"),
+        "fewer bytes: a smaller geometry without device_geometry, u8 images, masks as runs, fewer columns"};
+  }
+  if (share(report.kernel_seconds) >= kBusy) {
+    return Diagnosis{
+        "kernel", StrCat(waits, "kernels take ", loader::PercentText(share(report.kernel_seconds)), " of it"),
+        "less work on the device: no device_geometry, packed masks; or it is busy with the consumer's own"};
+  }
+  if (static_cast<double>(report.staged_bytes) > kStaged * static_cast<double>(report.uploaded_bytes) &&
+      share(report.upload.busy) >= kBusy) {
+    return Diagnosis{
+        "upload",
+        StrCat(waits, "the upload stage is busy for ", loader::PercentText(share(report.upload.busy)), ", with ",
+               report.staged_bytes, " of ", report.uploaded_bytes, " bytes that found no page-locked memory"),
+        "raise pinned_bytes, or lower batch_size"};
+  }
+  if (share(report.upload.busy) >= kBusy) {
+    return Diagnosis{"upload",
+                     StrCat(waits, "the upload stage is busy for ", loader::PercentText(share(report.upload.busy))),
+                     "a larger batch_size: each batch takes some calls of the device"};
+  }
+  if (share(report.memory_wait_seconds) >= kMemory) {
+    return Diagnosis{"memory",
+                     StrCat(waits, "the upload stage waits for device memory for ",
+                            loader::PercentText(share(report.memory_wait_seconds))),
+                     "raise device_bytes, or release batches earlier"};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 LoaderReport Total(const LoaderReport& first, const LoaderReport& second) {
   LoaderReport total = second;
   total.read = Sum(first.read, second.read);
   total.decode = Sum(first.decode, second.decode);
+  total.upload = Sum(first.upload, second.upload);
   if (first.batches > 0) total.first_batch_seconds = first.first_batch_seconds;
   total.file_seconds += first.file_seconds;
   total.seconds += first.seconds;
@@ -43,6 +85,13 @@ LoaderReport Total(const LoaderReport& first, const LoaderReport& second) {
   if (total.first_skipped.size() > kMostSkippedListed) total.first_skipped.resize(kMostSkippedListed);
   total.peak_block_memory = std::max(first.peak_block_memory, second.peak_block_memory);
   total.peak_batch_memory = std::max(first.peak_batch_memory, second.peak_batch_memory);
+  total.memory_wait_seconds += first.memory_wait_seconds;
+  total.uploaded_bytes += first.uploaded_bytes;
+  total.staged_bytes += first.staged_bytes;
+  total.copy_seconds += first.copy_seconds;
+  total.kernel_seconds += first.kernel_seconds;
+  total.peak_pinned_memory = std::max(first.peak_pinned_memory, second.peak_pinned_memory);
+  total.peak_device_memory = std::max(first.peak_device_memory, second.peak_device_memory);
   total.token_positions += first.token_positions;
   total.tokens += first.tokens;
   for (const std::string& column : first.clumped_columns) {
@@ -69,6 +118,7 @@ Diagnosis Diagnose(const LoaderReport& report) {
             "nothing to change here: the time is spent between the calls of Next"};
   }
   const std::string waits = StrCat("the consumer waits for ", loader::PercentText(wait), " of the time; ");
+  if (const auto found = DiagnoseDevice(report, waits)) return *found;
   if (report.blocks_read > 0 &&
       static_cast<double>(report.blocks_read_again) > kReadAgain * static_cast<double>(report.blocks_read)) {
     return {"memory",

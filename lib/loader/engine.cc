@@ -21,7 +21,8 @@ bool IsShuffledInParts(const Plan& plan) {
 }  // namespace
 
 Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
-               std::vector<std::unique_ptr<ColumnAssembler>> columns, const LoaderOptions& options)
+               std::vector<std::unique_ptr<ColumnAssembler>> columns, const LoaderOptions& options,
+               std::shared_ptr<gpu::PinnedPool> pinned)
     : options_(options),
       datasets_(std::move(datasets)),
       plan_(std::move(plan)),
@@ -43,11 +44,11 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
       steps_left_(plan_->StepsFrom(cursor_.position)),
       trace_(options.trace),
       observer_(options.observer, [this](const absl::Status& failure) { Stop(failure); }),
+      pinned_(std::move(pinned)),
       pool_(std::make_shared<BatchPool>(
-          std::min(options.memory_bytes / 8 * 3,
-                   options.batch_memory != nullptr ? options.batch_memory->limit() : UINT64_MAX),
+          std::min(options.memory_bytes / 8 * 3, pinned_ != nullptr ? pinned_->budget() : UINT64_MAX),
           [this](const BatchPool::BlockList& held) { TakeBack(held); })),
-      maker_(options_, datasets_, std::move(columns), left_, decode_threads_, stopped_, *pool_) {
+      maker_(options_, datasets_, std::move(columns), left_, decode_threads_, stopped_, *pool_, pinned_) {
   if (options.epochs != 0 && cursor_.epoch >= options.epochs) steps_left_ = 0;
   SetReadAhead();
 }
@@ -203,6 +204,10 @@ LoaderReport Engine::Report() const {
   }
   report.batch_memory = batch_memory;
   report.peak_batch_memory = peak_batch_memory;
+  if (pinned_ != nullptr) {
+    report.pinned_memory = pinned_->used() + pinned_->kept();
+    report.peak_pinned_memory = pinned_->peak();
+  }
   report.file_seconds = datasets_.file_system->read_seconds();
   report.requests = datasets_.file_system->requests().requests();
   report.bytes_requested = datasets_.file_system->requests().bytes();

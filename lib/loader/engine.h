@@ -27,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpu/pinned_pool.h"
 #include "loader/batch_maker.h"
 #include "loader/batch_planner.h"
 #include "loader/batch_pool.h"
@@ -45,9 +46,10 @@ namespace shardkit::loader {
 
 class Engine : public Loader {
  public:
-  // `options.cursor` fits the plan; `options` passed all checks.
+  // `options.cursor` fits the plan; `options` passed all checks. `pinned` is the memory of batches, null for ordinary
+  // memory.
   Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan, std::vector<std::unique_ptr<ColumnAssembler>> columns,
-         const LoaderOptions& options);
+         const LoaderOptions& options, std::shared_ptr<gpu::PinnedPool> pinned);
   ~Engine() override;
 
   // ResourceExhausted when the system does not give enough threads.
@@ -157,6 +159,7 @@ class Engine : public Loader {
   StageCounter read_counter_, decode_counter_;
   TraceRecorder trace_;
   GuardedObserver observer_;
+  const std::shared_ptr<gpu::PinnedPool> pinned_;  // null for ordinary memory
   const std::shared_ptr<BatchPool> pool_;
   BatchMaker maker_;
 

@@ -9,6 +9,9 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "dataset/manifest_text.h"
+#include "gpu/backend.h"
+#include "gpu/pinned_pool.h"
+#include "loader/device/uploading_loader.h"
 #include "loader/engine.h"
 #include "loader/following_loader.h"
 #include "loader/open_datasets.h"
@@ -18,6 +21,7 @@ namespace shardkit {
 namespace {
 
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
+constexpr uint64_t kLeastPinned = uint64_t{4} << 20;
 constexpr int kMostThreads = 1024;
 
 absl::Status CheckOptions(const LoaderOptions& options) {
@@ -31,6 +35,13 @@ absl::Status CheckOptions(const LoaderOptions& options) {
     if (threads < 0 || threads > kMostThreads) {
       return InvalidArgument("loader: ", threads, " threads; give 1 to ", kMostThreads, ", or 0 for auto");
     }
+  }
+  const bool pinned = options.device != "host" || options.pin_memory;
+  if (pinned && options.pinned_bytes < kLeastPinned) {
+    return InvalidArgument("loader: pinned_bytes is ", options.pinned_bytes, "; give at least ", kLeastPinned);
+  }
+  if (options.device == "host" && options.device_geometry) {
+    return InvalidArgument("loader: device_geometry is for a device; on the host, decoding threads do it");
   }
   if (options.follow && options.world_size > 1) {
     return InvalidArgument("loader: follow is for one rank: ", options.world_size,
@@ -89,7 +100,8 @@ std::vector<std::string> Names(const LoaderOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Loader>> OpenEngine(ReadableFileSystem& file_system,
                                                    const std::vector<LoaderDataset>& datasets,
-                                                   const LoaderOptions& options) {
+                                                   const LoaderOptions& options,
+                                                   std::shared_ptr<gpu::PinnedPool> pinned) {
   ReadOptions read = options.read;
   read.max_block_memory = std::min(read.max_block_memory, options.memory_bytes);
   SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open,
@@ -113,20 +125,53 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenEngine(ReadableFileSystem& file_syst
   }
   if (plan->StepsFrom(complete.cursor->position) == 0) complete.cursor = plan->Begin(complete.cursor->epoch + 1);
   return Guarded("loader: opening", [&]() -> absl::StatusOr<std::unique_ptr<Loader>> {
-    auto engine = std::make_unique<loader::Engine>(std::move(open), plan, std::move(columns), complete);
+    auto engine =
+        std::make_unique<loader::Engine>(std::move(open), plan, std::move(columns), complete, std::move(pinned));
     SHARDKIT_RETURN_IF_ERROR(engine->Start());
     return engine;
   });
 }
 
+// On a device, or on the host.
+absl::StatusOr<std::unique_ptr<Loader>> OpenAnywhere(ReadableFileSystem& file_system,
+                                                     const std::vector<LoaderDataset>& datasets,
+                                                     const LoaderOptions& options) {
+  if (options.device != "host") {
+    SHARDKIT_ASSIGN_OR_RETURN(auto backend, gpu::OpenDevice(options.device));
+    return loader::OpenOnDevice(std::move(backend), file_system, datasets, options);
+  }
+  if (!options.pin_memory) return OpenEngine(file_system, datasets, options, nullptr);
+  SHARDKIT_ASSIGN_OR_RETURN(auto backend, gpu::OpenDevice("cuda"));
+  SHARDKIT_ASSIGN_OR_RETURN(auto pinned, gpu::PinnedPool::Create(std::move(backend), {.bytes = options.pinned_bytes}));
+  return OpenEngine(file_system, datasets, options, std::move(pinned));
+}
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<Loader>> loader::OpenOnDevice(std::shared_ptr<gpu::Backend> backend,
+                                                             ReadableFileSystem& file_system,
+                                                             const std::vector<LoaderDataset>& datasets,
+                                                             const LoaderOptions& options) {
+  LoaderOptions here = options;
+  here.device = backend->info().name;
+  SHARDKIT_RETURN_IF_ERROR(CheckOptions(here));
+  return UploadingLoader::Open(std::move(backend), here,
+                               [&](const LoaderOptions& own, std::shared_ptr<gpu::PinnedPool> pinned) {
+                                 return OpenEngine(file_system, datasets, own, std::move(pinned));
+                               });
+}
+
+const DeviceInfo& Batch::device() const {
+  static const DeviceInfo* const host = new DeviceInfo{.description = "host memory"};
+  return *host;
+}
 
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(ReadableFileSystem& file_system,
                                                      std::vector<LoaderDataset> datasets,
                                                      const LoaderOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
-  if (!options.follow) return OpenEngine(file_system, datasets, options);
-  return loader::FollowingLoader::Open(file_system, std::move(datasets), options, OpenEngine);
+  if (!options.follow) return OpenAnywhere(file_system, datasets, options);
+  return loader::FollowingLoader::Open(file_system, std::move(datasets), options, OpenAnywhere);
 }
 
 absl::StatusOr<std::vector<uint64_t>> NewestGenerations(ReadableFileSystem& file_system,

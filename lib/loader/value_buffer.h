@@ -1,51 +1,22 @@
-// The memory of a column's values: from the system, or from LoaderOptions::batch_memory.
+// The memory of a column's values: from the system, or page-locked.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "base/buffer.h"
-#include "base/exceptions.h"
-#include "shardkit/loader.h"
+#include "gpu/pinned_pool.h"
 
 namespace shardkit::loader {
-
-// A user's memory for batches. Keeps an exception that its Free throws, because nobody can handle it there.
-class GuardedMemory {
- public:
-  explicit GuardedMemory(std::shared_ptr<BatchMemory> memory) : memory_(std::move(memory)) {}
-
-  void* Allocate(size_t bytes) { return memory_->Allocate(bytes); }
-  void Free(void* memory, size_t bytes) noexcept {
-    try {
-      memory_->Free(memory, bytes);
-    } catch (...) {
-      std::lock_guard lock(mutex_);
-      failure_.Update(StatusOfException("loader: giving memory back to batch_memory"));
-    }
-  }
-  // The first exception of Free.
-  absl::Status failure() const {
-    std::lock_guard lock(mutex_);
-    return failure_;
-  }
-
- private:
-  const std::shared_ptr<BatchMemory> memory_;
-  mutable std::mutex mutex_;
-  absl::Status failure_;
-};
 
 // Aligned to 4096 bytes, not cleared.
 class ValueBuffer {
  public:
   ValueBuffer() = default;
-  explicit ValueBuffer(std::shared_ptr<GuardedMemory> source) : source_(std::move(source)) {}
+  explicit ValueBuffer(std::shared_ptr<gpu::PinnedPool> source) : source_(std::move(source)) {}
   ~ValueBuffer() { Release(); }
   ValueBuffer(ValueBuffer&& other) noexcept
       : source_(other.source_),
@@ -76,7 +47,9 @@ class ValueBuffer {
     // same memory.
     const size_t step = std::max(std::bit_floor(size) / 8, Buffer::kAlignment);
     const size_t rounded = size > SIZE_MAX - step ? size : (size + step - 1) / step * step;
-    if (source_ != nullptr && rounded % Buffer::kAlignment == 0) lent_ = static_cast<char*>(source_->Allocate(rounded));
+    if (source_ != nullptr && rounded % Buffer::kAlignment == 0) {
+      lent_ = static_cast<char*>(source_->Allocate(rounded).value_or(nullptr));
+    }
     if (lent_ != nullptr) {
       lent_capacity_ = rounded;
     } else {
@@ -86,14 +59,14 @@ class ValueBuffer {
 
   // Gives the memory back.
   void Release() {
-    if (lent_ != nullptr) source_->Free(lent_, lent_capacity_);
+    if (lent_ != nullptr) source_->Free(lent_);
     lent_ = nullptr;
     lent_capacity_ = 0;
     own_ = Buffer();
   }
 
  private:
-  std::shared_ptr<GuardedMemory> source_;
+  std::shared_ptr<gpu::PinnedPool> source_;
   Buffer own_;
   char* lent_ = nullptr;
   size_t lent_capacity_ = 0;

@@ -26,7 +26,6 @@ void BindBlocks(nanobind::module_& module);
 void BindBatch(nanobind::module_& module);
 void BindLoader(nanobind::module_& module);
 void BindSimulation(nanobind::module_& module);
-void BindDevice(nanobind::module_& module);
 void BindMasks(nanobind::module_& module);
 void BindImages(nanobind::module_& module);
 void BindReports(nanobind::module_& module);

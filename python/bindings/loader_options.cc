@@ -125,6 +125,12 @@ LoaderOptions TakeLoaderOptions(const nb::dict& given) {
   reader.Take("memory_bytes", options.memory_bytes);
   reader.Take("decode_threads", options.decode_threads);
   reader.Take("read_threads", options.read_threads);
+  reader.Take("device", options.device);
+  reader.Take("device_geometry", options.device_geometry);
+  reader.Take("pin_memory", options.pin_memory);
+  reader.Take("pinned_bytes", options.pinned_bytes);
+  reader.Take("device_bytes", options.device_bytes);
+  reader.Take("device_batches", options.device_batches);
   reader.Take("trace", options.trace);
   std::string mode = "auto";
   reader.Take("mode", mode);

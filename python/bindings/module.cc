@@ -22,5 +22,4 @@ NB_MODULE(_core, module) {
   BindBatch(module);
   BindLoader(module);
   BindSimulation(module);
-  BindDevice(module);
 }

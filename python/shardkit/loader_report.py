@@ -29,6 +29,7 @@ class LoaderReport:
 
     read: Stage
     decode: Stage
+    upload: Stage  # queues copies and kernels of a device; without threads on the host
     file_seconds: float
     seconds: float
     consumer_wait_seconds: float
@@ -54,7 +55,9 @@ class LoaderReport:
     peak_batch_memory: int
     clumped_columns: list[str]  # integers, most blocks having one value alone: the shuffle buffer mixes few of them
     threads_note: str
-    stage: str  # what bounds it: "consumer", "functions", "decode", "read", "memory", "overhead", "none"
+    # What bounds it: "consumer", "functions", "decode", "read", "memory", "overhead", "none"; of a device also "copy",
+    # "kernel" and "upload".
+    stage: str
     reason: str
     advice: str
 
@@ -63,7 +66,8 @@ class LoaderReport:
     # The threads on which these run ahead of the loop; None where they run in it, or where there are none.
     functions: Stage | None = None
 
-    # Of the GPU stage; 0 without one.
+    # Of a device: what was done there; 0 on the host.
+    memory_wait_seconds: float = 0.0  # of the upload thread, for device memory
     uploaded_bytes: int = 0
     staged_bytes: int = 0  # part of them: copied once more for want of page-locked memory
     copy_seconds: float = 0.0  # of the device
@@ -78,7 +82,7 @@ class LoaderReport:
         cls, numbers: dict[str, Any], python_seconds: dict[str, float], workers: Workers | None, waits: Waits
     ) -> LoaderReport:
         """Make it of the library's numbers, and of what functions have done."""
-        stages: dict[str, Any] = {name: Stage(**numbers[name]) for name in ("read", "decode")}
+        stages: dict[str, Any] = {name: Stage(**numbers[name]) for name in ("read", "decode", "upload")}
         if workers is not None:
             stages["functions"] = Stage(workers.busy, workers.starved, workers.blocked, workers.count)
             numbers |= _ahead(numbers, python_seconds, workers, waits)
@@ -126,9 +130,9 @@ class LoaderReport:
     def _repr_html_(self) -> str:
         """Return a small picture of the stages for notebooks."""
         rows = []
-        for name in ("read", "decode", "functions"):
+        for name in ("read", "decode", "upload", "functions"):
             stage = getattr(self, name)
-            if stage is None:
+            if stage is None or stage.threads == 0:
                 continue
             total = stage.busy + stage.starved + stage.blocked or 1.0
             shares = {part: 100 * getattr(stage, part) / total for part in _COLOURS}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +51,11 @@ def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor
 
 
 class Batch(_batch.Batch):
-    """A batch whose arrays are tensors. Columns of different sizes stay `shardkit.Ragged` and `shardkit.BatchMasks`."""
+    """A batch whose arrays are tensors. Columns of different sizes stay `shardkit.Ragged` and `shardkit.BatchMasks`.
+
+    On a CUDA device that Shardkit brings batches to, the tensors lie in the batch's memory there. It is used again after
+    the work that is in the current stream when the last of them is gone. Offsets and shapes are arrays on the host.
+    """
 
     def __init__(self, names: Sequence[str], device: torch.device | None, pin_memory: bool, *batch: Any) -> None:
         super().__init__(names, *batch)
@@ -59,6 +63,8 @@ class Batch(_batch.Batch):
         self.pin_memory = pin_memory
 
     def _column(self, name: str) -> Any:
+        if self._batch.device != "host":
+            return self._device_column(name)
         tensor: Any = None
         if name not in self._made:
             layout, dtype, values, *_ = self._batch.column(self._stored.index(name))
@@ -70,24 +76,14 @@ class Batch(_batch.Batch):
                 tensor = to_tensor(tensor)
             elif not isinstance(tensor, torch.Tensor):
                 return tensor
-        if self.pin_memory:
+        if self.pin_memory and not tensor.is_pinned():  # what functions made, and where this build is without CUDA
             tensor = tensor.pin_memory()
         return tensor if self.device is None else tensor.to(self.device, non_blocking=self.pin_memory)
 
-
-class DeviceBatch(Batch):
-    """A batch that the GPU stage has brought to the device.
-
-    Its tensors are on the device, in the batch's memory, which is used again after the work that is in the current
-    stream when the last of them is gone. Offsets and shapes are arrays on the host.
-    """
-
-    _batch: Any  # _core.DeviceBatch, which has the members of _core.Batch but is no subclass
-
-    def _column(self, name: str) -> Any:
+    def _device_column(self, name: str) -> Any:
         position = self._stored.index(name)
         layout, _, _, offsets, items, shapes, present = self._batch.column(position)
-        # Without a device the host stands in for one.
+        # An emulated device has no streams.
         stream = 0 if self.device is None else torch.cuda.current_stream(self.device).cuda_stream
         values = torch.utils.dlpack.from_dlpack(self._batch.dlpack(position, stream))
         return _batch.laid_out(layout, values, offsets, items, shapes, present)
@@ -123,58 +119,57 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
     ----------
     *args, **options
         As for `shardkit.Loader`.
-    pin_memory : bool
-        Copy the tensors to page-locked memory.
     device : str or torch.device
-        Where the tensors are wanted. A CUDA device is reached by the GPU stage where this build has CUDA: batches are
-        decoded into page-locked memory, copied and converted while the step before computes, and their tensors are
-        ordered with the current stream. Where it has not, and for other devices, torch copies the tensors when they are
-        asked for, on the current stream. ``"host"``: the GPU stage with the host in place of a device, for tests.
+        Where the tensors are wanted: ``"host"``, or a device of torch. Batches reach a CUDA device while the step
+        before computes: they are decoded into page-locked memory, copied and converted there, and their tensors are
+        ordered with the current stream. Where this build has no CUDA, and for other devices, torch copies the tensors
+        when they are asked for, on the current stream. ``"emulated"`` does the work of a CUDA device with threads and
+        memory of the host, for tests.
     device_geometry : bool
-        For the GPU stage: resize and crop on the device. Images are decoded whole.
+        Resize and crop on the CUDA device. Images are decoded whole.
+    pin_memory : bool
+        Have batches on the host in page-locked memory, for programs that copy them to a device themselves.
     pinned_bytes, device_bytes : int or str
-        For the GPU stage: the most page-locked memory (512 MiB), and the most device memory of batches (0: as needed).
-    depth : int
-        For the GPU stage: batches queued ahead of the loop, 2 or more.
+        The most page-locked memory (512 MiB), and the most device memory of batches (0: as needed).
+    device_batches : int
+        Batches that wait on the CUDA device for the loop, 2 or more.
     """
 
     @checked
     def __init__(
         self,
         *args: Any,
-        pin_memory: bool = False,
-        device: str | torch.device | None = None,
+        device: str | torch.device = "host",
         device_geometry: bool = False,
+        pin_memory: bool = False,
         pinned_bytes: int | str = 512 << 20,
         device_bytes: int | str = 0,
-        depth: int = 2,
+        device_batches: int = 2,
         **options: Any,
     ) -> None:
-        self._stage: dict[str, Any] | None = None
-        self.device = None if device is None or device == "host" else torch.device(device)
+        self.device = None if device in ("host", "emulated") else torch.device(device)
         on_cuda = self.device is not None and self.device.type == "cuda" and _core.has_cuda()
         if on_cuda and self.device == torch.device("cuda"):
             self.device = torch.device("cuda", torch.cuda.current_device())
-        if device == "host" or on_cuda:
-            self._stage = parsed(
-                {
-                    "device": "host" if device == "host" else str(self.device),
-                    "device_geometry": device_geometry,
-                    "pinned_bytes": pinned_bytes,
-                    "device_bytes": device_bytes,
-                    "depth": depth,
-                }
-            )
-            if pin_memory:
-                raise ValueError(
-                    "pin_memory is for batches on the host; the GPU stage has page-locked memory of its own"
-                )
-        elif device_geometry or (pinned_bytes, device_bytes, depth) != (512 << 20, 0, 2):
+        on_device = on_cuda or device == "emulated"
+        if not on_device and (device_geometry or device_bytes or device_batches != 2):
             raise ValueError(
-                "device_geometry, pinned_bytes, device_bytes and depth are for the GPU stage, which is for "
-                'device="cuda" where the package was built with CUDA (tools/wheel --cuda) and the machine has a driver '
-                'for it, and for device="host"'
+                'device_geometry, device_bytes and device_batches are for device="cuda", where the package was built '
+                'with CUDA (tools/wheel --cuda) and the machine has a driver for it, and for device="emulated"'
             )
+        if not on_device and not pin_memory and pinned_bytes != 512 << 20:
+            raise ValueError("pinned_bytes is for a CUDA device and for pin_memory=True")
+        self._on_device = parsed(
+            {
+                "device": ("emulated" if self.device is None else str(self.device)) if on_device else "host",
+                "device_geometry": device_geometry,
+                # Without CUDA in this build, torch copies the tensors to page-locked memory.
+                "pin_memory": pin_memory and (on_device or _core.has_cuda()),
+                "pinned_bytes": pinned_bytes,
+                "device_bytes": device_bytes,
+                "device_batches": device_batches,
+            }
+        )
         self._pin_memory = pin_memory
         super().__init__(*args, **options)
         self.batch_sampler = None
@@ -187,20 +182,20 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
         return _Sampler(self)
 
     def _open(self, options: dict[str, Any]) -> _core.Loader:
-        if self._stage is None:
-            return super()._open(options)
-        if self._recipe.functions is not None:
-            raise ValueError("the GPU stage has no values for transform and functions of columns")
-        return cast(_core.Loader, _core.DeviceLoader(self._datasets, options, self._stage))
+        if self._on_device["device"] != "host" and self._recipe.functions is not None:
+            raise ValueError(
+                f"device={self._on_device['device']!r}: transform and functions of columns need values on the host; "
+                "leave device out, or the functions"
+            )
+        return super()._open({**options, **self._on_device})
 
     def _maker(self) -> Callable[..., Batch]:
-        made = Batch if self._stage is None else DeviceBatch
-        return functools.partial(made, self._names, self.device, self._pin_memory)
+        return functools.partial(Batch, self._names, self.device, self._pin_memory)
 
     @property
     def _ahead(self) -> bool:  # type: ignore[override]
         # What a function of a device's batch queues belongs in the stream of the loop.
-        return self._stage is None
+        return bool(self._on_device["device"] == "host")
 
     def __iter__(self) -> Iterator[Any]:
         ended, self._epoch_ended = self._epoch_ended, False

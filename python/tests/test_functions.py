@@ -446,7 +446,7 @@ def test_tensors_of_torch(dataset: str) -> None:
     batch = next(iter(skt.Loader(dataset, 10, transform=lambda sample: {"a": sample["vector"]}, columns=["vector"])))
     assert isinstance(batch["a"], torch.Tensor)
     on_host = skt.Loader(
-        dataset, 10, columns=["label"], device="host", batch_function=lambda batch: threading.get_ident()
+        dataset, 10, columns=["label"], device="emulated", batch_function=lambda batch: threading.get_ident()
     )
     assert set(on_host) == {threading.get_ident()}
 
@@ -465,7 +465,8 @@ def as_ragged(vector: Any) -> Any:
 
 def test_functions_that_hold_the_lock_are_told(dataset: str) -> None:
     report = sk.Loader(dataset, 20).report()
-    numbers = {**vars(report), "read": vars(report.read), "decode": vars(report.decode), "wait_share": 0.05}
+    stages = {name: vars(getattr(report, name)) for name in ("read", "decode", "upload")}
+    numbers = {**vars(report), **stages, "wait_share": 0.05}
     numbers = {name: number for name, number in numbers.items() if name not in ("functions", "python_seconds")}
     waits = Waits(batches=10, samples=200, seconds=10, consumer_wait_seconds=8, step_seconds=10)
     # Two threads are busy for ten seconds each: with ten seconds of a processor altogether, one at a time.

@@ -215,9 +215,9 @@ def test_label_maps_as_tensors_and_through_the_stage_of_a_device(tmp_path: Path)
     made = [
         [batch["labels"].clone() for batch in skt.Loader(path, 3, seed=4, columns=columns | more, device=device)]
         for device, more in (
-            (None, {}),
             ("host", {}),
-            ("host", {"image": sk.Image("random", 16, flip=0.5, dtype="f32")}),
+            ("emulated", {}),
+            ("emulated", {"image": sk.Image("random", 16, flip=0.5, dtype="f32")}),
         )
     ]
     for each in made:
@@ -533,14 +533,16 @@ def test_batches_are_not_put_together_again(images: str) -> None:
     assert [len(batch) for batch in torch.utils.data.DataLoader(loader, batch_size=None)] == [4, 4, 4]
 
 
-def test_of_the_gpu_stage(images: str) -> None:
+def test_of_devices(images: str) -> None:
     skt = pytest.importorskip("shardkit.torch")
     columns = {"image": sk.Image(size=8)}
-    for options in ({"pinned_bytes": 1 << 20}, {"device_bytes": 1 << 20}, {"depth": 3}, {"device_geometry": True}):
-        with pytest.raises(ValueError, match="are for the GPU stage"):
+    for options in ({"device_bytes": 1 << 20}, {"device_batches": 3}, {"device_geometry": True}):
+        with pytest.raises(ValueError, match="are for device="):
             skt.Loader(images, 4, columns=columns, **options)
+    with pytest.raises(ValueError, match="pinned_bytes is for"):
+        skt.Loader(images, 4, columns=columns, pinned_bytes="8MiB")
     with pytest.raises(ValueError, match="pin_memory is for batches on the host"):
-        skt.Loader(images, 4, columns=columns, device="host", pin_memory=True)
+        skt.Loader(images, 4, columns=columns, device="emulated", pin_memory=True)
 
 
 @pytest.mark.parametrize("size", [None, 20])

@@ -220,7 +220,7 @@ KINDS: dict[str, Callable[[str], Any]] = {
     "torch.Loader": lambda path: begun(torch_kind("Loader", batch_size=8)(path)),
     "torch.Loader, not iterated": torch_kind("Loader"),
     "torch.Loader, sampler": lambda path: torch_kind("Loader")(path).sampler,
-    "torch.Loader, stage": lambda path: begun(torch_kind("Loader", device="host")(path)),
+    "torch.Loader, stage": lambda path: begun(torch_kind("Loader", device="emulated")(path)),
     "torch.StepLoader": lambda path: begun(
         pytest.importorskip("shardkit.torch").StepLoader(torch_kind("Loader", batch_size=8)(path))
     ),

@@ -1,4 +1,4 @@
-"""shardctl bench --device, on the host device: its counts, output and errors. Speed is not tested here."""
+"""shardctl bench --device, on the emulated device: its counts, output and errors. Speed is not tested here."""
 import json
 import signal
 import time
@@ -6,7 +6,7 @@ import time
 import support
 from support import CliTest
 
-SMALL = ["--device", "host", "--device-sizes", "1MiB"]
+SMALL = ["--device", "emulated", "--device-sizes", "1MiB"]
 TOO_LARGE = "1000000GiB"
 
 
@@ -24,7 +24,7 @@ class DeviceTest(CliTest):
         device = document["device"]
         self.assertEqual(set(device), {"name", "description", "memory_bytes", "driver", "runtime", "copies", "ring", "overlap",
                                        "epoch"})
-        self.assertEqual((device["name"], device["driver"], device["runtime"], device["epoch"]), ("host", None, None, None))
+        self.assertEqual((device["name"], device["driver"], device["runtime"], device["epoch"]), ("emulated", None, None, None))
         self.assertGreater(device["memory_bytes"], 0)
         self.assertEqual([(copy["bytes"], copy["direction"], copy["memory"]) for copy in device["copies"]],
                          [(1 << 20, "h2d", "pageable"), (1 << 20, "h2d", "pinned"), (1 << 20, "d2h", "pageable"), (1 << 20, "d2h", "pinned")])
@@ -41,7 +41,7 @@ class DeviceTest(CliTest):
                     self.assertGreater(value, 0, (name, key))
 
     def test_sizes(self):
-        device = self.bench("--device", "host", "--device-sizes", f"16KiB,{TOO_LARGE}", "--device-sizes", "64KiB")["device"]
+        device = self.bench("--device", "emulated", "--device-sizes", f"16KiB,{TOO_LARGE}", "--device-sizes", "64KiB")["device"]
         sizes = [16384, 1000000 << 30, 65536]
         for key in ("ring", "overlap"):
             self.assertEqual([figure["bytes"] for figure in device[key]], sizes)
@@ -56,11 +56,11 @@ class DeviceTest(CliTest):
     def test_device_text(self):
         text = self.shardctl("bench", *SMALL, "--device-sizes", TOO_LARGE).stdout
         rate = r" +[0-9.]+ GB/s"
-        self.assertRegex(text, r"^host: host memory\n\n +size +h2d pageable +h2d pinned +d2h pageable +d2h pinned +h2d ring +ring / pinned\n"
+        self.assertRegex(text, r"^emulated: host memory\n\n +size +h2d pageable +h2d pinned +d2h pageable +d2h pinned +h2d ring +ring / pinned\n"
                                rf" +1\.0 MiB(?:{rate}){{5}} +[0-9.]+\n")
         self.assertRegex(text, r"\n +overlap +transfer +work +both +score\n +1\.0 MiB(?: +[0-9.]+ ms){3} +[01]\.\d{3}\n")
         self.assertRegex(text, r"(?m)^ *\S+ TiB(?: +skipped){6}$")
-        self.assertRegex(text, r"(?m)^\S+ TiB skipped: host: it would take ")
+        self.assertRegex(text, r"(?m)^\S+ TiB skipped: emulated: it would take ")
         self.assertTrue(text.splitlines()[-1].startswith("overlap of ") or "skipped: " in text.splitlines()[-1], text)
         self.assertNotIn("samples", text)
 
@@ -86,7 +86,7 @@ class DeviceTest(CliTest):
     def test_dataset_text(self):
         self.pack_many()
         text = self.shardctl("bench", "out", *SMALL, "--simulate-step", "5").stdout
-        self.assertRegex(text, r"(?s)^host: host memory\n.*\n200 samples in 4 batches, 19\.5 KiB delivered, ")
+        self.assertRegex(text, r"(?s)^emulated: host memory\n.*\n200 samples in 4 batches, 19\.5 KiB delivered, ")
         for line in (r"upload( +[0-9.]+){2} %( +[0-9.]+ %){2}", r"to the device: [0-9.]+ \S+ per sample, [0-9.]+ \S+ in all, .*",
                      r"on the device: copies [0-9.]+ s, kernels [0-9.]+ s; page-locked memory at most .*, device memory at most .*",
                      r"consumer waits [0-9.]+ % of step time, [0-9.]+ ms per step", r"bounded by: .*", r"storage .*"):
@@ -124,11 +124,11 @@ class DeviceTest(CliTest):
         with open(self.path("trace.json"), encoding="utf-8") as file:
             events = json.load(file)["traceEvents"]
         lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
-        self.assertLessEqual({"host copy", "host kernels"}, set(lanes.values()))
+        self.assertLessEqual({"emulated copy", "emulated kernels"}, set(lanes.values()))
         for name in ("copy", "kernels"):
             mine = [event for event in events if event["name"] == name]
             self.assertEqual(len(mine), 4)
-            self.assertEqual({lanes[event["tid"]] for event in mine}, {f"host {name}"})
+            self.assertEqual({lanes[event["tid"]] for event in mine}, {f"emulated {name}"})
 
     def test_usage(self):
         self.pack_many(count=3)
@@ -143,7 +143,7 @@ class DeviceTest(CliTest):
                             (["out", "--device-sizes", "1MiB"], "--device-sizes: goes with --device"),
                             (["out", "--pinned", "64MiB"], "--pinned: goes with --device"),
                             (["out", "--device-geometry"], "--device-geometry: goes with --device"),
-                            (["out", "--pixels", "f32"], "--pixels: goes with --device"),
+                            (["out", "--pixels", "f32"], "no images are decoded"),
                             (["out", *SMALL, "--pixels", "f64"], "not one of u8, f32, f16, bf16"),
                             (["out", *SMALL, "--pixels", "f32"], "no images are decoded"),
                             (["out", *SMALL, "--pixels", "f32", "--decode", "image"], "stay u8"),
@@ -167,7 +167,7 @@ class DeviceTest(CliTest):
 
     def test_interrupt(self):
         self.pack_many()
-        for options in (["--device", "host"], ["out", *SMALL, "--epochs", "1000000"], ["out", *SMALL, "--simulate-step", "600000"]):
+        for options in (["--device", "emulated"], ["out", *SMALL, "--epochs", "1000000"], ["out", *SMALL, "--simulate-step", "600000"]):
             with self.subTest(options=options):
                 process = self.start("bench", *options)
                 self.wait_for_handler(process)

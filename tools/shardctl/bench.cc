@@ -1,5 +1,5 @@
 // shardctl bench
-#include "bench_device.h"
+#include "bench_loop.h"
 #include "bench_options.h"
 #include "bench_report.h"
 #include "bench_run.h"
@@ -8,6 +8,7 @@
 #include "numbers.h"
 #include "output.h"
 #include "page_cache.h"
+#include "progress.h"
 #include "report.h"
 #include "verbs.h"
 
@@ -36,19 +37,35 @@ absl::StatusOr<shardkit::LoaderOptions> LoaderOptionsOf(const BenchArguments& ar
   options.decode_threads = static_cast<int>(arguments.decode_threads);
   options.read_threads = static_cast<int>(arguments.read_threads);
   options.trace = arguments.trace.has_value();
+  if (arguments.device.name.has_value()) options.device = *arguments.device.name;
+  options.device_geometry = arguments.device.geometry;
+  options.pinned_bytes = arguments.device.pinned_bytes;
+  if (arguments.device.pixels == shardkit::Type::kU8) return options;
+  for (shardkit::LoaderColumn& column : options.columns) {
+    // The statistics of ImageNet that torchvision's models are trained with.
+    constexpr float kMean[3] = {0.485F, 0.456F, 0.406F};
+    constexpr float kDeviation[3] = {0.229F, 0.224F, 0.225F};
+    if (column.decode != shardkit::ColumnDecode::kImage) continue;
+    column.output = shardkit::NormalizedOutput(arguments.device.pixels, kMean, kDeviation);
+  }
   return options;
+}
+
+// The experiments that need no dataset.
+absl::StatusOr<shardkit::DeviceMeasurements> MeasureCopies(const BenchArguments& arguments,
+                                                           const shardkit::Cancellation& cancellation) {
+  Progress progress("experiments");
+  auto measurements = shardkit::MeasureDevice(*arguments.device.name, arguments.device.sizes, cancellation,
+                                              [&](uint64_t done, uint64_t total) { progress.Update(done, total, 0); });
+  // The reported peak is that of the loader's run, without the copies of up to a gigabyte.
+  ForgetPeakResident();
+  return measurements;
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchArguments& arguments, const shardkit::Cancellation& cancellation) {
   BenchResult result;
-  std::shared_ptr<shardkit::gpu::Backend> device;
-  if (arguments.device.name.has_value()) {
-    auto opened = shardkit::gpu::OpenDevice(*arguments.device.name);
-    if (!opened.ok()) return opened.status();
-    device = *std::move(opened);
-  }
   if (arguments.paths.empty()) {
-    auto measured = MeasureCopies(arguments, device, cancellation);
+    auto measured = MeasureCopies(arguments, cancellation);
     if (!measured.ok()) return measured.status();
     result.device = *std::move(measured);
     return result;
@@ -68,16 +85,14 @@ absl::StatusOr<BenchResult> Measure(const BenchArguments& arguments, const shard
     if (!target.ok()) return target.status();
     trace = *std::move(target);
   }
-  if (device != nullptr) {
-    auto measured = MeasureCopies(arguments, device, cancellation);
+  if (arguments.device.name.has_value()) {
+    auto measured = MeasureCopies(arguments, cancellation);
     if (!measured.ok()) return measured.status();
     result.device = *std::move(measured);
   }
   if (arguments.cold) result.warm_reason = DropFromPageCache(files);
   if (!result.warm_reason.empty()) Note("--cold: " + result.warm_reason + ": what follows was read from memory");
-  auto run = device == nullptr
-                 ? RunLoader(arguments, *options, cancellation)
-                 : RunDeviceLoader(arguments, *options, device, cancellation, &result.device->epoch.emplace());
+  auto run = RunLoader(arguments, *options, cancellation);
   if (!run.ok()) return run.status();
   result.run = *std::move(run);
   if (!result.run.fallback_reason.empty()) Note(result.run.fallback_reason);

@@ -8,11 +8,10 @@
 namespace shardctl {
 namespace {
 
-using shardkit::gpu::CopyKind;
-using shardkit::gpu::CopyMeasurement;
-using shardkit::gpu::DeviceMeasurements;
-using shardkit::gpu::OverlapMeasurement;
-using shardkit::gpu::UploadMeasurement;
+using shardkit::CopyMeasurement;
+using shardkit::DeviceMeasurements;
+using shardkit::OverlapMeasurement;
+using shardkit::UploadMeasurement;
 
 std::string Rate(double bytes_per_second) { return FormatFixed(bytes_per_second / 1e9, 2) + " GB/s"; }
 std::string Milliseconds(double seconds) { return FormatFixed(1000 * seconds, 2) + " ms"; }
@@ -60,22 +59,26 @@ std::string OverlapsText(const DeviceMeasurements& measurements, std::vector<std
   return table.Format();
 }
 
+double BytesPerSample(const shardkit::LoaderReport& report) {
+  return report.samples > 0 ? static_cast<double>(report.uploaded_bytes) / static_cast<double>(report.samples) : 0;
+}
+
 }  // namespace
 
-std::string DeviceText(const DeviceResult& device) {
-  std::string text = device.info.name + ": " + device.info.description;
-  if (!device.info.driver_version.empty()) {
-    text += ", driver for CUDA " + device.info.driver_version + ", built for CUDA " + device.info.runtime_version;
+std::string DeviceText(const DeviceMeasurements& measurements) {
+  std::string text = measurements.device.name + ": " + measurements.device.description;
+  if (!measurements.device.driver_version.empty()) {
+    text += ", driver for CUDA " + measurements.device.driver_version + ", built for CUDA " +
+            measurements.device.runtime_version;
   }
   std::vector<std::string> skipped;
-  text += "\n\n" + CopiesText(device.measurements, &skipped) + "\n" + OverlapsText(device.measurements, &skipped);
+  text += "\n\n" + CopiesText(measurements, &skipped) + "\n" + OverlapsText(measurements, &skipped);
   for (const std::string& line : skipped) text += line + "\n";
   return text;
 }
 
-std::string DeviceEpochText(const DeviceEpoch& epoch) {
-  const shardkit::gpu::DeviceReport& report = epoch.report;
-  return "to the device: " + FormatBytes(static_cast<uint64_t>(report.bytes_per_sample())) + " per sample, " +
+std::string UploadText(const shardkit::LoaderReport& report) {
+  return "to the device: " + FormatBytes(static_cast<uint64_t>(BytesPerSample(report))) + " per sample, " +
          FormatBytes(report.uploaded_bytes) + " in all, " + FormatBytes(report.staged_bytes) +
          " of it copied once more for want of page-locked memory\n" +  //
          "on the device: copies " + FormatFixed(report.copy_seconds, 3) + " s, kernels " +
@@ -84,23 +87,25 @@ std::string DeviceEpochText(const DeviceEpoch& epoch) {
          "\n";
 }
 
-Json DeviceJson(const BenchArguments& arguments, const DeviceResult& device) {
+Json DeviceJson(const BenchArguments& arguments, const DeviceMeasurements& measurements, const BenchRun* run) {
   Json json;
-  json["name"] = device.info.name;
-  json["description"] = device.info.description;
-  json["memory_bytes"] = device.info.memory_bytes;
-  json["driver"] = device.info.driver_version.empty() ? Json(nullptr) : Json(device.info.driver_version);
-  json["runtime"] = device.info.runtime_version.empty() ? Json(nullptr) : Json(device.info.runtime_version);
+  json["name"] = measurements.device.name;
+  json["description"] = measurements.device.description;
+  json["memory_bytes"] = measurements.device.memory_bytes;
+  json["driver"] =
+      measurements.device.driver_version.empty() ? Json(nullptr) : Json(measurements.device.driver_version);
+  json["runtime"] =
+      measurements.device.runtime_version.empty() ? Json(nullptr) : Json(measurements.device.runtime_version);
   json["copies"] = Json::array();
-  for (const CopyMeasurement& copy : device.measurements.copies) {
+  for (const CopyMeasurement& copy : measurements.copies) {
     json["copies"].push_back({{"bytes", copy.bytes},
-                              {"direction", copy.kind == CopyKind::kHostToDevice ? "h2d" : "d2h"},
+                              {"direction", copy.to_device ? "h2d" : "d2h"},
                               {"memory", copy.pinned ? "pinned" : "pageable"},
                               {"bytes_per_second", NullOrNumber(copy.skipped, copy.bytes_per_second)},
                               {"skipped", NullOr(copy.skipped)}});
   }
   json["ring"] = Json::array();
-  for (const UploadMeasurement& upload : device.measurements.uploads) {
+  for (const UploadMeasurement& upload : measurements.uploads) {
     json["ring"].push_back({{"bytes", upload.bytes},
                             {"bytes_per_second", NullOrNumber(upload.skipped, upload.figures.ring)},
                             {"plain", NullOrNumber(upload.skipped, upload.figures.plain)},
@@ -108,7 +113,7 @@ Json DeviceJson(const BenchArguments& arguments, const DeviceResult& device) {
                             {"skipped", NullOr(upload.skipped)}});
   }
   json["overlap"] = Json::array();
-  for (const OverlapMeasurement& overlap : device.measurements.overlaps) {
+  for (const OverlapMeasurement& overlap : measurements.overlaps) {
     json["overlap"].push_back({{"bytes", overlap.bytes},
                                {"transfer_seconds", NullOrNumber(overlap.skipped, overlap.figures.transfer_seconds)},
                                {"work_seconds", NullOrNumber(overlap.skipped, overlap.figures.work_seconds)},
@@ -117,14 +122,14 @@ Json DeviceJson(const BenchArguments& arguments, const DeviceResult& device) {
                                {"skipped", NullOr(overlap.skipped)}});
   }
   json["epoch"] = nullptr;
-  if (!device.epoch.has_value()) return json;
-  const shardkit::gpu::DeviceReport& report = device.epoch->report;
+  if (run == nullptr) return json;
+  const shardkit::LoaderReport& report = run->report;
   json["epoch"] = {{"uploaded_bytes", report.uploaded_bytes},
-                   {"bytes_per_sample", report.bytes_per_sample()},
+                   {"bytes_per_sample", BytesPerSample(report)},
                    {"staged_bytes", report.staged_bytes},
                    {"copy_seconds", report.copy_seconds},
                    {"kernel_seconds", report.kernel_seconds},
-                   {"arrival_seconds", device.epoch->arrival_seconds},
+                   {"arrival_seconds", run->arrival_seconds},
                    {"upload",
                     {{"threads", report.upload.threads},
                      {"busy", report.upload.busy},

@@ -3,17 +3,20 @@
 
 #include <string>
 
-#include "bench_device.h"
+#include "bench_options.h"
+#include "bench_run.h"
 #include "json.h"
+#include "shardkit/device.h"
 
 namespace shardctl {
 
 // The copies and overlaps, in tables.
-std::string DeviceText(const DeviceResult& device);
+std::string DeviceText(const shardkit::DeviceMeasurements& measurements);
 
 // Lines about the loader's run on the device.
-std::string DeviceEpochText(const DeviceEpoch& epoch);
+std::string UploadText(const shardkit::LoaderReport& report);
 
-Json DeviceJson(const BenchArguments& arguments, const DeviceResult& device);
+// `run` is null where only the device was measured.
+Json DeviceJson(const BenchArguments& arguments, const shardkit::DeviceMeasurements& measurements, const BenchRun* run);
 
 }  // namespace shardctl

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "shardkit/job.h"
+#include "shardkit/loader.h"
 
 namespace shardctl {
 
@@ -18,10 +19,9 @@ inline double SecondsSince(Clock::time_point begin) {
 inline constexpr std::chrono::milliseconds kNotice(20);
 
 // Cancels the loader from its own thread, because a signal handler cannot wake a loader.
-template <typename Loader>
 class CancelLoader {
  public:
-  CancelLoader(Loader& loader, const shardkit::Cancellation& cancellation)
+  CancelLoader(shardkit::Loader& loader, const shardkit::Cancellation& cancellation)
       : thread_([&](const std::stop_token& stop) {
           while (!stop.stop_requested()) {
             if (cancellation.cancelled()) return loader.Cancel();

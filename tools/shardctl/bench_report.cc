@@ -59,15 +59,6 @@ const char* ModeName(shardkit::ReadMode mode) {
   return kNames[static_cast<size_t>(mode)];
 }
 
-shardkit::Diagnosis DiagnosisOf(const BenchResult& result) {
-  if (!result.device.has_value() || !result.device->epoch.has_value()) return Diagnose(result.run.report);
-  // The diagnosis uses the same waits that the report shows.
-  shardkit::gpu::DeviceReport report = result.device->epoch->report;
-  report.consumer_wait_seconds = result.run.report.consumer_wait_seconds;
-  report.step_seconds = result.run.report.step_seconds;
-  return Diagnose(report);
-}
-
 std::string CeilingsText(const BenchArguments& arguments, const BenchResult& result, const Ratios& ratios) {
   const Ceilings& ceilings = result.ceilings;
   Table table("lrrrl");
@@ -99,8 +90,6 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
   }
   const LoaderReport& report = result.run.report;
   const Ratios ratios(result);
-  const DeviceEpoch* const epoch =
-      result.device.has_value() && result.device->epoch.has_value() ? &*result.device->epoch : nullptr;
   std::string text = result.device.has_value() ? DeviceText(*result.device) + "\n" : "";
   text += Counted(report.samples, "sample") + " in " + std::to_string(report.batches) +
           (report.batches == 1 ? " batch" : " batches") + ", " + FormatBytes(report.bytes) + " delivered, " +
@@ -128,9 +117,9 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
   stages.AddRow({"stage", "threads", "busy", "starved", "blocked"});
   stages.AddRow(StageRow("read", report.read));
   stages.AddRow(StageRow("decode", report.decode));
-  if (epoch != nullptr) stages.AddRow(StageRow("upload", epoch->report.upload));
+  if (result.device.has_value()) stages.AddRow(StageRow("upload", report.upload));
   text += stages.Format() + "\n";
-  if (epoch != nullptr) text += DeviceEpochText(*epoch);
+  if (result.device.has_value()) text += UploadText(report);
   text += "memory: blocks at most " + FormatBytes(report.peak_block_memory) + ", batches at most " +
           FormatBytes(report.peak_batch_memory) + ", process " + FormatBytes(result.run.peak_resident) + "\n";
   if (report.auto_threads) text += "threads: " + report.threads_note + "\n";
@@ -142,7 +131,7 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
         "sequence packing: " + FormatFixed(100 * Rate(report.tokens, static_cast<double>(report.token_positions)), 2) +
         " % of " + std::to_string(report.token_positions) + " positions are filled\n";
   }
-  const shardkit::Diagnosis diagnosis = DiagnosisOf(result);
+  const shardkit::Diagnosis diagnosis = Diagnose(report);
   text += "\nbounded by: " + diagnosis.stage + " (" + diagnosis.reason + ")\n";
   text += "to change:  " + diagnosis.advice + "\n\n" + CeilingsText(arguments, result, ratios);
   Stdout().Write(text);
@@ -150,13 +139,13 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
 
 void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) {
   if (arguments.paths.empty()) {
-    PrintJson({{"datasets", Json::array()}, {"device", DeviceJson(arguments, *result.device)}});
+    PrintJson({{"datasets", Json::array()}, {"device", DeviceJson(arguments, *result.device, nullptr)}});
     return;
   }
   const LoaderReport& report = result.run.report;
   const Ceilings& ceilings = result.ceilings;
   const Ratios ratios(result);
-  const shardkit::Diagnosis diagnosis = DiagnosisOf(result);
+  const shardkit::Diagnosis diagnosis = Diagnose(report);
   Json document;
   document["datasets"] = arguments.paths;
   document["samples"] = report.samples;
@@ -221,7 +210,7 @@ void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) 
                        {"loader", ratios.images_per_second},
                        {"ratio", ratios.jpeg}};
   }
-  if (result.device.has_value()) document["device"] = DeviceJson(arguments, *result.device);
+  if (result.device.has_value()) document["device"] = DeviceJson(arguments, *result.device, &result.run);
   PrintJson(document);
 }
 

@@ -4,16 +4,16 @@
 #include <optional>
 #include <string>
 
-#include "bench_device.h"
 #include "bench_options.h"
 #include "bench_run.h"
+#include "shardkit/device.h"
 
 namespace shardctl {
 
 struct BenchResult {
   BenchRun run;
   Ceilings ceilings;
-  std::optional<DeviceResult> device;
+  std::optional<shardkit::DeviceMeasurements> device;
   std::string warm_reason;  // why --cold could not empty the page cache
 };
 

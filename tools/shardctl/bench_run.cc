@@ -13,7 +13,6 @@
 #include "shardkit/remote.h"
 
 namespace shardctl {
-namespace {}  // namespace
 
 void SimulateStep(double seconds, const shardkit::Cancellation& cancellation) {
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -60,17 +59,28 @@ absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardk
       steps > UINT64_MAX / options.epochs ? arguments.steps : std::min(arguments.steps, steps * options.epochs);
   Progress progress("batches");
   {
-    const CancelLoader<shardkit::Loader> cancel(**loader, cancellation);  // its end takes time that is not the loader's
+    const CancelLoader cancel(**loader, cancellation);  // its end takes time that is not the loader's
     uint64_t bytes = 0;
+    double arrival = 0, first_arrival = 0;
     for (uint64_t i = 0; i < batches; ++i) {
       const auto batch = (*loader)->Next();
       if (!batch.ok()) return batch.status();
       if (*batch == nullptr) break;
+      // A step begins when its arrays are on the device. The wait is counted with the step that ends here, like the
+      // loader's own waits.
+      if (i > 1) run.arrival_seconds += arrival;
+      const auto taken = Clock::now();
+      if (const absl::Status status = (*batch)->Synchronize(); !status.ok()) return status;
+      arrival = SecondsSince(taken);
+      if (i == 0) first_arrival = arrival;
       for (size_t c = 0; c < (*batch)->column_count(); ++c) bytes += (*batch)->column(c).values.size();
       progress.Update(i + 1, batches, bytes);
       SimulateStep(arguments.step_seconds, cancellation);
     }
     run.report = (*loader)->Report();
+    run.report.first_batch_seconds += first_arrival;
+    run.report.step_seconds = std::max(0.0, run.report.step_seconds - first_arrival);
+    run.report.consumer_wait_seconds += run.arrival_seconds;
     run.cache = shardkit::ReadCacheTraffic();
   }
   if (const absl::Status status = cancellation.Check("reading"); !status.ok()) return status;

@@ -17,7 +17,9 @@ namespace shardctl {
 
 struct BenchRun {
   double open_seconds = 0;
-  shardkit::LoaderReport report;
+  shardkit::LoaderReport report;  // the consumer's waits include those for arrays on their way to the device
+  // Waiting for arrays still on their way after Next returned their batch; without the first batch.
+  double arrival_seconds = 0;
   shardkit::CacheTraffic cache;   // on local disk, of what lies in an object store
   uint64_t plan_samples = 0;      // per epoch, over all ranks
   double read_amplification = 1;  // what all ranks read for each byte that they need

@@ -19,21 +19,19 @@ absl::Status Refuse(const std::string& option, const std::string& why) {
 
 void DeviceOptions::AddTo(CommandLine* line) {
   line->Text("--device", "NAME", &name,
-             "measure copies to and from cuda, cuda:N or host, and read the dataset, where one is given, onto it");
-  line->Suggest({"cuda", "cuda:0", "host"});
+             "measure copies to and from cuda, cuda:N or emulated, and read the dataset, where one is given, onto it");
+  line->Suggest({"cuda", "cuda:0", "emulated"});
   line->Texts("--device-sizes", "A,B,...", &sizes_,
               "sizes to measure [1MiB,16MiB,256MiB,1GiB; overlap at 16MiB,256MiB]; may be repeated");
   line->Size("--pinned", &pinned_given_, "page-locked memory of the loader [512MiB]");
   line->Flag("--device-geometry", &geometry, "resize and crop images on the device instead of while they are decoded");
   line->Choice("--pixels", "TYPE", {"u8", "f32", "f16", "bf16"}, &pixels_,
-               "what images become on the device: u8 as they are; the others planar, normalised as for ImageNet [u8]");
+               "what images become: u8 as they are; the others planar, normalised as for ImageNet [u8]");
 }
 
 absl::Status DeviceOptions::Finish(const std::vector<std::string>& options, bool datasets, const DecodeWish& decode) {
-  const std::pair<bool, const char*> alone[] = {{!sizes_.empty(), "--device-sizes"},
-                                                {pinned_given_ != UINT64_MAX, "--pinned"},
-                                                {geometry, "--device-geometry"},
-                                                {pixels_ != SIZE_MAX, "--pixels"}};
+  const std::pair<bool, const char*> alone[] = {
+      {!sizes_.empty(), "--device-sizes"}, {pinned_given_ != UINT64_MAX, "--pinned"}, {geometry, "--device-geometry"}};
   for (const auto& [given, option] : alone) {
     if (given && !name.has_value()) return Refuse(option, "goes with --device");
   }

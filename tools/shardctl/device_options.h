@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "bench_decode.h"
 #include "command_line.h"
-#include "shardkit/gpu/bandwidth.h"
+#include "shardkit/device.h"
 #include "shardkit/schema.h"
 
 namespace shardctl {
@@ -23,7 +23,7 @@ class DeviceOptions {
   absl::Status Finish(const std::vector<std::string>& options, bool datasets, const DecodeWish& decode);
 
   std::optional<std::string> name;
-  shardkit::gpu::DeviceSizes sizes;
+  shardkit::DeviceSizes sizes;
   uint64_t pinned_bytes = uint64_t{512} << 20;
   bool geometry = false;
   shardkit::Type pixels = shardkit::Type::kU8;

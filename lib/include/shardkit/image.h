@@ -262,6 +262,23 @@ class ImageDecoder {
   std::unique_ptr<State> state_;
 };
 
+// How u8 pixels are converted. kU8 keeps them, interleaved (height, width, channel). The other types are planar
+// (channel, height, width): value = round(fma(pixel, scale[channel], bias[channel])), computed in binary32 with one
+// rounding and then rounded to the type, halves to even. Planar u8 pixels are only moved.
+struct PixelOutput {
+  Type type = Type::kU8;  // kU8, kF32, kF16 or kBf16
+  bool planar = false;    // always true for the float types
+  float scale[3] = {1, 1, 1};
+  float bias[3] = {0, 0, 0};
+};
+
+// `mean` and `deviation` are those of pixels scaled to 0…1, as for torchvision's Normalize: scale = 1 / (255 *
+// deviation) and bias = -mean / deviation, computed in double and rounded to float.
+PixelOutput NormalizedOutput(Type type, const float (&mean)[3], const float (&deviation)[3]);
+
+// InvalidArgument for an output of another type, and for a float type that is not planar.
+absl::Status CheckPixelOutput(const PixelOutput& output);
+
 // ---- Masks ----
 
 // Applies the geometry of an image to its masks. It is prepared once and then cheap for each mask. Reuses its memory.
@@ -300,23 +317,6 @@ absl::Status RasterizeMask(const RleView& mask, const Geometry& geometry, std::s
 absl::Status RasterizeMaskPacked(const RleView& mask, const Geometry& geometry, std::span<uint8_t> out);
 
 // ---- Label maps ----
-
-// How u8 pixels are converted. kU8 keeps them, interleaved (height, width, channel). The other types are planar
-// (channel, height, width): value = round(fma(pixel, scale[channel], bias[channel])), computed in binary32 with one
-// rounding and then rounded to the type, halves to even. Planar u8 pixels are only moved.
-struct PixelOutput {
-  Type type = Type::kU8;  // kU8, kF32, kF16 or kBf16
-  bool planar = false;    // always true for the float types
-  float scale[3] = {1, 1, 1};
-  float bias[3] = {0, 0, 0};
-};
-
-// `mean` and `deviation` are those of pixels scaled to 0…1, as for torchvision's Normalize: scale = 1 / (255 *
-// deviation) and bias = -mean / deviation, computed in double and rounded to float.
-PixelOutput NormalizedOutput(Type type, const float (&mean)[3], const float (&deviation)[3]);
-
-// InvalidArgument for an output of another type, and for a float type that is not planar.
-absl::Status CheckPixelOutput(const PixelOutput& output);
 
 // Fills `out` with the class numbers that a PNG holds for the pixels of an image: gray values as they are stored (of 1
 // to 16 bits, not scaled), or indices into a palette, whose colors do not count. Each is the number of the pixel that

@@ -11,7 +11,7 @@
 //
 // The batches depend only on the datasets, the options and the cursor, not on threads, timing or memory.
 //
-// The loader calls the user's functions and objects (DecodeFunction, BatchFunction, StageObserver, BatchMemory,
+// The loader calls the user's functions and objects (DecodeFunction, BatchFunction, StageObserver,
 // FileSystem) on its own threads, possibly on all of them at once. Its destructor waits for these calls. They may take
 // locks and block, but must not wait for a batch, call Next or destroy the loader. They may throw: the loader is then
 // finished, and Next returns Internal with the exception's text, or ResourceExhausted for std::bad_alloc. The loader's
@@ -30,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "shardkit/device.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/image.h"
 #include "shardkit/plan.h"
@@ -61,7 +62,8 @@ struct BatchColumn {
   // bit-packed; padded: {n, most masks, height, width}. Empty for the others.
   std::vector<uint64_t> shape;
 
-  // Elements of dtype. Aligned to 4096 bytes.
+  // Elements of dtype, in the memory of Batch::device(). Aligned to 4096 bytes on the host, to 256 on other devices,
+  // whose memory only work in streams that were passed to Batch::WaitOn may use.
   std::span<uint8_t> values;
 
   // n + 1 entries, first 0, except for kTensor. Elements for kRagged, masks or pieces of documents for the others.
@@ -88,29 +90,21 @@ struct BatchColumn {
   // Empty when no sample lacks the value.
   std::span<const uint8_t> present;
 
+  // Copies of offsets, item_offsets, shapes and present, which are always on the host, in the memory of
+  // Batch::device(). Null where empty, and on the host.
+  struct Arrays {
+    const uint64_t* offsets = nullptr;
+    const uint64_t* item_offsets = nullptr;
+    const uint64_t* shapes = nullptr;
+    const uint8_t* present = nullptr;
+  };
+  Arrays on_device;
+
   // The elements as T, which must have the size of dtype.
   template <typename T>
   std::span<T> as() const {
     return {reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)};
   }
-};
-
-// Allocates the values of batches in other than ordinary memory, for example page-locked memory for uploads.
-// Thread-safe. The loader's decoding threads call it. Free is called on every thread that releases a batch, while the
-// loader's locks are held. So neither function may call the loader, or wait for another thread that does.
-class BatchMemory {
- public:
-  virtual ~BatchMemory() = default;
-
-  // Returns `bytes` of memory, aligned to 4096, not cleared; `bytes` is a multiple of 4096 above 0. Null when there is
-  // no memory: the loader then uses ordinary memory. Must not wait for a batch. An exception is the error of the batch
-  // that needs the memory.
-  virtual void* Allocate(size_t bytes) = 0;
-  // Frees memory that Allocate returned for the same `bytes`. An exception is the error of a later batch; Free is not
-  // called again for this memory.
-  virtual void Free(void* memory, size_t bytes) = 0;
-  // The most bytes that Allocate gives out. The loader keeps its batches within this, except the oldest one.
-  virtual uint64_t limit() const = 0;
 };
 
 struct BatchSample {
@@ -130,6 +124,11 @@ struct BadSample {
 };
 
 // Const once delivered. Destroying it returns its memory to the loader. May outlive the loader. Thread-safe to read.
+//
+// On a device other than the host, what a batch says about its samples is valid at once, its arrays only when the
+// device has finished its copies and kernels. WaitOn orders a consumer's work with them. Later batches reuse the memory
+// only after the work that is in the stream when the batch is destroyed. To use the arrays in other ways, call
+// Synchronize first, and finish before the batch is destroyed.
 class Batch {
  public:
   virtual ~Batch() = default;
@@ -151,8 +150,22 @@ class Batch {
     return nullptr;
   }
 
-  // Bytes of memory that the batch holds.
+  // Bytes of memory of device() that the batch holds.
   virtual uint64_t memory() const = 0;
+
+  // Where the values lie.
+  virtual const DeviceInfo& device() const;
+
+  // Work queued in `stream` from now on waits for the arrays; the caller does not wait. `stream` must outlive the
+  // batch. On the host there is nothing to wait for, as in the next two.
+  virtual absl::Status WaitOn(DeviceStream /*stream*/) const { return absl::OkStatus(); }
+
+  // Blocks the caller until the copies and kernels of this batch end, and returns their outcome. The loader's next
+  // Next() also returns an error that the device found.
+  virtual absl::Status Synchronize() const { return absl::OkStatus(); }
+
+  // The outcome without waiting; empty while the work is in progress.
+  virtual std::optional<absl::Status> outcome() const { return absl::OkStatus(); }
 };
 
 // What a loader has done, and what limits its speed.
@@ -172,6 +185,7 @@ inline constexpr size_t kMostSkippedListed = 100;
 struct LoaderReport {
   StageTimes read;          // from the files, checksums and decompression included
   StageTimes decode;        // to batches
+  StageTimes upload;        // queueing copies and kernels; no threads on the host. Blocked also for device memory
   double file_seconds = 0;  // part of read.busy: reads of files; the rest is checking and decompressing
 
   double seconds = 0;                // since the first Next()
@@ -207,6 +221,17 @@ struct LoaderReport {
   uint64_t peak_block_memory = 0;
   uint64_t peak_batch_memory = 0;
 
+  // Of a device other than the host. The consumer's figures above are then those of batches on the device.
+  double memory_wait_seconds = 0;  // part of upload.blocked: waiting for device memory
+  uint64_t uploaded_bytes = 0;
+  uint64_t staged_bytes = 0;   // part of them: from ordinary memory, copied once more
+  double copy_seconds = 0;     // device time of uploads
+  double kernel_seconds = 0;   // device time of kernels
+  uint64_t pinned_memory = 0;  // bytes, now; also with LoaderOptions::pin_memory
+  uint64_t peak_pinned_memory = 0;
+  uint64_t device_memory = 0;
+  uint64_t peak_device_memory = 0;
+
   uint64_t token_positions = 0;  // tokens that fit in the packed rows
   uint64_t tokens = 0;           // tokens in them
 
@@ -228,7 +253,8 @@ LoaderReport Total(const LoaderReport& first, const LoaderReport& second);
 
 // The stage that bounds a loader, and what to do about it.
 struct Diagnosis {
-  // "consumer", "decode", "read", "memory", "overhead" when no stage is busy, "none" before the second batch.
+  // "consumer", "decode", "read", "memory", "overhead" when no stage is busy, "none" before the second batch; of a
+  // device also "copy", "kernel" and "upload".
   std::string stage;
   std::string reason;  // with the figures
   std::string advice;  // names the option to change
@@ -298,7 +324,7 @@ struct LoaderColumn {
   std::string name;
   ColumnDecode decode = ColumnDecode::kStored;
 
-  // kImage, kMasks, kPackedMasks: the consumer of the batch, such as a GPU, applies the geometry. Images are delivered
+  // kImage, kMasks, kPackedMasks, on the host: the consumer of the batch applies the geometry. Images are delivered
   // as stored: whole, ragged, at full scale and not turned. Masks are delivered as runs (kMaskRuns), without packing
   // and pad_masks. BatchColumn::geometries says what to do with each image and each mask. The same samples are bad ones
   // as without `deferred` (for their geometry, masks of another size than their image, or more pixels than memory).
@@ -372,8 +398,34 @@ struct LoaderOptions {
 
   ReadOptions read;
 
-  // Allocates the values of batches; null is ordinary memory. Batches share its ownership.
-  std::shared_ptr<BatchMemory> batch_memory;
+  // Where batches lie: "host"; "cuda:N", or "cuda" for the first one; or "emulated", which does the work of a CUDA
+  // device with threads and memory of the host, for tests of programs without a GPU. Batches hold the same samples in
+  // the same order on all.
+  //
+  // Values are decoded into page-locked memory and copied from there while the step before computes. The copies are
+  // small: images travel as u8, and become LoaderColumn::output on the device; masks travel as run lengths. kViews is
+  // refused, because the device needs a column's values in one place. batch_function gets batches on the host.
+  std::string device = "host";
+
+  // With a device: resize, crop, mirror and pad images there. Images are then decoded and uploaded at their full size.
+  // The pixels are those of ImageDecodeOptions::scaled_decode = false. Saves processor time where JPEGs are hardly
+  // larger than their output. Where they are much larger, it is less work to decode only the needed part.
+  bool device_geometry = false;
+
+  // On the host: values lie in memory that is page-locked for CUDA, for programs that copy them to a device themselves.
+  bool pin_memory = false;
+
+  // With a device or pin_memory: the most page-locked memory, including batches that wait for the device; 4 MiB or
+  // more. Open refuses more than half of the memory that the process may have (all loaders together). The loader keeps
+  // its batches within this. Values that find no room here are in ordinary memory, and for a device copied once more.
+  uint64_t pinned_bytes = uint64_t{512} << 20;
+
+  // Device memory of batches, including those that the consumer holds. 0: as much as needed, at most twice the recent
+  // peak use. A consumer that holds more still gets the next batch that it asks for.
+  uint64_t device_bytes = 0;
+
+  // Batches queued to the device that the consumer has not taken yet, 2 or more.
+  int device_batches = 2;
 
   // The most memory of blocks and batches, in bytes. The rank's share of the shuffle buffer has to fit in half of it.
   // One step may exceed this when it needs more by itself. A single block may not: a larger one is ResourceExhausted
@@ -394,19 +446,22 @@ struct LoaderOptions {
 };
 
 // One thread at a time, except Cancel, Report, Trace and AddTraceEvent. The destructor stops the loader's threads: each
-// first finishes its unit of work (reading one block, decoding some samples).
+// first finishes its unit of work (reading one block, decoding some samples, the device's copies in progress).
 class Loader {
  public:
   virtual ~Loader() = default;
 
   // Opens the datasets and starts the threads. `file_system` must outlive the loader, and with kViews also its batches.
   // InvalidArgument for options that contradict each other, the data or the cursor. ResourceExhausted when the system
-  // cannot start enough threads.
+  // cannot start enough threads, and for too much page-locked memory. Of the device: NotFound when it does not exist,
+  // Unavailable when this build or this machine has no CUDA.
   static absl::StatusOr<std::unique_ptr<Loader>> Open(ReadableFileSystem& file_system,
                                                       std::vector<LoaderDataset> datasets,
                                                       const LoaderOptions& options);
 
-  // The next batch, or null at the end. After an error the loader is finished and returns it again. Does not throw.
+  // The next batch, or null at the end. After an error the loader is finished and returns it again. Does not throw. On
+  // a device, the uploads of its arrays may still be in progress (see Batch), and the error may be one that the device
+  // found in an earlier batch.
   virtual absl::StatusOr<std::shared_ptr<const Batch>> Next() = 0;
 
   // Waits until Next() would not wait, and at most `timeout`: false when that time passes first. For callers that have
@@ -427,7 +482,8 @@ class Loader {
 
   virtual LoaderReport Report() const = 0;
 
-  // Events so far in Chrome's trace format (JSON), which Perfetto opens; empty without LoaderOptions::trace.
+  // Events so far in Chrome's trace format (JSON), which Perfetto opens; empty without LoaderOptions::trace. Has lanes
+  // for the device: "cuda:0 copy" and "cuda:0 kernels".
   virtual std::string Trace() const = 0;
 
   // Adds an event outside the loader, from `begin` to `end`, to the trace. `name` is a literal, `lane` the row that

@@ -206,13 +206,12 @@ TEST_F(AllocationTest, DeviceLoaders) {
   (void)WriteImagesAndMasks(*files_);
   FailEachAllocation([&]() -> absl::Status {
     const auto device = std::make_shared<FaultBackend>();
-    gpu::DeviceLoaderOptions options;
-    options.loader = Options();
-    options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage},
-                              {.name = "masks", .decode = ColumnDecode::kMasks}};
-    options.loader.geometry = Geometries()[3];
+    LoaderOptions options = Options();
+    options.columns = {{.name = "image", .decode = ColumnDecode::kImage},
+                       {.name = "masks", .decode = ColumnDecode::kMasks}};
+    options.geometry = Geometries()[3];
     options.device_geometry = true;
-    options.loader.columns[0].output = {.type = Type::kF32, .planar = true};
+    options.columns[0].output = {.type = Type::kF32, .planar = true};
     options.pinned_bytes = 4 << 20;
     absl::Status status;
     {

@@ -175,51 +175,6 @@ TEST_F(CallbacksTest, ObserversThatThrow) {
   ExpectError(Run(options), absl::StatusCode::kInternal, {"loader: the observer: threw an exception: end"});
 }
 
-TEST_F(CallbacksTest, BatchMemoryThatThrows) {
-  struct Memory : BatchMemory {
-    explicit Memory(std::string throwing) : at(std::move(throwing)) {}
-    void* Allocate(size_t bytes) override {
-      if (at == "allocate") throw std::runtime_error("allocate");
-      return std::aligned_alloc(4096, bytes);
-    }
-    void Free(void* memory, size_t) override {
-      std::free(memory);
-      if (at == "free") throw std::runtime_error("free");
-    }
-    uint64_t limit() const override {
-      if (at == "limit") throw std::runtime_error("limit");
-      return 1 << 20;
-    }
-    const std::string at;
-  };
-  for (const int threads : {1, 4}) {
-    for (const char* at : {"allocate", "free", "limit"}) {
-      LoaderOptions options = Options(threads);
-      options.epochs = 0;
-      options.batch_memory = std::make_shared<Memory>(at);
-      // Batches of changing sizes, so that memory is given back.
-      options.plan.order = SampleOrder::kShuffled;
-      options.plan.shuffle_buffer_bytes = 1 << 20;
-      if (std::string(at) == "free") options.memory_bytes = 1 << 20;
-      auto loader = Loader::Open(*files_, {{.path = "/data"}}, options);
-      if (!loader.ok()) {
-        ExpectError(loader.status(), absl::StatusCode::kInternal, {"limit"});
-        continue;
-      }
-      absl::Status status;
-      // Held batches use all of the memory, so memory that comes back is freed.
-      std::vector<std::shared_ptr<const Batch>> held;
-      for (int i = 0; i < 2000 && status.ok(); ++i) {
-        auto batch = (*loader)->Next();
-        status = batch.status();
-        if (status.ok()) held.push_back(*std::move(batch));
-        if (held.size() > 150) held.clear();
-      }
-      ExpectError(status, absl::StatusCode::kInternal, {"threw an exception: " + std::string(at)});
-    }
-  }
-}
-
 TEST_F(CallbacksTest, FileSystemsThatThrow) {
   DisturbingFileSystem files = ThrowingFiles();
   for (const int threads : {1, 3}) {
@@ -388,8 +343,7 @@ TEST_F(CallbacksTest, AnUploadsDoneThatThrows) {
 
 TEST_F(CallbacksTest, FunctionsOfADeviceLoader) {
   const auto device = std::make_shared<FaultBackend>();
-  gpu::DeviceLoaderOptions options;
-  options.loader = Options(2, [](uint64_t ordinal) {
+  LoaderOptions options = Options(2, [](uint64_t ordinal) {
     if (ordinal == kBad) throw std::runtime_error("a torn page");
   });
   options.pinned_bytes = 4 << 20;

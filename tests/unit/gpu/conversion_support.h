@@ -6,18 +6,18 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/column_conversion.h"
 #include "gpu_support.h"
+#include "loader/device/column_conversion.h"
 
 namespace shardkit::gpu::test {
 
 struct Converted {
-  ConversionPlan plan;
+  loader::ConversionPlan plan;
   std::vector<uint8_t> bytes;
 };
 
 // The test fails on an error, or when memory outside the output or the scratch is written.
-inline Converted Convert(const ColumnConversion& conversion, const BatchColumn& column, Backend& backend) {
+inline Converted Convert(const loader::ColumnConversion& conversion, const BatchColumn& column, Backend& backend) {
   Converted converted;
   auto plan = conversion.Prepare(column);
   EXPECT_TRUE(plan.ok()) << plan.status();
@@ -36,7 +36,7 @@ inline Converted Convert(const ColumnConversion& conversion, const BatchColumn& 
 }
 
 // The same with the twins (kernels_host.cc) and with the kernels' bodies. All results are equal.
-inline Converted ConvertEveryWay(const ColumnConversion& conversion, const BatchColumn& column) {
+inline Converted ConvertEveryWay(const loader::ColumnConversion& conversion, const BatchColumn& column) {
   KernelBackend twin;
   Converted converted = Convert(conversion, column, twin);
   for (const Emulation& emulation : {Emulation{}, Emulation{2, true}}) {

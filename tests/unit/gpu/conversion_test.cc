@@ -116,9 +116,9 @@ TEST(MaskConversion, EqualsTheFunctionsForOneMask) {
       batch.offsets.push_back(batch.masks.size());
       most = std::max<uint64_t>(most, count);
     }
-    const auto conversion = NewMaskConversion(packed, padded, height, width);
+    const auto conversion = loader::NewMaskConversion(packed, padded, height, width);
     const Converted converted = ConvertEveryWay(*conversion, batch.Column());
-    const ConversionPlan& plan = converted.plan;
+    const loader::ConversionPlan& plan = converted.plan;
     ASSERT_EQ(plan.layout, BatchLayout::kMasks);
     ASSERT_EQ(plan.dtype, Type::kU8);
     ASSERT_EQ(plan.shape_rank, 2u);
@@ -162,7 +162,7 @@ TEST(MaskConversion, RefusesWhatDoesNotFit) {
   batch.Add(*EncodeDense(std::vector<uint8_t>(12, 1), 3, 4), FullImage({4, 3, 1}));
   batch.offsets.push_back(2);
   const auto prepare = [](const BatchColumn& column, bool padded, uint32_t height, uint32_t width) {
-    return NewMaskConversion(false, padded, height, width)->Prepare(column).status();
+    return loader::NewMaskConversion(false, padded, height, width)->Prepare(column).status();
   };
   const BatchColumn good = batch.Column();
   EXPECT_TRUE(prepare(good, false, 0, 0).ok());
@@ -326,7 +326,7 @@ TEST(ResampleConversion, EqualsImageDecoder) {
       if (random.Between(0, 3) == 0) batch.Add(batch.jpegs.back(), geometry, channels);
     }
     const PixelOutput output = AnyOutput(random);
-    const auto conversion = NewResampleConversion(output, height, width, channels, fill);
+    const auto conversion = loader::NewResampleConversion(output, height, width, channels, fill);
     const Converted converted = ConvertEveryWay(*conversion, batch.Column());
     const uint64_t n = batch.jpegs.size(), samples = static_cast<uint64_t>(channels);
     ASSERT_EQ(converted.plan.layout, BatchLayout::kTensor);
@@ -344,7 +344,7 @@ TEST(ResampleConversion, RefusesWhatDoesNotFit) {
   batch.Add(AnyJpeg(random, 20, 10), Resize({20, 10, 1}, 8, 9), 3);
   PixelOutput output;
   const auto prepare = [&](const BatchColumn& column, uint32_t height, uint32_t width, int channels) {
-    return NewResampleConversion(output, height, width, channels, {})->Prepare(column).status();
+    return loader::NewResampleConversion(output, height, width, channels, {})->Prepare(column).status();
   };
   const BatchColumn good = batch.Column();
   EXPECT_TRUE(prepare(good, 9, 8, 3).ok());
@@ -396,7 +396,7 @@ TEST(NormalizeConversion, MakesPlanes) {
     column.values = pixels;
     PixelOutput output = AnyOutput(random);
     output.planar = true;
-    const Converted converted = ConvertEveryWay(*NewNormalizeConversion(output), column);
+    const Converted converted = ConvertEveryWay(*loader::NewNormalizeConversion(output), column);
     ASSERT_EQ(converted.plan.shape, (std::vector<uint64_t>{n, samples, height, width}));
     ASSERT_EQ(converted.plan.dtype, output.type);
     ASSERT_TRUE(converted.bytes == Through(output, pixels, height * width, channels));
@@ -412,7 +412,7 @@ TEST(NormalizeConversion, RefusesWhatDoesNotFit) {
   PixelOutput output;
   output.planar = true;
   const auto prepare = [&](const BatchColumn& column) {
-    return NewNormalizeConversion(output)->Prepare(column).status();
+    return loader::NewNormalizeConversion(output)->Prepare(column).status();
   };
   EXPECT_TRUE(prepare(good).ok());
   for (const std::vector<uint64_t>& shape : std::vector<std::vector<uint64_t>>{

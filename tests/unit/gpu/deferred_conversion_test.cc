@@ -29,7 +29,7 @@ LoaderOptions Options(const GeometryOptions& geometry, bool packed, bool padded,
 }
 
 void ExpectSame(const Converted& converted, const BatchColumn& column) {
-  const ConversionPlan& plan = converted.plan;
+  const loader::ConversionPlan& plan = converted.plan;
   EXPECT_EQ(plan.layout, column.layout);
   EXPECT_EQ(plan.dtype, column.dtype);
   EXPECT_EQ(plan.shape, column.shape);
@@ -54,8 +54,8 @@ TEST(DeferredConversion, GivesWhatTheLoaderGives) {
         const uint32_t width = geometry.width, height = geometry.height != 0 ? geometry.height : width;
         const auto deferred = OpenLoader(*files, Options(geometry, packed, padded, true));
         const auto done = OpenLoader(*files, Options(geometry, packed, padded, false));
-        const auto masks = NewMaskConversion(packed, padded, height, width);
-        const auto images = NewResampleConversion(PixelOutput{}, height, width, 3, {9, 8, 7});
+        const auto masks = loader::NewMaskConversion(packed, padded, height, width);
+        const auto images = loader::NewResampleConversion(PixelOutput{}, height, width, 3, {9, 8, 7});
         while (true) {
           const auto a = *deferred->Next(), b = *done->Next();
           if (b == nullptr) break;

@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
+#include "gpu/backend.h"
 #include "gpu/kernel_bodies.h"
 #include "gpu/kernels.h"
-#include "shardkit/gpu/backend.h"
 
 namespace shardkit::gpu::test {
 

@@ -1,5 +1,5 @@
 // Measurements on the host device: tests that there are figures and that they are possible, not how large they are.
-#include "shardkit/gpu/bandwidth.h"
+#include "gpu/bandwidth.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kSmall = 65536;
 constexpr uint64_t kTooLarge = uint64_t{1} << 52;
 
-std::shared_ptr<Backend> Host() { return *OpenDevice("host"); }
+std::shared_ptr<Backend> Host() { return *OpenDevice("emulated"); }
 
 bool IsFigure(double value) { return std::isfinite(value) && value > 0; }
 
@@ -102,7 +102,7 @@ TEST(BandwidthTest, Cancelled) {
   EXPECT_EQ(MeasureOverlap(Host(), kSmall, cancelled).status(),
             absl::CancelledError("cancelled while calibrating the work of an overlap"));
   EXPECT_TRUE(absl::IsCancelled(MeasureMasks(Host(), {2, 100, 100, 10}, cancelled).status()));
-  EXPECT_EQ(MeasureDevice(Host(), {{kSmall}, {}}, cancelled).status(),
+  EXPECT_EQ(MeasureDevice("emulated", {{kSmall}, {}}, cancelled).status(),
             absl::CancelledError("cancelled while measuring the device"));
 }
 
@@ -110,7 +110,7 @@ TEST(BandwidthTest, CancelledUnderWay) {
   Cancellation cancellation;
   uint64_t calls = 0;
   const auto measured =
-      MeasureDevice(Host(), {{kSmall, kSmall}, {kSmall}}, cancellation, [&](uint64_t done, uint64_t total) {
+      MeasureDevice("emulated", {{kSmall, kSmall}, {kSmall}}, cancellation, [&](uint64_t done, uint64_t total) {
         EXPECT_EQ(total, 11u);
         ++calls;
         if (done == 1) cancellation.Cancel();
@@ -122,7 +122,7 @@ TEST(BandwidthTest, CancelledUnderWay) {
 TEST(BandwidthTest, WholeDeviceWithSizesSkipped) {
   const Cancellation none;
   std::vector<uint64_t> steps;
-  const auto measured = MeasureDevice(Host(), {{kSmall, kTooLarge}, {kTooLarge, kSmall}}, none,
+  const auto measured = MeasureDevice("emulated", {{kSmall, kTooLarge}, {kTooLarge, kSmall}}, none,
                                       [&](uint64_t done, uint64_t) { steps.push_back(done); });
   ASSERT_TRUE(measured.ok()) << measured.status();
   EXPECT_EQ(steps.size(), 12u);
@@ -130,7 +130,7 @@ TEST(BandwidthTest, WholeDeviceWithSizesSkipped) {
   for (size_t i = 0; i < 8; ++i) {
     const CopyMeasurement& copy = measured->copies[i];
     EXPECT_EQ(copy.bytes, i < 4 ? kSmall : kTooLarge);
-    EXPECT_EQ(copy.kind, i % 4 < 2 ? CopyKind::kHostToDevice : CopyKind::kDeviceToHost);
+    EXPECT_EQ(copy.to_device, i % 4 < 2);
     EXPECT_EQ(copy.pinned, i % 2 == 1);
     EXPECT_EQ(copy.skipped.empty(), i < 4) << copy.skipped;
     EXPECT_EQ(IsFigure(copy.bytes_per_second), i < 4);

@@ -1,28 +1,25 @@
 #include <gtest/gtest.h>
 
-#include "shardkit/gpu/device_loader.h"
+#include "shardkit/loader.h"
 
 namespace shardkit::test {
 namespace {
 
-using gpu::DeviceReport;
-using gpu::Diagnose;
-
 // A run of ten seconds. The consumer waited for half of the time; the device and the upload stage did little.
-DeviceReport Waiting() {
-  DeviceReport report;
-  report.batches = report.loader.batches = 100;
+LoaderReport Waiting() {
+  LoaderReport report;
+  report.batches = 100;
   report.seconds = report.step_seconds = 10;
   report.consumer_wait_seconds = 5;
   report.uploaded_bytes = 1000;
-  report.loader.decode.threads = report.loader.read.threads = 2;
-  report.loader.decode.busy = 19, report.loader.decode.starved = 1;
-  report.loader.read.busy = 1, report.loader.read.blocked = 19;
+  report.decode.threads = report.read.threads = 2;
+  report.decode.busy = 19, report.decode.starved = 1;
+  report.read.busy = 1, report.read.blocked = 19;
   return report;
 }
 
 TEST(DeviceDiagnose, NamesTheStageThatBounds) {
-  DeviceReport report = Waiting();
+  LoaderReport report = Waiting();
   report.batches = 1;
   EXPECT_EQ(Diagnose(report).stage, "none");
   report = Waiting();
@@ -51,13 +48,11 @@ TEST(DeviceDiagnose, NamesTheStageThatBounds) {
 
 // The diagnosis of the loader refers to the waits of this consumer.
 TEST(DeviceDiagnose, TheLoadersStages) {
-  DeviceReport report = Waiting();
-  report.loader.step_seconds = 10;
-  report.loader.consumer_wait_seconds = 0;
+  LoaderReport report = Waiting();
   EXPECT_EQ(Diagnose(report).stage, "decode");
   EXPECT_NE(Diagnose(report).reason.find("the consumer waits for 50.0 %"), std::string::npos);
-  report.loader.decode.busy = 1, report.loader.decode.starved = 19;
-  report.loader.read.busy = 19, report.loader.read.blocked = 1;
+  report.decode.busy = 1, report.decode.starved = 19;
+  report.read.busy = 19, report.read.blocked = 1;
   EXPECT_EQ(Diagnose(report).stage, "read");
 }
 

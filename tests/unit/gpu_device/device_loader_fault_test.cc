@@ -18,17 +18,17 @@ class DeviceLoaderFaultTest : public testing::Test {
  protected:
   void SetUp() override { (void)WriteImagesAndMasks(*files_); }
 
-  static gpu::DeviceLoaderOptions Options() {
-    gpu::DeviceLoaderOptions options;
-    options.loader.plan = {.seed = 3, .batch_size = 12};
-    options.loader.memory_bytes = 8 << 20;
-    options.loader.plan.shuffle_buffer_bytes = 1 << 20;
-    options.loader.decode_threads = options.loader.read_threads = 1;
-    options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage},
-                              {.name = "masks", .decode = ColumnDecode::kMasks}};
-    options.loader.geometry = Geometries()[3];
+  static LoaderOptions Options() {
+    LoaderOptions options;
+    options.plan = {.seed = 3, .batch_size = 12};
+    options.memory_bytes = 8 << 20;
+    options.plan.shuffle_buffer_bytes = 1 << 20;
+    options.decode_threads = options.read_threads = 1;
+    options.columns = {{.name = "image", .decode = ColumnDecode::kImage},
+                       {.name = "masks", .decode = ColumnDecode::kMasks}};
+    options.geometry = Geometries()[3];
     options.device_geometry = true;
-    options.loader.columns[0].output = {.type = Type::kF32, .planar = true};
+    options.columns[0].output = {.type = Type::kF32, .planar = true};
     options.pinned_bytes = 4 << 20;
     return options;
   }
@@ -48,7 +48,7 @@ TEST_F(DeviceLoaderFaultTest, EveryCallOfTheDeviceFailedInTurn) {
     SCOPED_TRACE(testing::Message() << name << " " << call);
     const auto device = std::make_shared<FaultBackend>();
     device->FailCall(call, name);
-    auto loader = gpu::DeviceLoader::Open(device, *files_, {{.path = "/data"}}, Options());
+    auto loader = loader::OpenOnDevice(device, *files_, {{.path = "/data"}}, Options());
     absl::Status status = loader.status();
     size_t delivered = 0;
     while (status.ok()) {
@@ -94,7 +94,7 @@ TEST_F(DeviceLoaderFaultTest, AnErrorOfACopyIsThatOfItsBatch) {
       const auto batch = loader->Next();
       if (!batch.ok()) {
         const std::string message(batch.status().message());
-        EXPECT_NE(message.find("host: batch of epoch 0, step "), std::string::npos) << message;
+        EXPECT_NE(message.find("emulated: batch of epoch 0, step "), std::string::npos) << message;
         if (bad) {
           EXPECT_NE(message.find("step " + std::to_string(*bad) + ":"), std::string::npos) << message;
         }
@@ -120,17 +120,17 @@ TEST_F(DeviceLoaderFaultTest, AnErrorOfACopyIsThatOfItsBatch) {
 }
 
 TEST_F(DeviceLoaderFaultTest, ErrorsOfTheLoaderComeInTheirTurn) {
-  gpu::DeviceLoaderOptions options = Options();
-  options.loader.plan.order = SampleOrder::kSequential;
+  LoaderOptions options = Options();
+  options.plan.order = SampleOrder::kSequential;
   FaultFileSystem faults(files_.get());
   const auto device = std::make_shared<FaultBackend>();
-  auto probe = gpu::DeviceLoader::Open(device, faults, {{.path = "/data"}}, options);
+  auto probe = loader::OpenOnDevice(device, faults, {{.path = "/data"}}, options);
   ASSERT_TRUE(probe.ok());
   (void)Deliver(*device, **probe);
   const uint64_t calls = faults.call_count();
   FaultFileSystem failing(files_.get());
   failing.FailCall(calls - 1, {.status = absl::DataLossError("torn")});
-  auto loader = gpu::DeviceLoader::Open(device, failing, {{.path = "/data"}}, options);
+  auto loader = loader::OpenOnDevice(device, failing, {{.path = "/data"}}, options);
   ASSERT_TRUE(loader.ok()) << loader.status();
   const std::vector<std::string> shown = Deliver(*device, **loader);
   ASSERT_GE(shown.size(), 2u);
@@ -140,9 +140,9 @@ TEST_F(DeviceLoaderFaultTest, ErrorsOfTheLoaderComeInTheirTurn) {
 TEST_F(DeviceLoaderFaultTest, DestroyedMidFlight) {
   const auto device = std::make_shared<FaultBackend>();
   for (int round = 0; round < Thinned(60); ++round) {
-    gpu::DeviceLoaderOptions options = Options();
-    options.loader.epochs = 0;
-    std::vector<std::shared_ptr<const gpu::DeviceBatch>> held;
+    LoaderOptions options = Options();
+    options.epochs = 0;
+    std::vector<std::shared_ptr<const Batch>> held;
     {
       const auto loader = OpenDeviceLoader(device, *files_, options);
       for (int i = 0; i < round % 5; ++i) held.push_back(*loader->Next());
@@ -159,9 +159,9 @@ TEST_F(DeviceLoaderFaultTest, DestroyedMidFlight) {
 
 TEST_F(DeviceLoaderFaultTest, CancelWakesAWaitingConsumer) {
   const auto device = std::make_shared<FaultBackend>();
-  gpu::DeviceLoaderOptions options = Options();
-  options.loader.epochs = 0;
-  options.loader.batch_function = [](Batch& batch) {
+  LoaderOptions options = Options();
+  options.epochs = 0;
+  options.batch_function = [](Batch& batch) {
     if (batch.step() >= 2) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return absl::OkStatus();
   };
@@ -179,8 +179,8 @@ TEST_F(DeviceLoaderFaultTest, CancelWakesAWaitingConsumer) {
 TEST_F(DeviceLoaderFaultTest, WaitForSaysWhenNextWouldNotWait) {
   const auto device = std::make_shared<FaultBackend>();
   Cancellation delivered;
-  gpu::DeviceLoaderOptions options = Options();
-  options.loader.batch_function = [&](Batch&) {
+  LoaderOptions options = Options();
+  options.batch_function = [&](Batch&) {
     while (!delivered.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return absl::OkStatus();
   };
@@ -201,8 +201,8 @@ TEST_F(DeviceLoaderFaultTest, WaitForSaysWhenNextWouldNotWait) {
 // The consumer reads late, in its own stream. The memory is not used again before that.
 TEST_F(DeviceLoaderFaultTest, MemoryWaitsForTheConsumersStream) {
   const auto device = std::make_shared<FaultBackend>();
-  gpu::DeviceLoaderOptions options = Options();
-  options.loader.epochs = 5;
+  LoaderOptions options = Options();
+  options.epochs = 5;
   const std::vector<std::string> expected = Deliver(*device, *OpenDeviceLoader(device, *files_, options));
   const auto stream = device->CreateStream();
   std::vector<std::vector<uint8_t>> seen;
@@ -213,11 +213,13 @@ TEST_F(DeviceLoaderFaultTest, MemoryWaitsForTheConsumersStream) {
       const auto batch = *loader->Next();
       if (batch == nullptr) break;
       ASSERT_TRUE(batch->WaitOn(*stream).ok());
-      const gpu::DeviceColumn& column = batch->column(0);
+      const BatchColumn& column = batch->column(0);
       ASSERT_TRUE(device->Spin(200'000, *stream).ok());
-      seen.emplace_back(column.bytes);
-      ASSERT_TRUE(
-          device->Copy(seen.back().data(), column.values, column.bytes, gpu::CopyKind::kDeviceToHost, *stream).ok());
+      seen.emplace_back(column.values.size());
+      ASSERT_TRUE(device
+                      ->Copy(seen.back().data(), column.values.data(), column.values.size(),
+                             gpu::CopyKind::kDeviceToHost, *stream)
+                      .ok());
     }
   }
   ASSERT_TRUE(device->SynchronizeStream(*stream).ok());
@@ -234,9 +236,9 @@ TEST_F(DeviceLoaderFaultTest, DevicesBesideEachOther) {
   std::vector<std::string> shown[2];
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
-      gpu::DeviceLoaderOptions options = Options();
-      options.loader.world_size = 2;
-      options.loader.rank = static_cast<uint64_t>(rank);
+      LoaderOptions options = Options();
+      options.world_size = 2;
+      options.rank = static_cast<uint64_t>(rank);
       shown[rank] = Deliver(*devices[rank], *OpenDeviceLoader(devices[rank], *files_, options));
     });
   }

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "gpu_device/device_support.h"
+#include "loader/device/uploading_loader.h"
 #include "loader/loader_support.h"
-#include "shardkit/gpu/device_loader.h"
 
 namespace shardkit::test {
 
 // Fetches the batch's arrays, which are complete, from the device. Arrays that the batch also has on the host are the
 // same.
-inline std::string ShowEnded(gpu::Backend& device, const gpu::DeviceBatch& batch) {
+inline std::string ShowEnded(gpu::Backend& device, const Batch& batch) {
   std::string text = "epoch " + std::to_string(batch.epoch()) + " step " + std::to_string(batch.step()) + ":";
   for (size_t i = 0; i < batch.size(); ++i) {
     const BatchSample& sample = batch.samples()[i];
@@ -22,7 +22,7 @@ inline std::string ShowEnded(gpu::Backend& device, const gpu::DeviceBatch& batch
             std::to_string(sample.position) + "=" + std::string(batch.key(i));
   }
   for (size_t c = 0; c < batch.column_count(); ++c) {
-    const gpu::DeviceColumn& column = batch.column(c);
+    const BatchColumn& column = batch.column(c);
     text += "\n " + std::string(column.name) + " layout " + std::to_string(static_cast<int>(column.layout)) + " shape";
     for (const uint64_t size : column.shape) text += " " + std::to_string(size);
     const auto numbers = [&](const uint64_t* values, std::span<const uint64_t> host) {
@@ -31,19 +31,19 @@ inline std::string ShowEnded(gpu::Backend& device, const gpu::DeviceBatch& batch
       for (const uint64_t value : host) text += " " + std::to_string(value);
     };
     text += " offsets";
-    numbers(column.offsets, column.host_offsets);
+    numbers(column.on_device.offsets, column.offsets);
     text += " items";
-    numbers(column.item_offsets, column.host_item_offsets);
+    numbers(column.on_device.item_offsets, column.item_offsets);
     text += " shapes";
-    numbers(column.shapes, column.host_shapes);
+    numbers(column.on_device.shapes, column.shapes);
     text += " present";
-    const std::vector<uint8_t> present = Fetch(device, column.present, column.host_present.size());
-    EXPECT_TRUE(std::ranges::equal(present, column.host_present));
+    const std::vector<uint8_t> present = Fetch(device, column.on_device.present, column.present.size());
+    EXPECT_TRUE(std::ranges::equal(present, column.present));
     for (const uint8_t byte : present) text += byte ? " 1" : " 0";
     text += " values ";
-    const std::vector<uint8_t> values = Fetch(device, column.values, column.bytes);
+    const std::vector<uint8_t> values = Fetch(device, column.values.data(), column.values.size());
     text.append(values.begin(), values.end());
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(column.values) % 256, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(column.values.data()) % 256, 0u);
   }
   for (const BadSample& bad : batch.skipped()) {
     text += "\n bad " + std::to_string(bad.sample.ordinal) + " " + std::string(bad.status.message());
@@ -51,24 +51,23 @@ inline std::string ShowEnded(gpu::Backend& device, const gpu::DeviceBatch& batch
   return text;
 }
 
-inline std::string Show(gpu::Backend& device, const gpu::DeviceBatch& batch) {
+inline std::string Show(gpu::Backend& device, const Batch& batch) {
   const absl::Status status = batch.Synchronize();
   EXPECT_TRUE(status.ok()) << status;
   return ShowEnded(device, batch);
 }
 
-inline std::unique_ptr<gpu::DeviceLoader> OpenDeviceLoader(std::shared_ptr<gpu::Backend> device, FileSystem& files,
-                                                           const gpu::DeviceLoaderOptions& options,
-                                                           const std::string& path = "/data") {
-  auto loader = gpu::DeviceLoader::Open(std::move(device), files, {{.path = path}}, options);
+inline std::unique_ptr<Loader> OpenDeviceLoader(std::shared_ptr<gpu::Backend> device, FileSystem& files,
+                                                const LoaderOptions& options, const std::string& path = "/data") {
+  auto loader = loader::OpenOnDevice(std::move(device), files, {{.path = path}}, options);
   EXPECT_TRUE(loader.ok()) << loader.status();
   return loader.ok() ? *std::move(loader) : nullptr;
 }
 
 // Every batch, and the error at the end if there is one. Keeps `hold` batches before it examines the first one.
-inline std::vector<std::string> Deliver(gpu::Backend& device, gpu::DeviceLoader& loader, size_t hold = 0) {
+inline std::vector<std::string> Deliver(gpu::Backend& device, Loader& loader, size_t hold = 0) {
   std::vector<std::string> shown;
-  std::vector<std::shared_ptr<const gpu::DeviceBatch>> held;
+  std::vector<std::shared_ptr<const Batch>> held;
   while (true) {
     auto batch = loader.Next();
     if (!batch.ok()) {

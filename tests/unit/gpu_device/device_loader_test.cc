@@ -1,5 +1,5 @@
 // A device's batches equal those of a loader with the same options, wherever the work is done.
-#include "shardkit/gpu/device_loader.h"
+#include "loader/device/uploading_loader.h"
 
 #include <gtest/gtest.h>
 
@@ -25,27 +25,29 @@ class DeviceLoaderTest : public testing::Test {
     delete files_;
   }
 
-  static gpu::DeviceLoaderOptions Options(uint64_t batch_size = 7) {
-    gpu::DeviceLoaderOptions options;
-    options.loader.plan = {.seed = 3, .batch_size = batch_size};
-    options.loader.plan.shuffle_buffer_bytes = 1 << 20;
-    options.loader.memory_bytes = 8 << 20;
-    options.loader.epochs = 2;
-    options.loader.decode_threads = options.loader.read_threads = 2;
+  static LoaderOptions Options(uint64_t batch_size = 7) {
+    LoaderOptions options;
+    options.plan = {.seed = 3, .batch_size = batch_size};
+    options.plan.shuffle_buffer_bytes = 1 << 20;
+    options.memory_bytes = 8 << 20;
+    options.epochs = 2;
+    options.decode_threads = options.read_threads = 2;
     options.pinned_bytes = 8 << 20;
     return options;
   }
 
-  static gpu::DeviceLoaderOptions ImagesAndMasks(const GeometryOptions& geometry) {
-    gpu::DeviceLoaderOptions options = Options();
-    options.loader.geometry = geometry;
-    options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage},
-                              {.name = "masks", .decode = ColumnDecode::kMasks}};
+  static LoaderOptions ImagesAndMasks(const GeometryOptions& geometry) {
+    LoaderOptions options = Options();
+    options.geometry = geometry;
+    options.columns = {{.name = "image", .decode = ColumnDecode::kImage},
+                       {.name = "masks", .decode = ColumnDecode::kMasks}};
     return options;
   }
 
-  void ExpectAsLoader(const gpu::DeviceLoaderOptions& options, const std::string& path = "/data", size_t hold = 0) {
-    const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, options.loader, path));
+  void ExpectAsLoader(const LoaderOptions& options, const std::string& path = "/data", size_t hold = 0) {
+    LoaderOptions host = options;
+    host.device_geometry = false;
+    const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, host, path));
     ASSERT_GT(expected.size(), 10u);
     const auto loader = OpenDeviceLoader(device_, *files_, options, path);
     ASSERT_EQ(Deliver(*device_, *loader, hold), expected);
@@ -59,25 +61,25 @@ FileSystem* DeviceLoaderTest::files_ = nullptr;
 std::vector<Stored>* DeviceLoaderTest::stored_ = nullptr;
 
 TEST_F(DeviceLoaderTest, StoredColumnsOfEveryKind) {
-  gpu::DeviceLoaderOptions options = Options();
+  LoaderOptions options = Options();
   ExpectAsLoader(options, "/mixed");
   ExpectAsLoader(options, "/data");  // JPEGs as bytes, masks as runs
-  options.depth = 5;
-  options.loader.plan.batch_size = 3;
+  options.device_batches = 5;
+  options.plan.batch_size = 3;
   ExpectAsLoader(options, "/mixed", 9);
 }
 
 TEST_F(DeviceLoaderTest, MasksBecomeMasksOnTheDevice) {
   for (const GeometryOptions& geometry : Geometries()) {
     for (const bool upright : {false, true}) {
-      gpu::DeviceLoaderOptions options = ImagesAndMasks(geometry);
-      options.loader.geometry.apply_orientation = upright;
-      options.loader.geometry.flip_probability = 0.5;
+      LoaderOptions options = ImagesAndMasks(geometry);
+      options.geometry.apply_orientation = upright;
+      options.geometry.flip_probability = 0.5;
       ExpectAsLoader(options);
-      options.loader.columns[1].decode = ColumnDecode::kPackedMasks;
+      options.columns[1].decode = ColumnDecode::kPackedMasks;
       ExpectAsLoader(options);
       if (geometry.kind == GeometryOptions::Kind::kNative) continue;
-      options.loader.columns[1].pad_masks = true;
+      options.columns[1].pad_masks = true;
       ExpectAsLoader(options);
     }
   }
@@ -86,12 +88,12 @@ TEST_F(DeviceLoaderTest, MasksBecomeMasksOnTheDevice) {
 TEST_F(DeviceLoaderTest, GeometryOnTheDevice) {
   for (const GeometryOptions& geometry : Geometries()) {
     for (const int channels : {1, 3}) {
-      gpu::DeviceLoaderOptions options = ImagesAndMasks(geometry);
-      options.loader.geometry.apply_orientation = true;
-      options.loader.geometry.flip_probability = 0.5;
-      options.loader.columns[0].channels = channels;
-      options.loader.columns[0].image.scaled_decode = false;
-      options.loader.columns[0].image.fill = {10, 100, 200};
+      LoaderOptions options = ImagesAndMasks(geometry);
+      options.geometry.apply_orientation = true;
+      options.geometry.flip_probability = 0.5;
+      options.columns[0].channels = channels;
+      options.columns[0].image.scaled_decode = false;
+      options.columns[0].image.fill = {10, 100, 200};
       options.device_geometry = true;
       ExpectAsLoader(options, "/data", 2);
     }
@@ -119,26 +121,26 @@ TEST_F(DeviceLoaderTest, NormalizedPixels) {
   for (const Type type : {Type::kF32, Type::kF16, Type::kU8}) {
     for (const bool on_device : {false, true}) {
       for (const int channels : {3, 1}) {
-        gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[3]);
-        options.loader.columns[0].image.scaled_decode = false;
-        options.loader.columns[0].channels = channels;
-        options.device_geometry = on_device;
+        LoaderOptions options = ImagesAndMasks(Geometries()[3]);
+        options.columns[0].image.scaled_decode = false;
+        options.columns[0].channels = channels;
         PixelOutput output = NormalizedOutput(type, mean, deviation);
         if (type == Type::kU8) output = {.type = type, .planar = true};
-        const auto host = OpenLoader(*files_, options.loader);
-        options.loader.columns[0].output = output;
-        const auto converted = OpenLoader(*files_, options.loader);
+        const auto host = OpenLoader(*files_, options);
+        options.columns[0].output = output;
+        const auto converted = OpenLoader(*files_, options);
+        options.device_geometry = on_device;
         const auto loader = OpenDeviceLoader(device_, *files_, options);
         for (auto expected = *host->Next(); expected != nullptr; expected = *host->Next()) {
           const auto batch = loader->Next();
           ASSERT_TRUE(batch.ok()) << batch.status();
           ASSERT_TRUE((*batch)->Synchronize().ok());
-          const gpu::DeviceColumn& images = *(*batch)->Find("image");
+          const BatchColumn& images = *(*batch)->Find("image");
           EXPECT_EQ(images.dtype, type);
           const BatchColumn& pixels = *expected->Find("image");
           EXPECT_EQ(images.shape,
                     (std::vector<uint64_t>{pixels.shape[0], pixels.shape[3], pixels.shape[1], pixels.shape[2]}));
-          const std::vector<uint8_t> bytes = Fetch(*device_, images.values, images.bytes);
+          const std::vector<uint8_t> bytes = Fetch(*device_, images.values.data(), images.values.size());
           // The decoding threads of a loader without a device make the same.
           const auto on_host = *converted->Next();
           const BatchColumn& made = *on_host->Find("image");
@@ -169,14 +171,14 @@ TEST_F(DeviceLoaderTest, NormalizedPixels) {
 }
 
 TEST_F(DeviceLoaderTest, NeitherMemoryNorThreadsNorDepthChangeTheBatches) {
-  gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[3]);
-  const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, options.loader));
+  LoaderOptions options = ImagesAndMasks(Geometries()[3]);
+  const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, options));
   for (const int depth : {2, 4}) {
     for (const int threads : {1, 4}) {
       for (const uint64_t pinned : {uint64_t{4} << 20, uint64_t{32} << 20}) {
         for (const uint64_t device_bytes : {uint64_t{0}, uint64_t{1}, uint64_t{300'000}}) {
-          options.depth = depth;
-          options.loader.decode_threads = options.loader.read_threads = threads;
+          options.device_batches = depth;
+          options.decode_threads = options.read_threads = threads;
           options.pinned_bytes = pinned;
           options.device_bytes = device_bytes;
           for (const size_t hold : {0, 6}) {
@@ -190,23 +192,23 @@ TEST_F(DeviceLoaderTest, NeitherMemoryNorThreadsNorDepthChangeTheBatches) {
 
 // Batches of 5 MB with 3.5 MB of page-locked memory for them.
 TEST_F(DeviceLoaderTest, BatchesThatFindNoPinnedMemoryAreStaged) {
-  gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[1]);
-  options.loader.geometry.width = options.loader.geometry.height = 500;
-  options.loader.columns[0].image.scaled_decode = false;
+  LoaderOptions options = ImagesAndMasks(Geometries()[1]);
+  options.geometry.width = options.geometry.height = 500;
+  options.columns[0].image.scaled_decode = false;
   options.pinned_bytes = 4 << 20;
-  options.loader.memory_bytes = 64 << 20;
-  const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, options.loader));
+  options.memory_bytes = 64 << 20;
+  const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, options));
   const auto loader = OpenDeviceLoader(device_, *files_, options);
   ASSERT_EQ(Deliver(*device_, *loader), expected);
-  const gpu::DeviceReport report = loader->Report();
+  const LoaderReport report = loader->Report();
   EXPECT_GT(report.staged_bytes, report.uploaded_bytes / 2);
   EXPECT_LE(report.peak_pinned_memory, options.pinned_bytes);
 }
 
 TEST_F(DeviceLoaderTest, RanksAndResuming) {
-  gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[3]);
-  options.loader.plan.batch_size = 6;
-  const std::vector<std::string> whole = Deliver(*OpenLoader(*files_, options.loader));
+  LoaderOptions options = ImagesAndMasks(Geometries()[3]);
+  options.plan.batch_size = 6;
+  const std::vector<std::string> whole = Deliver(*OpenLoader(*files_, options));
   for (const size_t stop : {0, 1, 5, 11}) {
     std::optional<Cursor> cursor;
     uint64_t left = 0;
@@ -221,29 +223,28 @@ TEST_F(DeviceLoaderTest, RanksAndResuming) {
       // Batches that were read ahead and not taken are not lost.
       cursor = loader->cursor();
     }
-    gpu::DeviceLoaderOptions rest = options;
-    rest.loader.cursor = cursor;
-    const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, rest.loader));
+    LoaderOptions rest = options;
+    rest.cursor = cursor;
+    const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, rest));
     EXPECT_EQ(expected.size() + stop, whole.size());
     ASSERT_EQ(Deliver(*device_, *OpenDeviceLoader(device_, *files_, rest)), expected);
-    rest.loader.world_size = 2;
-    for (rest.loader.rank = 0; rest.loader.rank < 2; ++rest.loader.rank) {
-      ASSERT_EQ(Deliver(*device_, *OpenDeviceLoader(device_, *files_, rest)),
-                Deliver(*OpenLoader(*files_, rest.loader)));
+    rest.world_size = 2;
+    for (rest.rank = 0; rest.rank < 2; ++rest.rank) {
+      ASSERT_EQ(Deliver(*device_, *OpenDeviceLoader(device_, *files_, rest)), Deliver(*OpenLoader(*files_, rest)));
     }
   }
 }
 
 TEST_F(DeviceLoaderTest, ReportsAndTraces) {
-  gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[3]);
-  options.loader.trace = true;
+  LoaderOptions options = ImagesAndMasks(Geometries()[3]);
+  options.trace = true;
   const auto loader = OpenDeviceLoader(device_, *files_, options);
   const std::vector<std::string> shown = Deliver(*device_, *loader);
-  gpu::DeviceReport report = loader->Report();
-  while (report.loader.batches != report.batches || report.uploaded_bytes == 0) report = loader->Report();
+  LoaderReport report = loader->Report();
+  while (report.uploaded_bytes == 0) report = loader->Report();
   EXPECT_EQ(report.batches, shown.size());
   EXPECT_EQ(report.samples, 96u);
-  EXPECT_GT(report.bytes_per_sample(), 24 * 20 * 3);
+  EXPECT_GT(report.uploaded_bytes / report.samples, 24 * 20 * 3);
   EXPECT_EQ(report.upload.threads, 1);
   EXPECT_GT(report.upload.busy, 0);
   EXPECT_GT(report.copy_seconds, 0);
@@ -258,38 +259,105 @@ TEST_F(DeviceLoaderTest, ReportsAndTraces) {
   }
 }
 
+// Between epochs the loader opens the newest generation of its dataset, on the device as on the host.
+TEST_F(DeviceLoaderTest, FollowsADatasetThatGrows) {
+  const auto files = NewMemoryFileSystem();
+  const auto append = [&](size_t begin, size_t end) {
+    const std::vector<OwnedSample> all = MakeSamples(end);
+    DatasetWriterOptions options = SmallShards(20, 5);
+    options.append = begin > 0;
+    return WriteDataset(*files, "/growing",
+                        std::vector<OwnedSample>(all.begin() + static_cast<ptrdiff_t>(begin), all.end()), options);
+  };
+  ASSERT_TRUE(append(0, 20).ok());
+  LoaderOptions options = Options(5);
+  options.follow = true;
+  options.device = device_->info().name;
+  auto loader = Loader::Open(*files, {{.path = "/growing"}}, options);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  size_t samples[2] = {0, 0};
+  std::vector<std::shared_ptr<const Batch>> held;  // of a loader that is gone
+  while (true) {
+    const auto batch = (*loader)->Next();
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    if (*batch == nullptr) break;
+    EXPECT_EQ((*batch)->device().name, device_->info().name);
+    samples[(*batch)->epoch()] += (*batch)->size();
+    held.push_back(*batch);
+    if (samples[0] == 15 && samples[1] == 0) {
+      ASSERT_TRUE(append(20, 30).ok());
+    }
+  }
+  EXPECT_EQ(samples[0], 20u);
+  EXPECT_EQ(samples[1], 30u);
+  for (const auto& batch : held) EXPECT_TRUE(batch->Synchronize().ok());
+  EXPECT_EQ((*loader)->Report().samples, 50u);
+  EXPECT_EQ((*loader)->Report().upload.threads, 1);
+}
+
+// Page-locked memory is for the host where there is CUDA; a host without it says so.
+TEST_F(DeviceLoaderTest, TheHost) {
+  LoaderOptions options = ImagesAndMasks(Geometries()[3]);
+  const auto plain = OpenLoader(*files_, options);
+  const std::shared_ptr<const Batch> batch = *plain->Next();
+  EXPECT_EQ(batch->device().name, "host");
+  EXPECT_TRUE(batch->WaitOn(nullptr).ok());
+  EXPECT_TRUE(batch->Synchronize().ok());
+  EXPECT_EQ(batch->outcome(), absl::OkStatus());
+  EXPECT_EQ(batch->column(0).on_device.offsets, nullptr);
+  options.pin_memory = true;
+  auto pinned = Loader::Open(*files_, {{.path = "/data"}}, options);
+  if (!CudaDevices().ok() || CudaDevices()->empty()) {
+    EXPECT_TRUE(absl::IsUnavailable(pinned.status()) || absl::IsNotFound(pinned.status())) << pinned.status();
+    return;
+  }
+  ASSERT_TRUE(pinned.ok()) << pinned.status();
+  options.pin_memory = false;
+  EXPECT_EQ(Deliver(**pinned), Deliver(*OpenLoader(*files_, options)));
+  EXPECT_GT((*pinned)->Report().peak_pinned_memory, 0u);
+  EXPECT_LE((*pinned)->Report().peak_pinned_memory, options.pinned_bytes);
+}
+
 TEST_F(DeviceLoaderTest, RefusesWhatCannotBe) {
-  const auto message = [&](const gpu::DeviceLoaderOptions& options) {
-    const absl::Status status = gpu::DeviceLoader::Open(device_, *files_, {{.path = "/data"}}, options).status();
+  const auto message = [&](const LoaderOptions& options) {
+    const absl::Status status = loader::OpenOnDevice(device_, *files_, {{.path = "/data"}}, options).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     return std::string(status.message());
   };
-  gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[3]);
-  options.depth = 1;
-  EXPECT_NE(message(options).find("depth of 1"), std::string::npos);
+  LoaderOptions options = ImagesAndMasks(Geometries()[3]);
+  options.device_batches = 1;
+  EXPECT_NE(message(options).find("device_batches is 1"), std::string::npos);
   options = ImagesAndMasks(Geometries()[3]);
   options.pinned_bytes = 1000;
   EXPECT_NE(message(options).find("pinned_bytes is 1000"), std::string::npos);
   options = ImagesAndMasks(Geometries()[3]);
-  options.loader.columns[0].output = {.type = Type::kF64, .planar = true};
+  options.columns[0].output = {.type = Type::kF64, .planar = true};
   EXPECT_NE(message(options).find("cannot become f64"), std::string::npos);
-  options.loader.columns[0].output = {.type = Type::kF32};
+  options.columns[0].output = {.type = Type::kF32};
   EXPECT_NE(message(options).find("are planar"), std::string::npos);
+  options.columns[0].output = {};
+  options.columns[1].output = {.type = Type::kF32, .planar = true};
+  EXPECT_NE(message(options).find("only images have an output"), std::string::npos);
   options = ImagesAndMasks({});
-  options.loader.columns[0].output = {.type = Type::kF32, .planar = true};
+  options.columns[0].output = {.type = Type::kF32, .planar = true};
   EXPECT_NE(message(options).find("their own sizes"), std::string::npos);
-  options.loader.columns[0].output = {};
-  options.loader.columns[0].decode = ColumnDecode::kViews;
+  options.columns[0].output = {};
+  options.columns[0].decode = ColumnDecode::kViews;
   EXPECT_NE(message(options).find("views cannot be uploaded"), std::string::npos);
   options = ImagesAndMasks({});
-  options.loader.columns[0].deferred = true;
+  options.columns[0].deferred = true;
   EXPECT_NE(message(options).find("device_geometry"), std::string::npos);
   options = ImagesAndMasks({});
-  options.loader.batch_memory = *gpu::PinnedPool::Create(device_, {});
-  EXPECT_NE(message(options).find("brings its own batch_memory"), std::string::npos);
-  options.loader.batch_memory = nullptr;
-  options.loader.follow = true;
-  EXPECT_NE(message(options).find("ask NewestGenerations between epochs"), std::string::npos);
+  options.device_geometry = true;
+  const absl::Status on_host = Loader::Open(*files_, {{.path = "/data"}}, options).status();
+  EXPECT_NE(on_host.message().find("device_geometry is for a device"), absl::string_view::npos) << on_host;
+  options.device_geometry = false;
+  options.device = "gpu";
+  const absl::Status unknown = Loader::Open(*files_, {{.path = "/data"}}, options).status();
+  EXPECT_NE(unknown.message().find("device \"gpu\""), absl::string_view::npos) << unknown;
+  options = ImagesAndMasks({});
+  options.pin_memory = true;
+  EXPECT_NE(message(options).find("pin_memory is for batches on the host"), std::string::npos);
 }
 
 }  // namespace

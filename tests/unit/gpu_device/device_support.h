@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "gpu/backend.h"
 #include "loader/loader_support.h"
-#include "shardkit/gpu/backend.h"
 
 namespace shardkit::test {
 
 inline std::shared_ptr<gpu::Backend> TestDevice() {
   const char* const name = std::getenv("SHARDKIT_TEST_DEVICE");
-  auto device = gpu::OpenDevice(name != nullptr ? name : "host");
+  auto device = gpu::OpenDevice(name != nullptr ? name : "emulated");
   EXPECT_TRUE(device.ok()) << device.status();
   return device.ok() ? *device : nullptr;
 }

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "shardkit/dataset_writer.h"
+#include "shardkit/dlpack.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/gpu/device_loader.h"
-#include "shardkit/gpu/dlpack.h"
+#include "shardkit/loader.h"
 
 namespace {
 
@@ -14,7 +14,7 @@ using namespace shardkit;
 
 constexpr size_t kRows = 6;
 
-absl::StatusOr<std::shared_ptr<const gpu::DeviceBatch>> LoadBatch() {
+absl::StatusOr<std::shared_ptr<const Batch>> LoadBatch() {
   static const std::unique_ptr<FileSystem> files = NewMemoryFileSystem();
   static const std::vector<Column> columns = {
       {.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
@@ -46,13 +46,12 @@ absl::StatusOr<std::shared_ptr<const gpu::DeviceBatch>> LoadBatch() {
     if (const absl::Status status = (*writer)->Append(sample, i + 1); !status.ok()) return status;
   }
   if (const auto summary = (*writer)->Finish(); !summary.ok()) return summary.status();
-  gpu::DeviceLoaderOptions options;
-  options.loader.plan.order = SampleOrder::kSequential;
-  options.loader.plan.batch_size = kRows;
+  LoaderOptions options;
+  options.plan.order = SampleOrder::kSequential;
+  options.plan.batch_size = kRows;
   options.pinned_bytes = 8 << 20;
-  auto device = gpu::OpenDevice("host");
-  if (!device.ok()) return device.status();
-  auto loader = gpu::DeviceLoader::Open(*device, *files, {{.path = "/data"}}, options);
+  options.device = "emulated";
+  auto loader = Loader::Open(*files, {{.path = "/data"}}, options);
   if (!loader.ok()) return loader.status();
   return (*loader)->Next();
 }
@@ -71,18 +70,18 @@ extern "C" __attribute__((visibility("default"))) void* shardkit_test_dlpack(con
   }
   for (size_t c = 0; c < (*batch)->column_count(); ++c) {
     if ((*batch)->column(c).name != column) continue;
-    const auto which = static_cast<gpu::DeviceArray>(array);
+    const auto which = static_cast<BatchArray>(array);
     const absl::Status ended = (*batch)->Synchronize();
     if (!ended.ok()) {
       error = ended.ToString();
       return nullptr;
     }
     if (versioned != 0) {
-      const auto tensor = gpu::ToDlpackVersioned(*batch, c, which, nullptr);
+      const auto tensor = ToDlpackVersioned(*batch, c, which, nullptr);
       if (tensor.ok()) return *tensor;
       error = tensor.status().ToString();
     } else {
-      const auto tensor = gpu::ToDlpack(*batch, c, which, nullptr);
+      const auto tensor = ToDlpack(*batch, c, which, nullptr);
       if (tensor.ok()) return *tensor;
       error = tensor.status().ToString();
     }

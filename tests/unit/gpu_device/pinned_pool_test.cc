@@ -30,7 +30,7 @@ std::shared_ptr<PinnedPool> MakePool(std::shared_ptr<gpu::Backend> device, uint6
 
 TEST(PinnedPool, SlabsAreUsedAgain) {
   const auto pool = MakePool(TestDevice(), 8 * kMiB);
-  void* const first = pool->Allocate(3 * kMiB);
+  void* const first = pool->Allocate(3 * kMiB).value_or(nullptr);
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 4096, 0u);
   std::memset(first, 1, 3 * kMiB);
@@ -40,31 +40,31 @@ TEST(PinnedPool, SlabsAreUsedAgain) {
   EXPECT_FALSE(pool->Contains(static_cast<char*>(first) - 1, 1));
   const int elsewhere = 0;
   EXPECT_FALSE(pool->Contains(&elsewhere, 4));
-  pool->Free(first, 3 * kMiB);
+  pool->Free(first);
   EXPECT_FALSE(pool->Contains(first, 1));
   EXPECT_EQ(pool->kept(), 3 * kMiB);
-  void* const again = pool->Allocate(3 * kMiB);
+  void* const again = pool->Allocate(3 * kMiB).value_or(nullptr);
   EXPECT_EQ(again, first);
   EXPECT_EQ(pool->allocations(), 1u);
   // For another size, the pool allocates from the device while there is room. After that it uses a larger kept block,
   // or frees kept blocks.
-  void* const second = pool->Allocate(4 * kMiB);
+  void* const second = pool->Allocate(4 * kMiB).value_or(nullptr);
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(pool->allocations(), 2u);
-  pool->Free(second, 4 * kMiB);
-  void* const smaller = pool->Allocate(2 * kMiB);
+  pool->Free(second);
+  void* const smaller = pool->Allocate(2 * kMiB).value_or(nullptr);
   EXPECT_EQ(smaller, second);
-  pool->Free(smaller, 2 * kMiB);
-  void* const larger = pool->Allocate(5 * kMiB);
+  pool->Free(smaller);
+  void* const larger = pool->Allocate(5 * kMiB).value_or(nullptr);
   ASSERT_NE(larger, nullptr);
   EXPECT_EQ(pool->used(), 8 * kMiB);
   EXPECT_EQ(pool->kept(), 0u);
-  EXPECT_EQ(pool->Allocate(1), nullptr);
-  const absl::Status full = pool->TryAllocate(1).status();
+  EXPECT_EQ(pool->Allocate(1).value_or(nullptr), nullptr);
+  const absl::Status full = pool->Allocate(1).status();
   EXPECT_TRUE(absl::IsResourceExhausted(full));
   EXPECT_NE(full.message().find("8388608 of 8388608 are in use"), absl::string_view::npos) << full;
-  pool->Free(larger, 5 * kMiB);
-  pool->Free(again, 3 * kMiB);
+  pool->Free(larger);
+  pool->Free(again);
   EXPECT_EQ(pool->peak(), 8 * kMiB);
 }
 
@@ -79,7 +79,7 @@ TEST(PinnedPool, StaysWithinItsBudgetWhateverIsAsked) {
         std::vector<std::pair<void*, size_t>> held;
         for (int i = 0; i < 2000; ++i) {
           const size_t size = size_t{1} << (random() % 23);
-          if (void* const memory = pool->Allocate(size)) {
+          if (void* const memory = pool->Allocate(size).value_or(nullptr)) {
             std::memset(memory, static_cast<int>(seed), size);
             held.emplace_back(memory, size);
           }
@@ -88,11 +88,11 @@ TEST(PinnedPool, StaysWithinItsBudgetWhateverIsAsked) {
             std::swap(held[random() % held.size()], held.back());
             // No other owner has written to it.
             EXPECT_EQ(static_cast<uint8_t*>(held.back().first)[held.back().second - 1], seed);
-            pool->Free(held.back().first, held.back().second);
+            pool->Free(held.back().first);
             held.pop_back();
           }
         }
-        for (const auto& [memory, size] : held) pool->Free(memory, size);
+        for (const auto& [memory, size] : held) pool->Free(memory);
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -129,11 +129,11 @@ TEST(PinnedPool, ADeviceWithoutMemory) {
   const auto device = std::make_shared<FaultBackend>();
   const auto pool = MakePool(device, kMiB);
   device->FailCall(1);
-  EXPECT_EQ(pool->TryAllocate(4096).status().message(), "injected fault: AllocatePinned");
+  EXPECT_EQ(pool->Allocate(4096).status().message(), "injected fault: AllocatePinned");
   EXPECT_EQ(pool->used(), 0u);
-  void* const memory = pool->Allocate(kMiB);
+  void* const memory = pool->Allocate(kMiB).value_or(nullptr);
   ASSERT_NE(memory, nullptr);
-  pool->Free(memory, kMiB);
+  pool->Free(memory);
 }
 
 #ifdef __linux__

@@ -49,7 +49,7 @@ TEST(Uploader, BytesArriveFromPinnedAndOtherMemory) {
   uint64_t all = 0, staged = 0, count = 0;
   for (const uint64_t size : {uint64_t{1}, uint64_t{4096}, 3 * kMiB + 7, 9 * kMiB}) {
     const std::vector<uint8_t> bytes = RandomBytes(size, size);
-    void* const pinned = pool->Allocate(size);
+    void* const pinned = pool->Allocate(size).value_or(nullptr);
     ASSERT_NE(pinned, nullptr);
     std::memcpy(pinned, bytes.data(), size);
     DeviceBytes first(device, size), second(device, size);
@@ -70,7 +70,7 @@ TEST(Uploader, BytesArriveFromPinnedAndOtherMemory) {
     while (done == 0) std::this_thread::yield();
     EXPECT_EQ((*transfer)->outcome(), absl::OkStatus());
     EXPECT_GE(seconds, 0);
-    pool->Free(pinned, size);
+    pool->Free(pinned);
     all += 2 * size;
     staged += size;
     ++count;

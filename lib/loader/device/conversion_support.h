@@ -14,7 +14,7 @@
 #include "base/errors.h"
 #include "shardkit/loader.h"
 
-namespace shardkit::gpu {
+namespace shardkit::loader {
 
 // A few bytes can stand for any number of pixels.
 inline constexpr uint64_t kMostConversionBytes = uint64_t{64} << 30;
@@ -67,4 +67,4 @@ class MetadataWriter {
   std::vector<uint8_t>* metadata_;
 };
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit::loader

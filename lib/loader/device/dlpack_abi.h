@@ -44,7 +44,7 @@ struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 };
 
-namespace shardkit::gpu {
+namespace shardkit::loader {
 
 inline constexpr int32_t kDlpackCpu = 1;
 inline constexpr int32_t kDlpackCuda = 2;
@@ -56,4 +56,4 @@ inline constexpr uint8_t kDlpackBfloat = 4;
 inline constexpr uint8_t kDlpackComplex = 5;
 inline constexpr uint8_t kDlpackBool = 6;
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit::loader

@@ -10,11 +10,11 @@
 #include "base/status_macros.h"
 #include "codec/orientation.h"
 #include "codec/resize_kernels.h"
-#include "gpu/column_conversion.h"
-#include "gpu/conversion_support.h"
+#include "loader/device/column_conversion.h"
+#include "loader/device/conversion_support.h"
 #include "shardkit/image.h"
 
-namespace shardkit::gpu {
+namespace shardkit::loader {
 namespace {
 
 absl::Status CheckOutput(const PixelOutput& output, int channels) {
@@ -49,11 +49,11 @@ class NormalizeConversion : public ColumnConversion {
     return plan;
   }
 
-  absl::Status Launch(Backend& backend, Stream stream, const BatchColumn& column, const ConversionPlan& plan,
+  absl::Status Launch(gpu::Backend& backend, DeviceStream stream, const BatchColumn& column, const ConversionPlan& plan,
                       const uint8_t* values, const uint8_t* /*metadata*/, uint8_t* /*scratch*/,
                       uint8_t* out) const override {
     if (plan.output_bytes == 0) return absl::OkStatus();
-    NormalizeImages arguments;
+    gpu::NormalizeImages arguments;
     arguments.pixels = values;
     arguments.out = out;
     arguments.count = column.shape[0];
@@ -154,14 +154,14 @@ class ResampleConversion : public ColumnConversion {
     return plan;
   }
 
-  absl::Status Launch(Backend& backend, Stream stream, const BatchColumn& column, const ConversionPlan& plan,
+  absl::Status Launch(gpu::Backend& backend, DeviceStream stream, const BatchColumn& column, const ConversionPlan& plan,
                       const uint8_t* values, const uint8_t* metadata, uint8_t* scratch, uint8_t* out) const override {
     if (plan.output_bytes == 0) return absl::OkStatus();
     ResampleHeader header;
     std::memcpy(&header, plan.metadata.data(), sizeof(header));
-    ResampleImages arguments;
+    gpu::ResampleImages arguments;
     arguments.pixels = values;
-    arguments.images = reinterpret_cast<const ResampleImage*>(metadata + kMetadataAlignment);
+    arguments.images = reinterpret_cast<const gpu::ResampleImage*>(metadata + kMetadataAlignment);
     arguments.filters = reinterpret_cast<const int32_t*>(metadata + header.filters);
     arguments.scratch = scratch;
     arguments.out = out;
@@ -187,7 +187,7 @@ class ResampleConversion : public ColumnConversion {
     const auto channels = static_cast<uint64_t>(channels_);
     SHARDKIT_RETURN_IF_ERROR(SetImageOutput(output_, n, output_height_, output_width_, channels, plan));
     ResampleHeader header;
-    std::vector<ResampleImage> images(n);
+    std::vector<gpu::ResampleImage> images(n);
     FilterTable horizontal, vertical;
     for (size_t i = 0; i < n; ++i) {
       if (column.geometries[i].stored_width == 0) continue;
@@ -201,10 +201,10 @@ class ResampleConversion : public ColumnConversion {
       header.most_width = std::max(header.most_width, images[i].width);
     }
     const uint64_t behind = horizontal.Append(std::move(vertical));
-    for (ResampleImage& image : images) image.vertical += behind;
+    for (gpu::ResampleImage& image : images) image.vertical += behind;
     MetadataWriter writer(&plan->metadata);
     writer.Add(std::span<const ResampleHeader>(&header, 1));
-    writer.Add(std::span<const ResampleImage>(images));
+    writer.Add(std::span<const gpu::ResampleImage>(images));
     header.filters = writer.Add(std::span<const int32_t>(horizontal.numbers()));
     std::memcpy(plan->metadata.data(), &header, sizeof(header));
     return absl::OkStatus();
@@ -231,7 +231,7 @@ class ResampleConversion : public ColumnConversion {
   }
 
   // The same as ImageDecoder at full scale: filters mirror, and axes are exchanged after the filters.
-  static ResampleImage Place(const Geometry& geometry, FilterTable* horizontal, FilterTable* vertical) {
+  static gpu::ResampleImage Place(const Geometry& geometry, FilterTable* horizontal, FilterTable* vertical) {
     const codec::StoredGeometry stored = codec::InStoredAxes(geometry);
     const codec::Turn& turn = stored.turn;
     Box box = stored.source;
@@ -241,7 +241,7 @@ class ResampleConversion : public ColumnConversion {
                                                       turn.transpose ? turn.mirror_y : turn.mirror_x);
     const FilterTable::Place down = vertical->Add(geometry.stored_height, box.y, box.height, stored.height,
                                                   turn.transpose ? turn.mirror_x : turn.mirror_y);
-    ResampleImage image;
+    gpu::ResampleImage image;
     image.horizontal = across.index;
     image.vertical = down.index;
     image.horizontal_taps = across.taps;
@@ -277,4 +277,4 @@ std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& outpu
   return std::make_unique<ResampleConversion>(output, output_height, output_width, channels, fill);
 }
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit::loader

@@ -1,18 +1,19 @@
-#include "shardkit/gpu/dlpack.h"
+#include "shardkit/dlpack.h"
 
 #include <utility>
 #include <vector>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "gpu/dlpack_abi.h"
+#include "loader/device/dlpack_abi.h"
 
-namespace shardkit::gpu {
+namespace shardkit {
+namespace loader {
 namespace {
 
 // What an exported tensor keeps alive. Owns the tensor's shape and strides.
 struct Export {
-  std::shared_ptr<const DeviceBatch> batch;
+  std::shared_ptr<const Batch> batch;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
   DLTensor tensor{};
@@ -51,15 +52,20 @@ absl::StatusOr<DLDataType> TypeOf(Type type) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Export>> DescribeExport(std::shared_ptr<const DeviceBatch> batch, size_t column,
-                                                       DeviceArray array) {
+absl::StatusOr<std::unique_ptr<Export>> DescribeExport(std::shared_ptr<const Batch> batch, size_t column,
+                                                       BatchArray array) {
   if (column >= batch->column_count()) {
     return InvalidArgument("dlpack: column ", column, " of ", batch->column_count());
   }
   auto made = std::make_unique<Export>();
-  const DeviceColumn& from = batch->column(column);
+  const BatchColumn& from = batch->column(column);
   DLTensor& tensor = made->tensor;
   tensor.dtype = {kDlpackInt, 64, 1};
+  // Arrays of the host, or their copies on the device.
+  const BatchColumn::Arrays arrays =
+      batch->device().name != "host"
+          ? from.on_device
+          : BatchColumn::Arrays{from.offsets.data(), from.item_offsets.data(), from.shapes.data(), from.present.data()};
   const auto numbers = [&](const uint64_t* data, std::span<const uint64_t> host, uint32_t rank) {
     tensor.data = const_cast<uint64_t*>(data);
     made->shape = {static_cast<int64_t>(host.size())};
@@ -68,27 +74,28 @@ absl::StatusOr<std::unique_ptr<Export>> DescribeExport(std::shared_ptr<const Dev
   };
   bool there = true;
   switch (array) {
-    case DeviceArray::kValues: {
-      tensor.data = from.values;
+    case BatchArray::kValues: {
+      there = from.layout != BatchLayout::kViews;
+      tensor.data = from.values.data();
       SHARDKIT_ASSIGN_OR_RETURN(tensor.dtype, TypeOf(from.dtype));
       for (const uint64_t size : from.shape) made->shape.push_back(static_cast<int64_t>(size));
-      if (from.shape.empty()) made->shape = {static_cast<int64_t>(from.bytes / ScalarSize(from.dtype))};
+      if (from.shape.empty()) made->shape = {static_cast<int64_t>(from.values.size() / ScalarSize(from.dtype))};
       break;
     }
-    case DeviceArray::kOffsets:
-      there = numbers(from.offsets, from.host_offsets, 0);
+    case BatchArray::kOffsets:
+      there = numbers(arrays.offsets, from.offsets, 0);
       break;
-    case DeviceArray::kItemOffsets:
-      there = numbers(from.item_offsets, from.host_item_offsets, 0);
+    case BatchArray::kItemOffsets:
+      there = numbers(arrays.item_offsets, from.item_offsets, 0);
       break;
-    case DeviceArray::kShapes:
-      there = numbers(from.shapes, from.host_shapes, from.shape_rank);
+    case BatchArray::kShapes:
+      there = numbers(arrays.shapes, from.shapes, from.shape_rank);
       break;
-    case DeviceArray::kPresent:
-      tensor.data = const_cast<uint8_t*>(from.present);
+    case BatchArray::kPresent:
+      tensor.data = const_cast<uint8_t*>(arrays.present);
       tensor.dtype = {kDlpackUint, 8, 1};
-      made->shape = {static_cast<int64_t>(from.host_present.size())};
-      there = !from.host_present.empty();
+      made->shape = {static_cast<int64_t>(from.present.size())};
+      there = !from.present.empty();
       break;
   }
   if (!there) return InvalidArgument("dlpack: column \"", from.name, "\" has no such array in this batch");
@@ -104,30 +111,33 @@ absl::StatusOr<std::unique_ptr<Export>> DescribeExport(std::shared_ptr<const Dev
 }
 
 }  // namespace
+}  // namespace loader
 
-absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const DeviceBatch> batch, size_t column, DeviceArray array,
-                                          Stream stream) {
-  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<Export> made, DescribeExport(std::move(batch), column, array));
+absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const Batch> batch, size_t column, BatchArray array,
+                                          DeviceStream stream) {
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<loader::Export> made,
+                            loader::DescribeExport(std::move(batch), column, array));
   SHARDKIT_RETURN_IF_ERROR(made->batch->WaitOn(stream));
   DLManagedTensor& tensor = made->unversioned;
   tensor.dl_tensor = made->tensor;
   tensor.manager_ctx = made.get();
-  tensor.deleter = [](DLManagedTensor* self) { delete static_cast<Export*>(self->manager_ctx); };
+  tensor.deleter = [](DLManagedTensor* self) { delete static_cast<loader::Export*>(self->manager_ctx); };
   return &made.release()->unversioned;
 }
 
 void DeleteDlpack(DLManagedTensor* tensor) { tensor->deleter(tensor); }
 
-absl::StatusOr<DLManagedTensorVersioned*> ToDlpackVersioned(std::shared_ptr<const DeviceBatch> batch, size_t column,
-                                                            DeviceArray array, Stream stream) {
-  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<Export> made, DescribeExport(std::move(batch), column, array));
+absl::StatusOr<DLManagedTensorVersioned*> ToDlpackVersioned(std::shared_ptr<const Batch> batch, size_t column,
+                                                            BatchArray array, DeviceStream stream) {
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<loader::Export> made,
+                            loader::DescribeExport(std::move(batch), column, array));
   SHARDKIT_RETURN_IF_ERROR(made->batch->WaitOn(stream));
   DLManagedTensorVersioned& tensor = made->versioned;
   tensor.version = {1, 0};
   tensor.dl_tensor = made->tensor;
   tensor.manager_ctx = made.get();
-  tensor.deleter = [](DLManagedTensorVersioned* self) { delete static_cast<Export*>(self->manager_ctx); };
+  tensor.deleter = [](DLManagedTensorVersioned* self) { delete static_cast<loader::Export*>(self->manager_ctx); };
   return &made.release()->versioned;
 }
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit

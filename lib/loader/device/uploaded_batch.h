@@ -1,4 +1,4 @@
-// The batches of a DeviceLoader.
+// The batches of an UploadingLoader.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@
 #include "base/exceptions.h"
 #include "gpu/device_memory.h"
 #include "gpu/event_pool.h"
-#include "shardkit/gpu/device_loader.h"
+#include "shardkit/loader.h"
 
-namespace shardkit::gpu {
+namespace shardkit::loader {
 
 // A column's parts on the host, which outlive the loader's batch.
-struct LoadedColumn {
+struct UploadedColumn {
   std::string name;
   std::vector<uint64_t> offsets;
   std::vector<uint64_t> item_offsets;
@@ -49,17 +49,17 @@ class BatchOutcome {
   std::optional<absl::Status> status_;
 };
 
-class LoadedBatch : public DeviceBatch {
+class UploadedBatch : public Batch {
  public:
-  LoadedBatch(std::shared_ptr<Backend> backend, std::shared_ptr<EventPool> events, std::string name)
+  UploadedBatch(std::shared_ptr<gpu::Backend> backend, std::shared_ptr<gpu::EventPool> events, std::string name)
       : backend_(std::move(backend)),
         events_(std::move(events)),
         outcome_(std::make_shared<BatchOutcome>(std::move(name))) {}
 
-  ~LoadedBatch() override {
+  ~UploadedBatch() override {
     if (block_ == nullptr) return;
     if (ready_ != nullptr) block_->UsedUntil(ready_);
-    for (const Stream stream : streams_) {
+    for (const DeviceStream stream : streams_) {
       auto used = Guarded("device: marking a batch's end", [&] { return events_->Record(stream); });
       if (used.ok()) {
         block_->UsedUntil(*std::move(used));
@@ -80,11 +80,11 @@ class LoadedBatch : public DeviceBatch {
   }
   std::span<const BadSample> skipped() const override { return skipped_; }
   size_t column_count() const override { return columns_.size(); }
-  const DeviceColumn& column(size_t i) const override { return columns_[i]; }
+  const BatchColumn& column(size_t i) const override { return columns_[i]; }
   const DeviceInfo& device() const override { return backend_->info(); }
   uint64_t memory() const override { return block_ != nullptr ? block_->size() : 0; }
 
-  absl::Status WaitOn(Stream stream) const override {
+  absl::Status WaitOn(DeviceStream stream) const override {
     {
       std::lock_guard lock(mutex_);
       streams_.insert(stream);
@@ -105,18 +105,18 @@ class LoadedBatch : public DeviceBatch {
   std::string keys_;
   std::vector<size_t> key_ends_;
   std::vector<BadSample> skipped_;
-  std::vector<LoadedColumn> host_columns_;
-  std::vector<DeviceColumn> columns_;
-  std::shared_ptr<DeviceBlock> block_;
-  EventPool::Handle ready_;
+  std::vector<UploadedColumn> host_columns_;
+  std::vector<BatchColumn> columns_;
+  std::shared_ptr<gpu::DeviceBlock> block_;
+  gpu::EventPool::Handle ready_;
 
-  const std::shared_ptr<Backend> backend_;
-  const std::shared_ptr<EventPool> events_;
+  const std::shared_ptr<gpu::Backend> backend_;
+  const std::shared_ptr<gpu::EventPool> events_;
   const std::shared_ptr<BatchOutcome> outcome_;
 
  private:
   mutable std::mutex mutex_;
-  mutable std::set<Stream> streams_;
+  mutable std::set<DeviceStream> streams_;
 };
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit::loader

@@ -8,12 +8,12 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "codec/orientation.h"
-#include "gpu/column_conversion.h"
-#include "gpu/conversion_support.h"
+#include "loader/device/column_conversion.h"
+#include "loader/device/conversion_support.h"
 #include "shardkit/image.h"
 #include "shardkit/rle.h"
 
-namespace shardkit::gpu {
+namespace shardkit::loader {
 namespace {
 
 // The beginning of the metadata.
@@ -27,7 +27,7 @@ struct MaskHeader {
 class PositionTables {
  public:
   // Sets everything in *mask that depends on the geometry. Tables are shared when the next geometry is the same.
-  void Place(const Geometry& geometry, RasterizeMask* mask) {
+  void Place(const Geometry& geometry, gpu::RasterizeMask* mask) {
     if (!last_ || geometry != last_->first) last_.emplace(geometry, Make(geometry));
     *mask = last_->second;
   }
@@ -35,8 +35,8 @@ class PositionTables {
   const std::vector<uint32_t>& numbers() const { return numbers_; }
 
  private:
-  RasterizeMask Make(const Geometry& geometry) {
-    RasterizeMask mask;
+  gpu::RasterizeMask Make(const Geometry& geometry) {
+    gpu::RasterizeMask mask;
     mask.stored_height = geometry.stored_height;
     mask.stored_width = geometry.stored_width;
     mask.height = geometry.output_height;
@@ -66,7 +66,7 @@ class PositionTables {
   }
 
   std::vector<uint32_t> numbers_;
-  std::optional<std::pair<Geometry, RasterizeMask>> last_;
+  std::optional<std::pair<Geometry, gpu::RasterizeMask>> last_;
 };
 
 class MaskConversion : public ColumnConversion {
@@ -80,13 +80,14 @@ class MaskConversion : public ColumnConversion {
     return plan;
   }
 
-  absl::Status Launch(Backend& backend, Stream stream, const BatchColumn& /*column*/, const ConversionPlan& plan,
-                      const uint8_t* values, const uint8_t* metadata, uint8_t* scratch, uint8_t* out) const override {
+  absl::Status Launch(gpu::Backend& backend, DeviceStream stream, const BatchColumn& /*column*/,
+                      const ConversionPlan& plan, const uint8_t* values, const uint8_t* metadata, uint8_t* scratch,
+                      uint8_t* out) const override {
     if (plan.output_bytes == 0) return absl::OkStatus();
     MaskHeader header;
     std::memcpy(&header, plan.metadata.data(), sizeof(header));
-    RasterizeMasks arguments;
-    arguments.masks = reinterpret_cast<const RasterizeMask*>(metadata + kMetadataAlignment);
+    gpu::RasterizeMasks arguments;
+    arguments.masks = reinterpret_cast<const gpu::RasterizeMask*>(metadata + kMetadataAlignment);
     arguments.runs = reinterpret_cast<const uint32_t*>(values);
     arguments.ends = reinterpret_cast<uint32_t*>(scratch);
     arguments.tables = reinterpret_cast<const uint32_t*>(metadata + header.tables);
@@ -144,25 +145,25 @@ class MaskConversion : public ColumnConversion {
     uint64_t most = 0;
     for (size_t i = 0; i < samples; ++i) most = std::max(most, column.offsets[i + 1] - column.offsets[i]);
     MaskHeader header;
-    std::vector<RasterizeMask> masks;
+    std::vector<gpu::RasterizeMask> masks;
     PositionTables tables;
-    const auto add = [&](RasterizeMask mask) -> absl::Status {
+    const auto add = [&](gpu::RasterizeMask mask) -> absl::Status {
       const uint64_t bytes = mask.height * RowBytes(mask.width);  // at most 2^40
       mask.out = plan->output_bytes;
       mask.first_tile = header.tiles;
-      header.tiles += bytes / kMaskTileBytes + (bytes % kMaskTileBytes != 0);
+      header.tiles += bytes / gpu::kMaskTileBytes + (bytes % gpu::kMaskTileBytes != 0);
       SHARDKIT_ASSIGN_OR_RETURN(plan->output_bytes, BoundedSum(plan->output_bytes, bytes));
       masks.push_back(mask);
       return absl::OkStatus();
     };
-    RasterizeMask missing;
+    gpu::RasterizeMask missing;
     missing.height = output_height_;
     missing.width = output_width_;
     plan->item_offsets.push_back(0);
     for (size_t i = 0; i < samples; ++i) {
       for (uint64_t item = column.offsets[i]; item < column.offsets[i + 1]; ++item) {
         SHARDKIT_RETURN_IF_ERROR(CheckMask(column, item));
-        RasterizeMask mask;
+        gpu::RasterizeMask mask;
         tables.Place(column.geometries[item], &mask);
         mask.runs = column.item_offsets[item];
         mask.run_count = column.item_offsets[item + 1] - mask.runs;
@@ -188,7 +189,7 @@ class MaskConversion : public ColumnConversion {
     header.count = masks.size();
     MetadataWriter writer(&plan->metadata);
     writer.Add(std::span<const MaskHeader>(&header, 1));
-    writer.Add(std::span<const RasterizeMask>(masks));
+    writer.Add(std::span<const gpu::RasterizeMask>(masks));
     header.tables = writer.Add(std::span<const uint32_t>(tables.numbers()));
     std::memcpy(plan->metadata.data(), &header, sizeof(header));
     return absl::OkStatus();
@@ -207,4 +208,4 @@ std::unique_ptr<ColumnConversion> NewMaskConversion(bool packed, bool padded, ui
   return std::make_unique<MaskConversion>(packed, padded, output_height, output_width);
 }
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit::loader

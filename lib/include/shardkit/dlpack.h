@@ -1,4 +1,4 @@
-// Device batches as DLPack tensors, which PyTorch, JAX, CuPy and NumPy use without a copy.
+// Batches as DLPack tensors, which PyTorch, JAX, CuPy and NumPy use without a copy.
 //
 // Source: the DLPack specification (dmlc/dlpack, include/dlpack/dlpack.h), version 1.0 for the versioned tensor and 0.x
 // for the other. The two structs are DLPack's own; to access their members, include its header or a framework's.
@@ -8,30 +8,30 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "shardkit/gpu/device_loader.h"
+#include "shardkit/loader.h"
 
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 
-namespace shardkit::gpu {
+namespace shardkit {
 
 // The array of a column to export. All except the values are exported as signed numbers (`present` as u8), because few
 // frameworks have unsigned 64-bit numbers.
-enum class DeviceArray { kValues, kOffsets, kItemOffsets, kShapes, kPresent };
+enum class BatchArray { kValues, kOffsets, kItemOffsets, kShapes, kPresent };
 
 // The values have the column's shape, or one dimension where it has none. Offsets have one dimension; shapes are
 // [items, shape_rank]. Compact, row-major, with strides. The tensor keeps the batch until its deleter is called; the
 // consumer of the tensor must call it. `stream` is the one that the consumer will use: it waits for the arrays
-// (DeviceBatch::WaitOn). Thread-safe.
+// (Batch::WaitOn). Thread-safe.
 //
-// InvalidArgument when the column or array does not exist; Unimplemented for f8e4m3 and f8e5m2, for which DLPack 1.0
-// has no numbers.
-absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const DeviceBatch> batch, size_t column, DeviceArray array,
-                                          Stream stream);
+// InvalidArgument when the column or array does not exist (kViews has none); Unimplemented for f8e4m3 and f8e5m2, for
+// which DLPack 1.0 has no numbers.
+absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const Batch> batch, size_t column, BatchArray array,
+                                          DeviceStream stream);
 // Calls the tensor's deleter: for a tensor that nobody has taken.
 void DeleteDlpack(DLManagedTensor* tensor);
 
-absl::StatusOr<DLManagedTensorVersioned*> ToDlpackVersioned(std::shared_ptr<const DeviceBatch> batch, size_t column,
-                                                            DeviceArray array, Stream stream);
+absl::StatusOr<DLManagedTensorVersioned*> ToDlpackVersioned(std::shared_ptr<const Batch> batch, size_t column,
+                                                            BatchArray array, DeviceStream stream);
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit

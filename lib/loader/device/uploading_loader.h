@@ -1,4 +1,4 @@
-// The machinery of a device loader: a thread that takes batches from a loader and queues their copies and kernels.
+// A loader whose batches lie on a device: a thread takes batches from a loader and queues their copies and kernels.
 //
 //   loader -> copies (the uploader's stream) -> kernels (a stream of their own) -> queue -> Next
 //
@@ -7,26 +7,28 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "gpu/column_conversion.h"
 #include "gpu/completion_queue.h"
 #include "gpu/device_memory.h"
 #include "gpu/event_pool.h"
-#include "gpu/loaded_batch.h"
 #include "gpu/pinned_pool.h"
 #include "gpu/staging_ring.h"
 #include "gpu/uploader.h"
+#include "loader/device/column_conversion.h"
+#include "loader/device/uploaded_batch.h"
 #include "loader/stage_counter.h"
-#include "shardkit/gpu/device_loader.h"
 #include "shardkit/job.h"
+#include "shardkit/loader.h"
 
-namespace shardkit::gpu {
+namespace shardkit::loader {
 
 // Pieces of memory one after the other, each aligned for a device.
 class Layout {
@@ -44,34 +46,43 @@ class Layout {
   uint64_t size_ = 0;
 };
 
-// What a DeviceEngine is made of.
+// What an UploadingLoader is made of.
 struct DeviceParts {
-  std::shared_ptr<Backend> backend;
-  std::shared_ptr<PinnedPool> pinned;                          // of batches
-  std::shared_ptr<PinnedPool> staging;                         // of the ring
+  std::shared_ptr<gpu::Backend> backend;
+  std::shared_ptr<gpu::PinnedPool> pinned;                     // of batches
+  std::shared_ptr<gpu::PinnedPool> staging;                    // of the ring
   std::vector<std::unique_ptr<ColumnConversion>> conversions;  // by column; the last columns may have none
   std::unique_ptr<Loader> loader;
   uint64_t device_bytes = 0;
   int depth = 2;
 };
 
-class DeviceEngine : public DeviceLoader {
+class UploadingLoader : public Loader {
  public:
-  using Clock = loader::Clock;
+  // Opens the loader that the batches come from, which decodes to `pinned`.
+  using OpenFunction = std::function<absl::StatusOr<std::unique_ptr<Loader>>(const LoaderOptions& options,
+                                                                             std::shared_ptr<gpu::PinnedPool> pinned)>;
 
-  explicit DeviceEngine(DeviceParts parts);
-  ~DeviceEngine() override;
+  static absl::StatusOr<std::unique_ptr<Loader>> Open(std::shared_ptr<gpu::Backend> backend,
+                                                      const LoaderOptions& options, const OpenFunction& open);
+
+  explicit UploadingLoader(DeviceParts parts);
+  ~UploadingLoader() override;
 
   absl::Status Start();
 
-  absl::StatusOr<std::shared_ptr<const DeviceBatch>> Next() override;
+  absl::StatusOr<std::shared_ptr<const Batch>> Next() override;
   bool WaitFor(Clock::duration timeout) override;
   void Cancel() override;
   Cursor cursor() const override { return cursor_; }
   const Plan& plan() const override { return parts_.loader->plan(); }
   uint64_t steps_left() const override { return steps_left_; }
-  DeviceReport Report() const override;
+  LoaderReport Report() const override;
   std::string Trace() const override { return parts_.loader->Trace(); }
+  void AddTraceEvent(const char* name, std::string_view lane, Clock::time_point begin, Clock::time_point end,
+                     uint64_t number) override {
+    parts_.loader->AddTraceEvent(name, lane, begin, end, number);
+  }
   std::string fallback_reason() const override { return parts_.loader->fallback_reason(); }
 
  private:
@@ -79,7 +90,7 @@ class DeviceEngine : public DeviceLoader {
 
   // A batch queued to the device, or why there is none; null at the end.
   struct Ready {
-    absl::StatusOr<std::shared_ptr<LoadedBatch>> batch;
+    absl::StatusOr<std::shared_ptr<UploadedBatch>> batch;
     Cursor cursor_after;
     uint64_t steps_left_after = 0;
   };
@@ -89,7 +100,7 @@ class DeviceEngine : public DeviceLoader {
   void Fail(const absl::Status& failure);
   bool WaitForConsumer(Lock& lock);
   bool AnythingToDeliver() const { return stopped_.cancelled() || !failure_.ok() || !ready_.empty(); }
-  absl::StatusOr<std::shared_ptr<LoadedBatch>> Upload(std::shared_ptr<const Batch> batch);
+  absl::StatusOr<std::shared_ptr<UploadedBatch>> Upload(std::shared_ptr<const Batch> batch);
   absl::Status WaitForDeviceMemory(uint64_t bytes);
   // Null where values stay as the loader delivers them.
   const ColumnConversion* Conversion(size_t column) const {
@@ -98,9 +109,9 @@ class DeviceEngine : public DeviceLoader {
 
   // The parts of an upload (device_upload.cc).
   struct Plans;
-  absl::StatusOr<Plans> Prepare(const Batch& batch, LoadedBatch* loaded) const;
-  absl::Status Queue(const std::shared_ptr<const Batch>& batch, const Plans& plans, DeviceBlock& work,
-                     LoadedBatch* loaded);
+  absl::StatusOr<Plans> Prepare(const Batch& batch, UploadedBatch* loaded) const;
+  absl::Status Queue(const std::shared_ptr<const Batch>& batch, const Plans& plans, gpu::DeviceBlock& work,
+                     UploadedBatch* loaded);
 
   void CountCopy(uint64_t number, const absl::Status& outcome, double seconds);
   void CountKernels(BatchOutcome& outcome, uint64_t number, const absl::Status& status, double seconds);
@@ -113,9 +124,9 @@ class DeviceEngine : public DeviceLoader {
   std::deque<Ready> ready_;
   bool consumer_waiting_ = false;
   absl::Status failure_;  // the first that the device has reported
-  DeviceReport report_;   // the consumer's figures, and the kernels' time
+  LoaderReport report_;   // the consumer's figures, and the kernels' time
   std::optional<Clock::time_point> first_next_, first_end_, last_end_;
-  loader::StageCounter upload_counter_;
+  StageCounter upload_counter_;
 
   // Used by the consumer's thread only.
   Cursor cursor_;
@@ -125,12 +136,18 @@ class DeviceEngine : public DeviceLoader {
 
   uint64_t next_number_ = 0;  // used by the upload thread only
 
-  std::shared_ptr<EventPool> events_;
-  std::shared_ptr<DeviceMemory> memory_;
-  Stream kernel_stream_ = nullptr;
-  std::unique_ptr<Uploader> uploader_;
-  std::unique_ptr<CompletionQueue> kernels_done_;
+  std::shared_ptr<gpu::EventPool> events_;
+  std::shared_ptr<gpu::DeviceMemory> memory_;
+  DeviceStream kernel_stream_ = nullptr;
+  std::unique_ptr<gpu::Uploader> uploader_;
+  std::unique_ptr<gpu::CompletionQueue> kernels_done_;
   std::thread thread_;
 };
 
-}  // namespace shardkit::gpu
+// As Loader::Open, with this device in place of LoaderOptions::device.
+absl::StatusOr<std::unique_ptr<Loader>> OpenOnDevice(std::shared_ptr<gpu::Backend> backend,
+                                                     ReadableFileSystem& file_system,
+                                                     const std::vector<LoaderDataset>& datasets,
+                                                     const LoaderOptions& options);
+
+}  // namespace shardkit::loader

@@ -1,6 +1,6 @@
 // The functions of a device that the GPU stage needs: memory, streams, events, copies, kernels. There are two
-// implementations: a CUDA device, and the host, whose streams are threads. The host device is for machines without a
-// GPU and for tests of everything except the arithmetic on a GPU.
+// implementations: a CUDA device, and an emulated one in the memory of the host, whose streams are threads. The
+// emulated device is for machines without a GPU and for tests of everything except the arithmetic on a GPU.
 //
 // As in CUDA, a stream is a queue of work, done in order. An event recorded in a stream is reached when all work queued
 // there before it is done. Only waits for events order work in different streams. A failure of queued work shows in the
@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "shardkit/schema.h"
+#include "shardkit/device.h"
 
 namespace shardkit::gpu {
 
@@ -24,21 +24,7 @@ struct NormalizeImages;
 struct ResampleImages;
 struct RasterizeMasks;
 
-struct DeviceInfo {
-  std::string name;         // "cuda:0", "host"
-  std::string description;  // "NVIDIA H100 80GB HBM3", "host memory"
-  bool cuda = false;
-  int index = 0;                 // number of the device among those of its kind
-  std::optional<int> numa_node;  // of the device, when the system says
-  uint64_t memory_bytes = 0;
-  int compute_capability = 0;  // major * 10 + minor; 0 for the host
-  std::string driver_version;  // "13.0"; empty for the host
-  std::string runtime_version;
-};
-
-// On a CUDA device a cudaStream_t; null is the default stream. On the host a stream from CreateStream, or null for work
-// that the caller does at once.
-using Stream = void*;
+using Stream = DeviceStream;
 // A cudaEvent_t, or the host's.
 using Event = void*;
 
@@ -99,17 +85,8 @@ class Backend {
   virtual void PopRange() = 0;
 };
 
-// `name` is "cuda:N", "cuda" for the first one, or "host". InvalidArgument for another name, NotFound when the device
-// does not exist, Unavailable when this build or this machine has no CUDA: the message says which one, and how to get
-// it.
+// `name` as in LoaderOptions::device, except "host". InvalidArgument for another name, NotFound when the device does
+// not exist, Unavailable when this build or this machine has no CUDA: the message says which one, and how to get it.
 absl::StatusOr<std::shared_ptr<Backend>> OpenDevice(std::string_view name);
-
-// The CUDA devices of this process in CUDA's order; empty where CUDA works but there is no device. Unavailable as
-// above.
-absl::StatusOr<std::vector<DeviceInfo>> CudaDevices();
-
-// "cuda:N", where N is the rank on this machine modulo the number of its devices. InvalidArgument for a negative rank;
-// NotFound when there is no device; Unavailable as above.
-absl::StatusOr<std::string> DeviceForRank(int64_t local_rank);
 
 }  // namespace shardkit::gpu

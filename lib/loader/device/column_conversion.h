@@ -8,11 +8,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gpu/backend.h"
 #include "gpu/kernels.h"
-#include "shardkit/gpu/backend.h"
 #include "shardkit/loader.h"
 
-namespace shardkit::gpu {
+namespace shardkit::loader {
 
 // One batch's column, worked out on the host before anything is queued.
 struct ConversionPlan {
@@ -42,8 +42,9 @@ class ColumnConversion {
 
   // Queues the work. All memory is the device's and aligned to 256 bytes: `values` of the column, `metadata` of the
   // plan, `scratch` and `out` with the sizes in the plan. `column` and `plan` are those of Prepare.
-  virtual absl::Status Launch(Backend& backend, Stream stream, const BatchColumn& column, const ConversionPlan& plan,
-                              const uint8_t* values, const uint8_t* metadata, uint8_t* scratch, uint8_t* out) const = 0;
+  virtual absl::Status Launch(gpu::Backend& backend, DeviceStream stream, const BatchColumn& column,
+                              const ConversionPlan& plan, const uint8_t* values, const uint8_t* metadata,
+                              uint8_t* scratch, uint8_t* out) const = 0;
 };
 
 // Images of one size ([n, height, width, channels] u8) to planar ones.
@@ -60,4 +61,4 @@ std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& outpu
 std::unique_ptr<ColumnConversion> NewMaskConversion(bool packed, bool padded, uint32_t output_height,
                                                     uint32_t output_width);
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit::loader

@@ -6,9 +6,9 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
-#include "gpu/device_engine.h"
+#include "loader/device/uploading_loader.h"
 
-namespace shardkit::gpu {
+namespace shardkit::loader {
 namespace {
 
 template <typename T>
@@ -20,9 +20,10 @@ std::vector<T> CopyOf(std::span<const T> values) {
 
 // Where the parts of a batch are put, in two blocks: one for the consumer, and one for work, which is reused when the
 // kernels are done. The small arrays of each block are together at its beginning, so that they are one copy.
-struct DeviceEngine::Plans {
+struct UploadingLoader::Plans {
   struct Place {
     ConversionPlan conversion;
+    uint64_t bytes = 0;   // of values
     uint64_t values = 0;  // this to `present`: in the consumer's block
     uint64_t offsets = 0;
     uint64_t item_offsets = 0;
@@ -40,7 +41,7 @@ struct DeviceEngine::Plans {
   uint64_t work_bytes = 0;
 };
 
-absl::StatusOr<DeviceEngine::Plans> DeviceEngine::Prepare(const Batch& batch, LoadedBatch* loaded) const {
+absl::StatusOr<UploadingLoader::Plans> UploadingLoader::Prepare(const Batch& batch, UploadedBatch* loaded) const {
   Plans plans;
   plans.places.resize(batch.column_count());
   loaded->host_columns_.resize(batch.column_count());
@@ -55,8 +56,8 @@ absl::StatusOr<DeviceEngine::Plans> DeviceEngine::Prepare(const Batch& batch, Lo
   };
   for (size_t c = 0; c < batch.column_count(); ++c) {
     const BatchColumn& from = batch.column(c);
-    LoadedColumn& host = loaded->host_columns_[c];
-    DeviceColumn& to = loaded->columns_[c];
+    UploadedColumn& host = loaded->host_columns_[c];
+    BatchColumn& to = loaded->columns_[c];
     host.name = from.name;
     host.present = CopyOf(from.present);
     if (const ColumnConversion* const conversion = Conversion(c)) {
@@ -69,7 +70,7 @@ absl::StatusOr<DeviceEngine::Plans> DeviceEngine::Prepare(const Batch& batch, Lo
       to.dtype = plan.dtype;
       to.shape = std::move(plan.shape);
       to.shape_rank = plan.shape_rank;
-      to.bytes = plan.output_bytes;
+      plans.places[c].bytes = plan.output_bytes;
       plans.places[c].conversion = std::move(plan);
     } else {
       host.offsets = CopyOf(from.offsets);
@@ -79,20 +80,20 @@ absl::StatusOr<DeviceEngine::Plans> DeviceEngine::Prepare(const Batch& batch, Lo
       to.dtype = from.dtype;
       to.shape = from.shape;
       to.shape_rank = from.shape_rank;
-      to.bytes = from.values.size();
+      plans.places[c].bytes = from.values.size();
     }
     to.name = host.name;
-    to.host_offsets = host.offsets;
-    to.host_item_offsets = host.item_offsets;
-    to.host_shapes = host.shapes;
-    to.host_present = host.present;
+    to.offsets = host.offsets;
+    to.item_offsets = host.item_offsets;
+    to.shapes = host.shapes;
+    to.present = host.present;
     plans.places[c].offsets = add(&out, &plans.arrays, host.offsets);
     plans.places[c].item_offsets = add(&out, &plans.arrays, host.item_offsets);
     plans.places[c].shapes = add(&out, &plans.arrays, host.shapes);
     plans.places[c].present = add(&out, &plans.arrays, host.present);
   }
   for (size_t c = 0; c < batch.column_count(); ++c) {
-    plans.places[c].values = out.Add(loaded->columns_[c].bytes);
+    plans.places[c].values = out.Add(plans.places[c].bytes);
     if (Conversion(c) == nullptr) continue;
     plans.places[c].input = work.Add(batch.column(c).values.size());
     plans.places[c].scratch = work.Add(plans.places[c].conversion.scratch_bytes);
@@ -105,40 +106,39 @@ absl::StatusOr<DeviceEngine::Plans> DeviceEngine::Prepare(const Batch& batch, Lo
 namespace {
 
 template <typename T>
-const T* Address(const DeviceBlock& block, uint64_t place, std::span<const T> array) {
+const T* Address(const gpu::DeviceBlock& block, uint64_t place, std::span<const T> array) {
   return array.empty() ? nullptr : reinterpret_cast<const T*>(block.data() + place);
 }
 
 }  // namespace
 
 // Queues copies and kernels. On an error some of them may be under way.
-absl::Status DeviceEngine::Queue(const std::shared_ptr<const Batch>& batch, const Plans& plans, DeviceBlock& work,
-                                 LoadedBatch* loaded) {
-  Backend& backend = *parts_.backend;
-  const DeviceBlock& out = *loaded->block_;
-  std::vector<UploadPiece> pieces;
+absl::Status UploadingLoader::Queue(const std::shared_ptr<const Batch>& batch, const Plans& plans,
+                                    gpu::DeviceBlock& work, UploadedBatch* loaded) {
+  gpu::Backend& backend = *parts_.backend;
+  const gpu::DeviceBlock& out = *loaded->block_;
+  std::vector<gpu::UploadPiece> pieces;
   pieces.push_back({out.data(), plans.arrays.data(), plans.arrays.size(), false});
   pieces.push_back({work.data(), plans.metadata.data(), plans.metadata.size(), false});
   for (size_t c = 0; c < batch->column_count(); ++c) {
     const std::span<const uint8_t> values = batch->column(c).values;
     const Plans::Place& place = plans.places[c];
-    DeviceColumn& column = loaded->columns_[c];
-    column.values = column.bytes == 0 ? nullptr : out.data() + place.values;
-    column.offsets = Address(out, place.offsets, column.host_offsets);
-    column.item_offsets = Address(out, place.item_offsets, column.host_item_offsets);
-    column.shapes = Address(out, place.shapes, column.host_shapes);
-    column.present = Address(out, place.present, column.host_present);
+    BatchColumn& column = loaded->columns_[c];
+    if (place.bytes != 0) column.values = {out.data() + place.values, place.bytes};
+    column.on_device = {Address(out, place.offsets, column.offsets),
+                        Address(out, place.item_offsets, column.item_offsets),
+                        Address(out, place.shapes, column.shapes), Address(out, place.present, column.present)};
     pieces.push_back({Conversion(c) != nullptr ? work.data() + place.input : out.data() + place.values, values.data(),
                       values.size(), parts_.pinned->Contains(values.data(), values.size())});
   }
   const uint64_t number = next_number_++;
   SHARDKIT_ASSIGN_OR_RETURN(
-      const std::shared_ptr<const Transfer> transfer,
+      const std::shared_ptr<const gpu::Transfer> transfer,
       uploader_->Upload(pieces, batch, &stopped_, [this, number](const absl::Status& outcome, double seconds) {
         CountCopy(number, outcome, seconds);
       }));
   SHARDKIT_RETURN_IF_ERROR(transfer->WaitOn(kernel_stream_));
-  SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle begin, events_->Record(kernel_stream_));
+  SHARDKIT_ASSIGN_OR_RETURN(gpu::EventPool::Handle begin, events_->Record(kernel_stream_));
   backend.PushRange("kernels");
   absl::Status status;
   for (size_t c = 0; c < batch->column_count() && status.ok(); ++c) {
@@ -160,8 +160,8 @@ absl::Status DeviceEngine::Queue(const std::shared_ptr<const Batch>& batch, cons
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<LoadedBatch>> DeviceEngine::Upload(std::shared_ptr<const Batch> batch) {
-  auto loaded = std::make_shared<LoadedBatch>(
+absl::StatusOr<std::shared_ptr<UploadedBatch>> UploadingLoader::Upload(std::shared_ptr<const Batch> batch) {
+  auto loaded = std::make_shared<UploadedBatch>(
       parts_.backend, events_,
       StrCat(parts_.backend->info().name, ": batch of epoch ", batch->epoch(), ", step ", batch->step()));
   loaded->epoch_ = batch->epoch();
@@ -194,4 +194,4 @@ absl::StatusOr<std::shared_ptr<LoadedBatch>> DeviceEngine::Upload(std::shared_pt
   return loaded;
 }
 
-}  // namespace shardkit::gpu
+}  // namespace shardkit::loader
