@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/buffer.h"
 #include "loader/batch_storage.h"
+#include "loader/permutation.h"
 #include "shardkit/image.h"
 #include "shardkit/loader.h"
 #include "shardkit/rle.h"
@@ -75,7 +76,8 @@ class Assembly {
 
   AugmentationRandom Random(size_t i) const {
     const BatchSample& sample = samples[i].identity;
-    return {seed, epoch, sample.ordinal + (uint64_t{sample.dataset} << 48)};
+    const uint64_t number = sample.ordinal + (uint64_t{sample.dataset} << 48);
+    return {seed, epoch, sample.copy == 0 ? number : Derive(number, sample.copy)};
   }
 
   void Fail(size_t sample, absl::Status status, AssemblyFailure::Kind kind = AssemblyFailure::kBad) {

@@ -17,6 +17,7 @@ std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const
     reference.identity.dataset = sample.dataset;
     reference.identity.ordinal = sample.ordinal;
     reference.identity.position = position;
+    reference.identity.copy = sample.copy;
     reference.identity.padding = position >= order.size();
     task->references.push_back(reference);
   }

@@ -18,9 +18,13 @@ constexpr double kMostDistance = 1.1;   // beyond it, lanes stay at opposite end
 
 }  // namespace
 
-DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOrderOptions& options)
-    : blocks_(blocks), options_(options) {
-  const auto filled = std::ranges::count_if(blocks, [](const PlanBlock& block) { return block.sample_count > 0; });
+DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& stored, const DatasetOrderOptions& options,
+                           std::shared_ptr<const SampleDraw::Drawn> drawn)
+    : stored_(stored),
+      drawn_(std::move(drawn)),
+      blocks_(drawn_ != nullptr ? drawn_->blocks : stored_),
+      options_(options) {
+  const auto filled = std::ranges::count_if(blocks_, [](const PlanBlock& block) { return block.sample_count > 0; });
   const bool keep_lanes = options_.keep_lanes && options_.lanes > 1 && static_cast<uint64_t>(filled) >= options_.lanes;
   const uint64_t deal_key = keep_lanes ? options_.lane_key : options_.key;
   for (uint64_t attempt = 0; attempt < kOrdersTried; ++attempt) {
@@ -29,9 +33,9 @@ DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOr
     for (uint64_t pass = 0; place < options_.count; ++pass) {
       std::vector<uint32_t> order;
       if (options_.order == SampleOrder::kShuffled) {
-        order = ShuffledIndexes(static_cast<uint32_t>(blocks.size()), Derive(deal_key, pass * kOrdersTried + attempt));
+        order = ShuffledIndexes(static_cast<uint32_t>(blocks_.size()), Derive(deal_key, pass * kOrdersTried + attempt));
       }
-      place = AddPass(order, place);
+      place = AddPass(order, place, static_cast<uint32_t>(pass));
     }
     DealToLanes();
     if (options_.order != SampleOrder::kShuffled || options_.lanes == 1 || segments_.size() > kFewBlocks) break;
@@ -42,11 +46,11 @@ DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOr
 }
 
 // Appends each block once, from `place` on, until options_.count is reached. Returns the place after them.
-uint64_t DatasetOrder::AddPass(const std::vector<uint32_t>& order, uint64_t place) {
+uint64_t DatasetOrder::AddPass(const std::vector<uint32_t>& order, uint64_t place, uint32_t pass) {
   for (uint32_t i = 0; i < blocks_.size() && place < options_.count; ++i) {
     const uint32_t block = order.empty() ? i : order[i];
     if (blocks_[block].sample_count == 0) continue;
-    segments_.push_back({place, block});
+    segments_.push_back({place, block, pass});
     place += blocks_[block].sample_count;
   }
   return place;
@@ -79,7 +83,7 @@ void DatasetOrder::DealToLanes() {
   const std::vector<size_t> begins(next.begin(), next.end() - 1);
   std::vector<Segment> dealt(segments_.size());
   for (size_t i = 0; i < segments_.size(); ++i) {
-    dealt[next[lane_of[i]]++] = {SegmentEnd(i) - segments_[i].place, segments_[i].block};
+    dealt[next[lane_of[i]]++] = {SegmentEnd(i) - segments_[i].place, segments_[i].block, segments_[i].pass};
   }
   uint64_t place = 0;
   for (Segment& segment : dealt) place += std::exchange(segment.place, place);
@@ -106,7 +110,7 @@ void DatasetOrder::ShuffleWithinLanes() {
     }
     uint64_t place = lanes_[lane];
     for (uint32_t i = 0; i < count; ++i) {
-      segments_[begin + i] = {place, blocks[i]};
+      segments_[begin + i] = {place, blocks[i], 0};  // lanes are kept where there is one pass
       place += blocks_[blocks[i]].sample_count;
     }
     begin = end;
@@ -203,9 +207,21 @@ PlannedSample DatasetOrder::At(uint64_t lane, uint64_t row) const {
   if (options_.order == SampleOrder::kShuffled && SegmentEnd(at) - segment.place < stored) {
     in_block = Permutation(stored, Derive(options_.key, (uint64_t{7} << 61) + segment.block))(in_block);
   }
-  sample.in_block = static_cast<uint32_t>(in_block);
-  sample.ordinal = blocks_[segment.block].first_sample + sample.in_block;
+  sample.copy = segment.pass;
+  Locate(in_block, &sample);
   return sample;
+}
+
+// Sets which sample it is, of the block's samples that an epoch takes.
+void DatasetOrder::Locate(uint64_t in_block, PlannedSample* sample) const {
+  if (drawn_ != nullptr) {
+    const auto begin = drawn_->in_block.begin() + static_cast<ptrdiff_t>(blocks_[sample->block].first_sample);
+    const auto drawn = begin + static_cast<ptrdiff_t>(in_block);
+    in_block = *drawn;
+    sample->copy += static_cast<uint32_t>(drawn - std::lower_bound(begin, drawn, *drawn));
+  }
+  sample->in_block = static_cast<uint32_t>(in_block);
+  sample->ordinal = stored_[sample->block].first_sample + in_block;
 }
 
 uint32_t DatasetOrder::BlockUses(uint64_t window, uint32_t block) const {

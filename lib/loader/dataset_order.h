@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "loader/sample_draw.h"
 #include "shardkit/plan.h"
 
 namespace shardkit::loader {
@@ -27,12 +29,14 @@ struct DatasetOrderOptions {
 // samples lane after lane. Immutable, thread-safe.
 class DatasetOrder {
  public:
-  // `blocks` must outlive this and hold at least one sample when options.count > 0.
-  DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOrderOptions& options);
+  // `stored`, the dataset's blocks, must outlive this. They, or what is drawn of them, if something is, have at least
+  // one sample when options.count > 0.
+  DatasetOrder(const std::vector<PlanBlock>& stored, const DatasetOrderOptions& options,
+               std::shared_ptr<const SampleDraw::Drawn> drawn = nullptr);
 
   uint64_t count() const { return options_.count; }
   uint64_t rows() const { return rows_; }
-  const std::vector<PlanBlock>& blocks() const { return blocks_; }
+  const std::vector<PlanBlock>& stored() const { return stored_; }
 
   // The samples of a lane beyond rows().
   uint64_t surplus(uint64_t lane) const { return lanes_[lane + 1] - lanes_[lane] - rows_; }
@@ -49,9 +53,10 @@ class DatasetOrder {
   struct Segment {
     uint64_t place = 0;  // of its first sample
     uint32_t block = 0;
+    uint32_t pass = 0;  // through the dataset
   };
 
-  uint64_t AddPass(const std::vector<uint32_t>& order, uint64_t place);
+  uint64_t AddPass(const std::vector<uint32_t>& order, uint64_t place, uint32_t pass);
   void DealToLanes();
   void ShuffleWithinLanes();
   double LaneDistance() const;
@@ -61,7 +66,11 @@ class DatasetOrder {
     return segment + 1 < segments_.size() ? segments_[segment + 1].place : options_.count;
   }
 
-  const std::vector<PlanBlock>& blocks_;
+  void Locate(uint64_t in_block, PlannedSample* sample) const;
+
+  const std::vector<PlanBlock>& stored_;
+  const std::shared_ptr<const SampleDraw::Drawn> drawn_;  // null where all samples are taken
+  const std::vector<PlanBlock>& blocks_;                  // those of `drawn_`, or `stored_`
   const DatasetOrderOptions options_;
   uint64_t rows_ = 0;
   std::vector<Segment> segments_;

@@ -222,6 +222,7 @@ LoaderReport Engine::Report() const {
   report.block_memory = blocks_.held();
   report.peak_block_memory = blocks_.peak();
   for (const size_t column : clumps_.Found()) report.clumped_columns.push_back(datasets_.columns[column].name);
+  report.balance_notes = datasets_.balance_notes;
   report.remote = std::ranges::any_of(datasets_.readers, [](const auto& reader) { return IsUrl(reader->path()); });
   report.auto_threads = options_.read_threads == 0 || options_.decode_threads == 0;
   if (report.auto_threads) {

@@ -24,7 +24,7 @@ class MixedOrder : public EpochOrder, public std::enable_shared_from_this<MixedO
     return orders_[dataset].BlockUses(window, block);
   }
   PlanBlock BlockOf(const PlannedSample& sample) const override {
-    return orders_[sample.dataset].blocks()[sample.block];
+    return orders_[sample.dataset].stored()[sample.block];
   }
 
   LanePlace LaneOf(uint64_t position) const override;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "dataset/select/selection.h"
+#include "shardkit/job.h"
 
 namespace shardkit::loader {
 
@@ -34,12 +37,136 @@ DatasetBlock BlockPlaces::At(const PlanDataset& shape, uint32_t number, const Pl
   return place(shard.number, shard.first_block, shard.forward_only);
 }
 
-absl::StatusOr<PlanDataset> ReadShape(std::shared_ptr<const DatasetReader> reader, const LoaderDataset& dataset,
-                                      bool alone, const PlanOptions& options, BlockPlaces* places) {
-  PlanDataset shape{.proportion = dataset.proportion, .repeat = dataset.repeat, .choose = dataset.choose};
+namespace {
+
+// Which value of a column each sample has, as numbers that count the values.
+struct Values {
+  static constexpr uint32_t kAbsent = UINT32_MAX;
+  std::vector<uint32_t> of_samples;
+  uint32_t count = 0;
+};
+
+absl::StatusOr<Values> ReadValues(ReadableFileSystem& file_system, const DatasetReader& dataset,
+                                  const LoaderDataset& wish) {
+  DatasetOptions options;
+  options.columns = {wish.balance};
+  options.generation = wish.generation;
+  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(file_system, wish.path, options));
+  const Type type = reader->columns()[0].type;
+  if (const RangeKind kind = RangeKindOf(type);
+      type != Type::kUtf8 && kind != RangeKind::kI64 && kind != RangeKind::kU64) {
+    return InvalidArgument(dataset.path(), ": column \"", wish.balance, "\" of type ", TypeName(type),
+                           " cannot be balanced, only integers, bools and texts");
+  }
+  Values values;
+  values.of_samples.reserve(reader->sample_count());
+  absl::flat_hash_map<std::string, uint32_t> known;
+  SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, reader->Scan({.threads = AvailableProcessors()}));
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto block, scanner->Next());
+    if (block == nullptr) break;
+    for (uint32_t i = 0; i < block->view().sample_count(); ++i) {
+      const std::optional<std::string_view> value = block->view().column(0).value(i);
+      const auto found = value ? known.try_emplace(std::string(*value), values.count).first : known.end();
+      values.of_samples.push_back(value ? found->second : Values::kAbsent);
+      values.count = static_cast<uint32_t>(known.size());
+    }
+    SHARDKIT_RETURN_IF_ERROR(block->CheckMapped());
+  }
+  if (values.of_samples.size() != dataset.sample_count()) {
+    return FailedPrecondition(dataset.path(), ": has changed while it was read");
+  }
+  return values;
+}
+
+// Weights of the chosen samples by which all values come equally often.
+absl::StatusOr<std::vector<double>> BalancedWeights(ReadableFileSystem& file_system, const DatasetReader& dataset,
+                                                    const LoaderDataset& wish, const std::vector<uint64_t>* selected,
+                                                    std::string* note) {
+  SHARDKIT_ASSIGN_OR_RETURN(const Values values, ReadValues(file_system, dataset, wish));
+  const uint64_t samples = selected != nullptr ? selected->size() : values.of_samples.size();
+  const auto value_of = [&](uint64_t i) { return values.of_samples[selected != nullptr ? (*selected)[i] : i]; };
+  std::vector<uint64_t> counts(values.count);
+  uint64_t absent = 0;
+  for (uint64_t i = 0; i < samples; ++i) ++(value_of(i) == Values::kAbsent ? absent : counts[value_of(i)]);
+  std::vector<double> weights(samples);
+  for (uint64_t i = 0; i < samples; ++i) {
+    if (value_of(i) != Values::kAbsent) weights[i] = 1 / static_cast<double>(counts[value_of(i)]);
+  }
+  std::erase(counts, 0);
+  if (counts.empty()) {
+    return InvalidArgument(dataset.path(), ": no sample has a value of column \"", wish.balance, "\" to balance");
+  }
+  const auto [least, most] = std::ranges::minmax(counts);
+  *note = StrCat(dataset.path(), ": ", counts.size(), " values of column \"", wish.balance, "\", of ", least, " to ",
+                 most, " samples each");
+  if (absent > 0) *note += StrCat("; ", absent, " samples without one are left out");
+  return weights;
+}
+
+// Whether epochs take other samples than each once; then says which.
+absl::StatusOr<bool> ChooseSamples(ReadableFileSystem& file_system, const DatasetReader& reader,
+                                   const LoaderDataset& wish, Shape* shape) {
+  const SampleSelection& selection = wish.selection;
+  const bool all = selection.where.empty() && !selection.keys && selection.ranges.empty() && selection.share == 1;
+  std::shared_ptr<std::vector<uint64_t>> selected;
+  if (!all) {
+    SelectionOptions options;
+    options.threads = AvailableProcessors();
+    options.generation = wish.generation;
+    SHARDKIT_ASSIGN_OR_RETURN(const dataset::Selected found,
+                              dataset::SelectSamples(file_system, wish.path, selection, options));
+    if (found.report.keys_missing > 0) {
+      return InvalidArgument(reader.path(), ": ", found.report.keys_missing, " of the keys chosen are of no sample");
+    }
+    if (found.parts[0].samples() != reader.sample_count()) {
+      return FailedPrecondition(reader.path(), ": has changed while it was read");
+    }
+    selected = std::make_shared<std::vector<uint64_t>>();
+    selected->reserve(found.report.selected);
+    for (uint64_t i = 0; i < found.parts[0].samples(); ++i) {
+      if (found.parts[0].Has(i)) selected->push_back(i);
+    }
+    if (selected->empty()) return InvalidArgument(reader.path(), ": no sample is chosen");
+    shape->dataset.selected = selected;
+  }
+  shape->dataset.replacement = wish.replacement;
+  if (!wish.balance.empty()) {
+    if (wish.weights != nullptr) {
+      return InvalidArgument(reader.path(), ": balance makes weights of its own; give one of the two");
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(auto weights,
+                              BalancedWeights(file_system, reader, wish, selected.get(), &shape->balance_note));
+    shape->dataset.weights = std::make_shared<const std::vector<double>>(std::move(weights));
+  } else if (wish.weights != nullptr) {
+    if (wish.weights->size() != reader.sample_count()) {
+      return InvalidArgument(reader.path(), ": ", wish.weights->size(), " weights for ", reader.sample_count(),
+                             " samples; give one for each");
+    }
+    shape->dataset.weights = wish.weights;
+    if (selected != nullptr) {
+      auto weights = std::make_shared<std::vector<double>>();
+      for (const uint64_t ordinal : *selected) weights->push_back((*wish.weights)[ordinal]);
+      shape->dataset.weights = std::move(weights);
+    }
+  } else if (!wish.replacement) {
+    return InvalidArgument(reader.path(), ": replacement is about weights and balance, and there are none");
+  }
+  return shape->dataset.selected != nullptr || shape->dataset.weights != nullptr;
+}
+
+}  // namespace
+
+absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr<const DatasetReader> reader,
+                                const LoaderDataset& dataset, bool alone, const PlanOptions& options,
+                                BlockPlaces* places) {
+  Shape made;
+  PlanDataset& shape = made.dataset;
+  shape = {.proportion = dataset.proportion, .repeat = dataset.repeat, .choose = dataset.choose};
   // Segments distinguish datasets that have generations from what opens as one.
   if (!reader->summary().segments.empty()) shape.generation = reader->summary().generation;
-  if (alone && reader->container() == "shard" && reader->summary().block_count > options.section_blocks) {
+  SHARDKIT_ASSIGN_OR_RETURN(const bool chosen, ChooseSamples(file_system, *reader, dataset, &made));
+  if (alone && !chosen && reader->container() == "shard" && reader->summary().block_count > options.section_blocks) {
     uint64_t sample = 0, block = 0;
     SHARDKIT_RETURN_IF_ERROR(reader->ForEachShard([&](const ManifestShard& shard) -> absl::Status {
       if (shard.blocks > UINT32_MAX - block) return InvalidArgument(reader->path(), ": has 2^32 blocks or more");
@@ -60,7 +187,7 @@ absl::StatusOr<PlanDataset> ReadShape(std::shared_ptr<const DatasetReader> reade
       }));
       return blocks;
     };
-    return shape;
+    return made;
   }
   SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlock([&](const DatasetBlock& block) {
     shape.blocks.push_back({block.first_sample, block.sample_count, block.length});
@@ -68,7 +195,7 @@ absl::StatusOr<PlanDataset> ReadShape(std::shared_ptr<const DatasetReader> reade
     return absl::OkStatus();
   }));
   shape.blocks.shrink_to_fit();
-  return shape;
+  return made;
 }
 
 namespace {
@@ -142,8 +269,10 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
       if (column.nullable) open.columns[c].nullable = true;
     }
     if (i == 0) open.columns = reader->columns();
-    SHARDKIT_ASSIGN_OR_RETURN(open.shapes.emplace_back(),
-                              ReadShape(reader, datasets[i], datasets.size() == 1, plan, &open.places.emplace_back()));
+    SHARDKIT_ASSIGN_OR_RETURN(Shape shape, ReadShape(*open.file_system, reader, datasets[i], datasets.size() == 1, plan,
+                                                     &open.places.emplace_back()));
+    open.shapes.push_back(std::move(shape.dataset));
+    if (!shape.balance_note.empty()) open.balance_notes.push_back(std::move(shape.balance_note));
     open.readers.push_back(std::move(reader));
   }
   return open;

@@ -34,21 +34,30 @@ class BlockPlaces {
   uint32_t blocks_ = 0;
 };
 
+// A dataset as the plan sees it, and what is told of its balance.
+struct Shape {
+  PlanDataset dataset;
+  std::string balance_note;
+};
+
 struct OpenDatasets {
   std::unique_ptr<TimedFileSystem> file_system;  // the readers read through it
   std::vector<std::shared_ptr<const DatasetReader>> readers;
   std::vector<BlockPlaces> places;  // of the blocks of each
   std::vector<PlanDataset> shapes;
-  std::vector<Column> columns;       // read from all of them, in this order
-  std::optional<size_t> key_column;  // index in `columns`
+  std::vector<std::string> balance_notes;  // of those datasets that are balanced
+  std::vector<Column> columns;             // read from all of them, in this order
+  std::optional<size_t> key_column;        // index in `columns`
 
   std::string fallback_reason() const;
 };
 
 // The plan's view of a dataset: where it is the only one and has more than a section of blocks, its shards. Then the
 // plan reads through `reader`. Adds the blocks, if there are some, to `places`, unless that is null.
-absl::StatusOr<PlanDataset> ReadShape(std::shared_ptr<const DatasetReader> reader, const LoaderDataset& dataset,
-                                      bool alone, const PlanOptions& options, BlockPlaces* places);
+// Chooses the samples, which may read columns through `file_system`.
+absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr<const DatasetReader> reader,
+                                const LoaderDataset& dataset, bool alone, const PlanOptions& options,
+                                BlockPlaces* places);
 
 // Reads the columns `wanted`; all but the key when it is empty. `keys` adds the key column when all datasets have the
 // same one. OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.

@@ -12,6 +12,7 @@
 #include "loader/epoch_order.h"
 #include "loader/permutation.h"
 #include "loader/plan_counts.h"
+#include "loader/sample_draw.h"
 #include "loader/section_order.h"
 
 namespace shardkit {
@@ -41,6 +42,7 @@ class Fingerprint {
 }  // namespace
 
 uint64_t PlanDataset::samples() const {
+  if (selected != nullptr) return selected->size();
   if (!shards.empty()) return shards.back().first_sample + shards.back().sample_count;
   return blocks.empty() ? 0 : blocks.back().first_sample + blocks.back().sample_count;
 }
@@ -96,6 +98,10 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
       fingerprint.Add(block.sample_count);
       fingerprint.Add(block.bytes);
     }
+    auto draw = loader::SampleDraw::Create(plan->datasets_[i], plan->counts_[i]);
+    if (!draw.ok()) return Annotate(draw.status(), StrCat("plan: dataset ", i));
+    if (*draw != nullptr) fingerprint.Add((*draw)->hash());
+    plan->draws_.push_back(*std::move(draw));
     if (!plan->datasets_[i].shards.empty()) fingerprint.Add(loader::SectionBlocks(options, plan->lanes_));
     for (const PlanShard& shard : plan->datasets_[i].shards) {
       fingerprint.Add(shard.sample_count);
@@ -122,7 +128,8 @@ std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
   for (size_t i = 0; i < datasets_.size(); ++i) {
     loader::DatasetOrderOptions options;
     options.key = loader::Derive(key, i);
-    options.keep_lanes = options_.locality && datasets_.size() == 1 && counts_[i] == datasets_[i].samples();
+    options.keep_lanes = options_.locality && datasets_.size() == 1 && counts_[i] == datasets_[i].samples() &&
+                         (draws_[i] == nullptr || !draws_[i]->weighted());
     options.lane_key = loader::Derive(loader::Mix(options_.seed), ~i);
     options.count = counts_[i];
     options.lanes = lanes_;
@@ -136,7 +143,9 @@ std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
       return std::make_shared<loader::SectionOrder>(shared_from_this(), datasets_[i], options,
                                                     loader::SectionBlocks(options_, lanes_));
     }
-    orders.emplace_back(datasets_[i].blocks, options);
+    orders.emplace_back(
+        datasets_[i].blocks, options,
+        draws_[i] != nullptr ? draws_[i]->Draw(loader::Derive(options.key, uint64_t{3} << 61)) : nullptr);
   }
   return std::make_shared<loader::MixedOrder>(shared_from_this(), std::move(orders), lanes_,
                                               loader::Derive(key, UINT64_MAX));
@@ -190,8 +199,8 @@ absl::Status Plan::CheckCursor(const Cursor& cursor) const {
           " (LoaderDataset::generation, --at of shardctl); or begin an epoch without the cursor");
     }
     return InvalidArgument(
-        "the cursor belongs to another plan: datasets, their proportions, seed, order, shuffle buffer, ",
-        "lanes and locality must be those of the run that wrote it");
+        "the cursor belongs to another plan: datasets, their proportions, the samples chosen and their weights, ",
+        "seed, order, shuffle buffer, lanes and locality must be those of the run that wrote it");
   }
   if (cursor.position > samples_) {
     return InvalidArgument("the cursor's position ", cursor.position, " is past the epoch's ", samples_, " samples");

@@ -186,6 +186,7 @@ PlannedSample SectionOrder::At(uint64_t position) const {
   const Covered& covered = Find(section);
   PlannedSample sample = covered.order->At(position - epoch_->sections[section].begin);
   sample.block = covered.InDataset(sample.block);
+  sample.copy = static_cast<uint32_t>(epoch_->sections[section].pass);
   sample.window |= static_cast<uint64_t>(section) << kWindowBits;
   return sample;
 }

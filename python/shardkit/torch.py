@@ -53,8 +53,9 @@ def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor
 class Batch(_batch.Batch):
     """A batch whose arrays are tensors. Columns of different sizes stay `shardkit.Ragged` and `shardkit.BatchMasks`.
 
-    On a CUDA device that Shardkit brings batches to, the tensors lie in the batch's memory there. It is used again after
-    the work that is in the current stream when the last of them is gone. Offsets and shapes are arrays on the host.
+    On a CUDA device that Shardkit brings batches to, the tensors lie in the batch's memory there. It is used again
+    after the work that is in the current stream when the last of them is gone. Offsets and shapes are arrays on the
+    host.
     """
 
     def __init__(self, names: Sequence[str], device: torch.device | None, pin_memory: bool, *batch: Any) -> None:

@@ -108,9 +108,7 @@ def test_tensors_keep_their_memory(dataset: str) -> None:
     assert all(torch.equal(tensor, copy) for tensor, copy in kept)
 
 
-@pytest.mark.skipif(
-    DEVICE == "emulated", reason="an emulated device has no streams"
-)
+@pytest.mark.skipif(DEVICE == "emulated", reason="an emulated device has no streams")
 def test_work_in_any_stream_sees_the_values(pairs: str) -> None:
     columns = {"image": sk.Image(size=64, scaled_decode=False)}
     expected = [batch["image"].float().mean(dim=(1, 2, 3)) for batch in skt.Loader(pairs, 4, seed=5, columns=columns)]

@@ -233,6 +233,7 @@ absl::StatusOr<dataset::Selected> dataset::SelectParts(ReadableFileSystem& file_
   DatasetOptions dataset_options;
   dataset_options.max_decompression = options.max_decompression;
   dataset_options.verify_listed_hashes = options.verify_listed_hashes;
+  dataset_options.generation = options.generation;
   SHARDKIT_ASSIGN_OR_RETURN(auto dataset, DatasetReader::Open(file_system, path, dataset_options));
   const Schema& schema = dataset->summary().schema;
   std::optional<Predicate> predicate;

@@ -35,6 +35,7 @@
 #include "shardkit/image.h"
 #include "shardkit/plan.h"
 #include "shardkit/schema.h"
+#include "shardkit/select.h"
 #include "shardkit/shard.h"
 
 namespace shardkit {
@@ -112,7 +113,8 @@ struct BatchSample {
   uint32_t shard = 0;
   uint64_t ordinal = 0;   // in the dataset
   uint64_t position = 0;  // in the epoch's order
-  bool padding = false;   // repeats a sample of the epoch (Remainder::kPad)
+  uint32_t copy = 0;     // PlannedSample::copy: other random crops than those of the same sample elsewhere in the epoch
+  bool padding = false;  // repeats a sample of the epoch (Remainder::kPad)
 };
 
 // A sample left out, and why.
@@ -239,6 +241,9 @@ struct LoaderReport {
   // smaller than they are, mixes few values at a time: see ClumpedColumns. Of the blocks read, in the shuffled order.
   std::vector<std::string> clumped_columns;
 
+  // What LoaderDataset::balance did, of each dataset that has it: the values, and what becomes of their numbers.
+  std::vector<std::string> balance_notes;
+
   bool remote = false;        // a dataset is behind a URL
   bool auto_threads = false;  // the loader chose the numbers of threads
   std::string threads_note;   // how it chose them
@@ -271,6 +276,21 @@ struct LoaderDataset {
 
   // As DatasetOptions::generation: 0 is the newest.
   uint64_t generation = 0;
+
+  // The samples that epochs take: all by default. Open looks at them once, and reads the columns that this needs;
+  // blocks without one of the samples are not read afterwards. `repeat` and `choose` are about these samples.
+  SampleSelection selection;
+
+  // How often epochs take each sample of the dataset, by ordinal, relative to the others (PlanDataset::weights).
+  // Weights of samples that are not selected do not count.
+  std::shared_ptr<const std::vector<double>> weights;
+
+  // A column, in place of weights: all of its values come equally often, integers, bools or texts, whatever the number
+  // of samples that have them. Samples without a value are not taken. Open reads the column.
+  std::string balance;
+
+  // As PlanDataset::replacement.
+  bool replacement = true;
 };
 
 // How the images of a sample, and the masks that belong to them, are transformed.

@@ -38,6 +38,10 @@
 
 namespace shardkit {
 
+namespace loader {
+class SampleDraw;
+}
+
 enum class SampleOrder {
   kSequential,  // as stored
   kShuffled,    // blocks permuted, samples shuffled within windows
@@ -86,12 +90,26 @@ struct PlanDataset {
   double repeat = 0;      // samples per epoch as a multiple of the dataset's; rounded down
   uint64_t choose = 0;    // samples per epoch
 
+  // The samples that epochs take: ordinals that ascend. Null: all. No block without one of them is read. Only with
+  // `blocks`.
+  std::shared_ptr<const std::vector<uint64_t>> selected;
+
+  // How often epochs take each of these samples, relative to the others: numbers from 0. Null: all equally often. In
+  // each epoch a sample is drawn as often as its share of the epoch says, rounded up or down at random, so that the
+  // mean over epochs is exact; a share of less than 2^-31 may be none. Only with `blocks`, for fewer than 2^32 samples
+  // of an epoch; Plan::Epoch then takes time proportional to the dataset's samples.
+  std::shared_ptr<const std::vector<double>> weights;
+
+  // With weights: a sample may be drawn more than once in an epoch. Otherwise at most once, and what shares are above
+  // that goes to the other samples.
+  bool replacement = true;
+
   // Of the dataset, for cursors: the order does not depend on it. 0 where there are none (single shards, and other
   // containers).
   uint64_t generation = 0;
 
-  uint64_t samples() const;
-  uint64_t bytes() const;
+  uint64_t samples() const;  // that epochs can take
+  uint64_t bytes() const;    // of all blocks
   uint64_t block_count() const;
 };
 
@@ -128,6 +146,7 @@ struct PlannedSample {
   uint32_t lane = 0;
   bool shared = false;   // some samples of the window may be those of other ranks, also when this rank has the lane
   uint64_t ordinal = 0;  // in the dataset
+  uint32_t copy = 0;     // differs between the positions of an epoch that have the same sample; 0 for one of them
 
   // No other window of the dataset has the same number. In an epoch of one dataset, the windows of a lane ascend, and
   // all positions of one come before those of the lane's next. In a mixture, the last ones may come after the first of
@@ -225,8 +244,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
   const std::vector<uint64_t>& counts() const { return counts_; }
   uint64_t samples_per_epoch() const { return samples_; }
 
-  // A hash of all that the order depends on: datasets, seed, order, buffer, lanes, and the rules of this header, which
-  // have a version. Independent of batch size and remainder.
+  // A hash of all that the order depends on: datasets, the samples chosen and their weights, seed, order, buffer,
+  // lanes, and the rules of this header, which have a version. Independent of batch size and remainder.
   uint64_t fingerprint() const { return fingerprint_; }
 
   // Takes time and memory proportional to the blocks of the epoch. In sections, time proportional to the shards; the
@@ -268,6 +287,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
   uint64_t samples_ = 0;
   uint32_t lanes_ = 1;
   uint64_t fingerprint_ = 0;
+  std::vector<std::shared_ptr<const loader::SampleDraw>>
+      draws_;  // of each dataset; null where each sample is taken once
 };
 
 // What all ranks together read in an epoch, in bytes of blocks, divided by what they deliver of these bytes. Without

@@ -80,7 +80,9 @@ struct SampleSelection {
 };
 
 // Progress counts samples that were decided on.
-struct SelectionOptions : JobOptions, InputOptions {};
+struct SelectionOptions : JobOptions, InputOptions {
+  uint64_t generation = 0;  // as DatasetOptions::generation
+};
 
 struct SelectionReport {
   uint64_t samples = 0;         // of the dataset
