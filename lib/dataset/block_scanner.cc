@@ -133,7 +133,7 @@ class OrderedScanner : public BlockScanner {
         next_shard_sample_ = listed.first_sample + listed.shard.samples;
         SHARDKIT_RETURN_IF_ERROR(ChooseBlocks(listed.shard));
       }
-      while (skipper_ && block_ < end_block_ && !skipper_->MayMatch(block_)) ++block_;
+      while (block_ < end_block_ && !MayHaveSamples(block_)) ++block_;
       if (block_ < end_block_) return true;
     }
     return false;
@@ -146,14 +146,22 @@ class OrderedScanner : public BlockScanner {
     if (first >= end) return absl::OkStatus();
     end_block_ = shard.blocks;
     skipper_.reset();
-    if (options_.where) {
+    open_.reset();
+    if (options_.samples != nullptr) {
+      const auto next = std::ranges::lower_bound(*options_.samples, first);
+      if (next == options_.samples->end() || *next >= end) {
+        end_block_ = 0;
+        return absl::OkStatus();
+      }
+    }
+    if (options_.where || options_.samples != nullptr) {
       // A shard that cannot be opened fails when its first block is read, after the blocks before it.
       const auto open = shards_.Get(shard_);
-      if (open.ok()) {
-        const std::shared_ptr<const ShardReader> reader(*open, (*open)->reader.get());
-        auto skipper = BlockSkipper::Create(reader, *options_.where, view_);
-        if (skipper.ok()) skipper_ = *std::move(skipper);
-      }
+      if (open.ok()) open_ = std::shared_ptr<const ShardReader>(*open, (*open)->reader.get());
+    }
+    if (options_.where && open_ != nullptr) {
+      auto skipper = BlockSkipper::Create(open_, *options_.where, view_);
+      if (skipper.ok()) skipper_ = *std::move(skipper);
     }
     if (first == shard_first_sample_ && end == next_shard_sample_) return absl::OkStatus();
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_.Get(shard_));
@@ -162,12 +170,23 @@ class OrderedScanner : public BlockScanner {
     return absl::OkStatus();
   }
 
+  // Whether the block of shard_ has a sample that is wanted, as far as that is known without reading it.
+  bool MayHaveSamples(size_t block) const {
+    if (skipper_ && !skipper_->MayMatch(block)) return false;
+    if (options_.samples == nullptr || open_ == nullptr) return true;
+    const BlockInfo& info = open_->blocks()[block];
+    const uint64_t first = shard_first_sample_ + info.first_sample;
+    const auto next = std::ranges::lower_bound(*options_.samples, first);
+    return next != options_.samples->end() && *next < first + info.sample_count;
+  }
+
   const ShardListReader& list_;
   ShardCache& shards_;
   const ScanOptions options_;
   const std::optional<DatasetView>& view_;
   const StoredDataset::CompleteBlock complete_;
-  std::optional<BlockSkipper> skipper_;  // of shard_, when there is a condition
+  std::optional<BlockSkipper> skipper_;      // of shard_, when there is a condition
+  std::shared_ptr<const ShardReader> open_;  // shard_, when blocks may be left out
   const int ahead_;
   size_t shard_ = 0;
   size_t block_ = 0;

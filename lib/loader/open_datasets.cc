@@ -6,8 +6,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "dataset/select/selection.h"
 #include "shardkit/job.h"
+#include "shardkit/select.h"
 
 namespace shardkit::loader {
 
@@ -109,25 +109,21 @@ absl::StatusOr<bool> ChooseSamples(ReadableFileSystem& file_system, const Datase
                                    const LoaderDataset& wish, Shape* shape) {
   const SampleSelection& selection = wish.selection;
   const bool all = selection.where.empty() && !selection.keys && selection.ranges.empty() && selection.share == 1;
-  std::shared_ptr<std::vector<uint64_t>> selected;
+  std::shared_ptr<const std::vector<uint64_t>> selected;
   if (!all) {
     SelectionOptions options;
     options.threads = AvailableProcessors();
     options.generation = wish.generation;
-    SHARDKIT_ASSIGN_OR_RETURN(const dataset::Selected found,
-                              dataset::SelectSamples(file_system, wish.path, selection, options));
-    if (found.report.keys_missing > 0) {
+    SHARDKIT_ASSIGN_OR_RETURN(FoundSamples found, FindSamples(file_system, wish.path, selection, options));
+    // With a condition, the keys may be of samples that it leaves out.
+    if (found.report.keys_missing > 0 && selection.where.empty() && selection.ranges.empty()) {
       return InvalidArgument(reader.path(), ": ", found.report.keys_missing, " of the keys chosen are of no sample");
     }
-    if (found.parts[0].samples() != reader.sample_count()) {
+    if (found.report.samples != reader.sample_count()) {
       return FailedPrecondition(reader.path(), ": has changed while it was read");
     }
-    selected = std::make_shared<std::vector<uint64_t>>();
-    selected->reserve(found.report.selected);
-    for (uint64_t i = 0; i < found.parts[0].samples(); ++i) {
-      if (found.parts[0].Has(i)) selected->push_back(i);
-    }
-    if (selected->empty()) return InvalidArgument(reader.path(), ": no sample is chosen");
+    if (found.ordinals.empty()) return InvalidArgument(reader.path(), ": no sample is chosen");
+    selected = std::make_shared<const std::vector<uint64_t>>(std::move(found.ordinals));
     shape->dataset.selected = selected;
   }
   shape->dataset.replacement = wish.replacement;

@@ -118,10 +118,10 @@ Array<double> Geometries(const PythonBatch& self, size_t i) {
   return array;
 }
 
-// (dataset, shard, ordinal, position) of each sample: [samples, 4].
+// (dataset, shard, ordinal, position, copy) of each sample: [samples, 5].
 Array<int64_t> Samples(const PythonBatch& self) {
   const auto samples = self.batch->samples();
-  const uint64_t shape[] = {samples.size(), 4};
+  const uint64_t shape[] = {samples.size(), 5};
   void* data = nullptr;
   nb::object array = NewArray(Type::kI64, shape, &data);
   auto* out = static_cast<int64_t*>(data);
@@ -130,6 +130,7 @@ Array<int64_t> Samples(const PythonBatch& self) {
     *out++ = sample.shard;
     *out++ = static_cast<int64_t>(sample.ordinal);
     *out++ = static_cast<int64_t>(sample.position);
+    *out++ = sample.copy;
   }
   return array;
 }

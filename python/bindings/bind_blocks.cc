@@ -158,14 +158,15 @@ void BindBlocks(nb::module_& module) {
       .def(
           "__init__",
           [](Scanner* self, const std::shared_ptr<Dataset>& dataset, int threads, int blocks_ahead,
-             uint64_t first_sample, uint64_t end_sample) {
+             uint64_t first_sample, uint64_t end_sample, const ChosenSamples* samples) {
             new (self) Scanner(dataset, {.threads = threads,
                                          .blocks_ahead = blocks_ahead,
                                          .first_sample = first_sample,
-                                         .end_sample = end_sample});
+                                         .end_sample = end_sample,
+                                         .samples = samples != nullptr ? samples->ordinals : nullptr});
           },
           nb::arg("dataset"), nb::kw_only(), nb::arg("threads"), nb::arg("blocks_ahead"), nb::arg("first_sample"),
-          nb::arg("end_sample"))
+          nb::arg("end_sample"), nb::arg("samples").none())
       .def("__iter__", [](nb::handle_t<Scanner> self) { return self; })
       .def("__next__", &Scanner::Next);
 }

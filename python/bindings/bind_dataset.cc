@@ -2,16 +2,20 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "arrays.h"
 #include "bind.h"
 #include "dataset.h"
 #include "options.h"
 #include "shardkit/dataset_reader.h"
+#include "shardkit/job.h"
 #include "shardkit/remote.h"
+#include "shardkit/select.h"
 #include "status.h"
 
 namespace shardkit::bindings {
@@ -44,6 +48,31 @@ StoredBytes ReadValue(const Dataset& dataset, uint64_t sample, size_t column, bo
   return nb::bytes(value->data(), value->size());
 }
 
+ChosenSamples ChooseSamples(const std::string& path, const Dict& given) {
+  OptionReader reader(given, "open");
+  const SampleSelection selection = TakeSelection(reader);
+  SelectionOptions options;
+  options.threads = AvailableProcessors();
+  reader.Take("generation", options.generation);
+  reader.Take("max_decompression", options.max_decompression);
+  reader.Take("verify_listed_hashes", options.verify_listed_hashes);
+  reader.Finish();
+  FoundSamples found = Interruptibly([&] { return FindSamples(*DefaultFileSystem(), path, selection, options); });
+  if (found.report.keys_missing > 0 && selection.where.empty()) {
+    Raise(
+        absl::NotFoundError(path + ": " + std::to_string(found.report.keys_missing) + " of the keys are of no sample"));
+  }
+  return {std::make_shared<const std::vector<uint64_t>>(std::move(found.ordinals))};
+}
+
+Array<int64_t> Ordinals(const ChosenSamples& samples) {
+  const uint64_t count = samples.ordinals->size();
+  void* data = nullptr;
+  nb::object array = NewArray(Type::kI64, {&count, 1}, &data);
+  std::ranges::copy(*samples.ordinals, static_cast<int64_t*>(data));
+  return array;
+}
+
 std::optional<uint64_t> FindKey(const Dataset& dataset, const std::string& key) {
   auto buffer = dataset.Borrow();
   return dataset.Read([&] { return dataset.reader().FindKey(key, buffer.get()); });
@@ -52,6 +81,8 @@ std::optional<uint64_t> FindKey(const Dataset& dataset, const std::string& key) 
 }  // namespace
 
 void BindDataset(nb::module_& module) {
+  nb::class_<ChosenSamples>(module, "ChosenSamples").def("ordinals", &Ordinals);
+  module.def("choose", &ChooseSamples, nb::arg("path"), nb::arg("options"));
   nb::class_<Dataset>(module, "Dataset", nb::is_weak_referenceable())
       .def(nb::new_(&Open), nb::arg("path"), nb::kw_only(), nb::arg("columns"), nb::arg("mode"), nb::arg("verify"),
            nb::arg("verify_listed_hashes"), nb::arg("max_decompression"), nb::arg("max_open_shards"),
@@ -65,6 +96,10 @@ void BindDataset(nb::module_& module) {
       .def_prop_ro("index_problem", [](const Dataset& dataset) { return Text(dataset.reader().index_problem()); })
       .def("read_value", &ReadValue, nb::arg("sample"), nb::arg("column"), nb::arg("writable"))
       .def("find_key", &FindKey, nb::arg("key"));
+  module.def(
+      "read_keys",
+      [](const std::string& path) { return Interruptibly([&] { return ReadKeys(*DefaultFileSystem(), path); }); },
+      nb::arg("path"));
   module.def("keep_query", &KeepQuery, nb::arg("path"));
   module.def(
       "use_cache",

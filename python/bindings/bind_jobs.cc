@@ -209,16 +209,6 @@ Dict FinishOfConvert(const std::string& input, const std::string& output, const 
   }));
 }
 
-SampleSelection TakeSelection(OptionReader& reader) {
-  SampleSelection selection;
-  reader.Take("where", selection.where);
-  reader.Take("keys", selection.keys);
-  reader.Take("ranges", selection.ranges);
-  reader.Take("sample", selection.share);
-  reader.Take("seed", selection.seed);
-  return selection;
-}
-
 SelectionOptions TakeSelectionOptions(OptionReader& reader) {
   SelectionOptions options;
   reader.Take("threads", options.threads);

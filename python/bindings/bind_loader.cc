@@ -112,6 +112,7 @@ Dict LoaderNumbers(const LoaderReport& report) {
   result["peak_pinned_memory"] = report.peak_pinned_memory;
   result["device_memory"] = report.device_memory;
   result["peak_device_memory"] = report.peak_device_memory;
+  result["balance_notes"] = report.balance_notes;
   result["clumped_columns"] = report.clumped_columns;
   result["threads_note"] = report.threads_note;
   result["stage"] = diagnosis.stage;

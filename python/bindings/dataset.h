@@ -1,6 +1,7 @@
 // A dataset and what reading it from many threads of Python takes.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,6 +12,11 @@
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit::bindings {
+
+// Ordinals that ascend.
+struct ChosenSamples {
+  std::shared_ptr<const std::vector<uint64_t>> ordinals;
+};
 
 // Thread-safe. Its blocks and scanners share its ownership.
 class Dataset {

@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/array.h>
 
+#include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -88,6 +90,16 @@ std::vector<LoaderDataset> LoaderDatasets(const nb::list& given) {
     reader.Take("repeat", dataset.repeat);
     reader.Take("choose", dataset.choose);
     reader.Take("generation", dataset.generation);
+    dataset.selection = TakeSelection(reader);
+    reader.Take("balance", dataset.balance);
+    reader.Take("replacement", dataset.replacement);
+    nb::bytes weights("", 0);  // of an array of float64
+    reader.Take("weights", weights);
+    if (weights.size() > 0) {
+      std::vector<double> numbers(weights.size() / sizeof(double));
+      std::memcpy(numbers.data(), weights.data(), numbers.size() * sizeof(double));
+      dataset.weights = std::make_shared<const std::vector<double>>(std::move(numbers));
+    }
     reader.Finish();
     datasets.push_back(std::move(dataset));
   }

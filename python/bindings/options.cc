@@ -36,6 +36,16 @@ Verify VerifyNamed(const std::string& name) {
                         {{"every", Verify::kEvery}, {"first", Verify::kFirst}, {"never", Verify::kNever}});
 }
 
+SampleSelection TakeSelection(OptionReader& reader) {
+  SampleSelection selection;
+  reader.Take("where", selection.where);
+  reader.Take("keys", selection.keys);
+  reader.Take("ranges", selection.ranges);
+  reader.Take("sample", selection.share);
+  reader.Take("seed", selection.seed);
+  return selection;
+}
+
 void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options) {
   reader.Take("block_size", options.shard.block_size);
   reader.Take("max_block_samples", options.shard.max_block_samples);

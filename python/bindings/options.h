@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "shardkit/dataset_writer.h"
+#include "shardkit/select.h"
 #include "shardkit/shard.h"
 
 namespace shardkit::bindings {
@@ -83,6 +84,9 @@ Type TypeNamed(const std::string& name);
 ReadMode ModeNamed(const std::string& name);
 // "every", "first" or "never"; ValueError for others.
 Verify VerifyNamed(const std::string& name);
+
+// The options where, keys, ranges, sample and seed.
+SampleSelection TakeSelection(OptionReader& reader);
 
 // The options of DatasetWriterOptions and of its ShardOptions.
 void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options);

@@ -153,7 +153,7 @@ class Job:
         functions = recipe.functions
         if functions is not None:
             self._inputs = recipe.inputs(self._batch, core)
-            self._identities = [(dataset, ordinal) for dataset, _, ordinal, _ in core.samples().tolist()]
+            self._identities = [(dataset, ordinal, copy) for dataset, _, ordinal, _, copy in core.samples().tolist()]
             if functions.transform is None:
                 self._collected = self._collectors(list(functions.columns))
 
@@ -237,7 +237,7 @@ class Job:
                 skipped = []
                 for i, failure in sorted(self._failures.items()):
                     error = self._told(i, failure)
-                    dataset, ordinal = self._identities[i]
+                    dataset, ordinal, _ = self._identities[i]
                     skipped.append((dataset, ordinal, str(error)))
                 batch = recipe.make(
                     self._core, columns, kept if skipped else None, skipped, recipe.functions.transform is not None
@@ -266,7 +266,7 @@ class Job:
             self._recipe.took({"batch_function": time.perf_counter() - begin})
 
     def _told(self, i: int, failure: Failure) -> FunctionError:
-        dataset, ordinal = self._identities[i]
+        dataset, ordinal, _ = self._identities[i]
         path, key = self._recipe.paths[dataset], self._core.keys()[i]
         what = "transform" if failure.column is None else f"column {failure.column!r}"
         told = FunctionError(

@@ -204,7 +204,7 @@ class _Process:
         finally:
             theirs.close()
 
-    def __call__(self, values: dict[str, list[Any]], epoch: int, identities: Sequence[tuple[int, int]]) -> Results:
+    def __call__(self, values: dict[str, list[Any]], epoch: int, identities: Sequence[tuple[int, int, int]]) -> Results:
         """Call the functions there; what does not last is overwritten by the next call."""
         try:
             self._connection.send(_packed(self._given, (values, epoch, identities)))
@@ -249,7 +249,7 @@ class _Process:
         self._made.close()
 
 
-Call = Callable[[dict[str, list[Any]], int, Sequence[tuple[int, int]]], Results]
+Call = Callable[[dict[str, list[Any]], int, Sequence[tuple[int, int, int]]], Results]
 Task = Callable[[Call], None]
 
 

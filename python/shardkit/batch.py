@@ -209,7 +209,10 @@ class Batch:
 
     @property
     def samples(self) -> Array:
-        """int64, [samples, 4]: dataset, shard, ordinal in the dataset, position in the epoch."""
+        """int64, [samples, 5]: dataset, shard, ordinal in the dataset, position in the epoch, copy.
+
+        The copy tells positions of an epoch apart that have the same sample, by `balance`, `weights` or `repeat`.
+        """
         return self._of_kept(self._batch.samples())
 
     @property

@@ -18,7 +18,7 @@ __all__ = ["DenseMasks", "Geometry", "Image", "LabelMap", "LoaderDataset", "Pack
 @checked
 @dataclass(frozen=True)
 class LoaderDataset:
-    """A dataset of a loader, and its part of an epoch; at most one of the three is set.
+    """A dataset of a loader, and its part of an epoch; at most one of `proportion`, `repeat` and `choose` is set.
 
     Parameters
     ----------
@@ -32,6 +32,8 @@ class LoaderDataset:
         Samples per epoch.
     generation : int
         The generation to read; 0 is the newest.
+    where, indices, balance, weights, replacement
+        Which samples, as for `Loader`.
     """
 
     path: str | os.PathLike[str]
@@ -39,6 +41,11 @@ class LoaderDataset:
     repeat: float = 0
     choose: int = 0
     generation: int = 0
+    where: str | None = None
+    indices: Any = None
+    balance: str | None = None
+    weights: Any = None
+    replacement: bool = True
 
 
 def _check_flip(flip: float, name: str) -> None:

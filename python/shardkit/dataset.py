@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Annotated, Any, overload
 
 import numpy as np
 
 from shardkit import _core, _numbers, _process, _values
-from shardkit._options import checked, column_names, located, path_text, size
+from shardkit._options import checked, column_names, located, path_text, shown, size
 from shardkit.block import Block
 from shardkit.schema import Schema
 
@@ -22,10 +22,11 @@ class Dataset(Sequence[Mapping[str, Any]]):
     again in the child.
     """
 
-    def __init__(self, path: str, options: dict[str, Any]) -> None:
+    def __init__(self, path: str, options: dict[str, Any], choice: dict[str, Any] | None = None) -> None:
         self._given = path
         self._path = path_text(path)
         self._options = options
+        self._choice = choice or {}
         self._open()
 
     def _open(self) -> None:
@@ -36,6 +37,12 @@ class Dataset(Sequence[Mapping[str, Any]]):
         self._names = [column.name for column in self._columns]
         self._all_columns = self._reader.all_columns
         self._count = self._reader.sample_count
+        self._chosen: _core.ChosenSamples | None = None
+        if self._choice:
+            given = {name: self._options[name] for name in ("generation", "max_decompression", "verify_listed_hashes")}
+            self._chosen = _core.choose(self._path, {**self._choice, **given})
+            self._ordinals = self._chosen.ordinals()
+            self._count = len(self._ordinals)
 
     @property
     def _library(self) -> _core.Dataset:
@@ -136,6 +143,8 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     def _read(self, sample: int) -> dict[str, Any]:
         reader = self._library
+        if self._chosen is not None:
+            sample = int(self._ordinals[sample])
         return {
             column.name: _values.decode(column, reader.read_value(sample, i, _values.wants_writable(column)))
             for i, column in enumerate(self._columns)
@@ -152,7 +161,11 @@ class Dataset(Sequence[Mapping[str, Any]]):
             text = key.decode() if isinstance(key, bytes) else key.encode().decode()
         except UnicodeError:
             return None  # keys are UTF-8
-        return self._library.find_key(text)
+        found = self._library.find_key(text)
+        if self._chosen is None or found is None:
+            return found
+        place = int(np.searchsorted(self._ordinals, found))
+        return place if place < self._count and self._ordinals[place] == found else None
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield all samples in order, read block by block."""
@@ -175,7 +188,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
         if name is None:
             raise ValueError(f"{self._path}: no column is the key")
         options = {**self._options, "columns": [name]}
-        return _Each(Dataset(self._path, options).scan(), lambda block: iter(block[name]))
+        return _Each(Dataset(self._path, options, self._choice).scan(), lambda block: iter(block[name]))
 
     @checked
     def scan(
@@ -190,32 +203,43 @@ class Dataset(Sequence[Mapping[str, Any]]):
         blocks_ahead : int
             Blocks read ahead, at least `threads`. So many blocks and one more may be in use at once.
         first_sample, end_sample : int
-            The samples wanted, extended to whole blocks.
+            The samples wanted, extended to whole blocks. Of chosen samples (`open`), the blocks have just these, in
+            memory of their own.
 
         Raises
         ------
         ValueError
             When arrays of more blocks are kept than `blocks_ahead` allows.
         """
-        end_sample = 2**64 - 1 if end_sample is None else end_sample
+        count = len(self)
+        end_sample = count if end_sample is None else min(end_sample, count)
+        chosen = None if self._chosen is None else self._ordinals
+        begin, end = first_sample, end_sample
+        if chosen is not None and first_sample < end_sample:
+            begin, end = int(chosen[first_sample]), int(chosen[end_sample - 1]) + 1
         scanner = _core.Scanner(
             self._library,
             threads=threads,
             blocks_ahead=max(blocks_ahead, threads, 1),
-            first_sample=first_sample,
-            end_sample=end_sample,
+            first_sample=begin,
+            end_sample=max(begin, end),
+            samples=self._chosen,
         )
         _process.belongs_here(scanner)
         schema = self.schema
 
         def made(block: _core.Block) -> Block:
             _process.belongs_here(block)
-            return Block(block, schema)
+            if chosen is None:
+                return Block(block, schema)
+            first = int(np.searchsorted(chosen, block.first_sample))
+            last = int(np.searchsorted(chosen, block.first_sample + block.sample_count))
+            return Block(block, schema, chosen[first:last] - block.first_sample, first)
 
-        return map(made, scanner)
+        return map(made, scanner) if chosen is None else filter(len, map(made, scanner))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Dataset, (self._given, self._options))
+        return (Dataset, (self._given, self._options, self._choice))
 
     def __repr__(self) -> str:
         return f"<shardkit.Dataset {self._path!r}: {len(self)} samples of {', '.join(self._names)}>"
@@ -250,6 +274,51 @@ def _several(index: Any) -> list[Any] | None:
     if dimensions > 1:
         raise TypeError(f"samples are chosen by one dimension, not the {dimensions} of {index!r:.60}")
     return list(index.tolist()) if dimensions == 1 else None
+
+
+Indices = Annotated[Any, "ordinals, keys, a mask, a slice, or a file of keys or (.npy) ordinals"]
+
+
+def chosen(path: str, where: str | None, indices: Any, generation: int) -> dict[str, Any]:
+    """Return what `where` and `indices` choose of the dataset, as the library takes it."""
+    made: dict[str, Any] = {}
+    if where is not None:
+        if not where.strip():
+            raise ValueError("where: the condition is empty; leave it out to take all samples")
+        made["where"] = where
+    if indices is None:
+        return made
+    if isinstance(indices, (str, os.PathLike)):
+        name = os.fspath(indices)
+        indices = np.load(name) if name.endswith(".npy") else _core.read_keys(path_text(name))
+    several = None if isinstance(indices, slice) else _several(indices)
+    if several and all(isinstance(each, str) for each in several):
+        return made | {"keys": several}
+    count = len(open(path, generation=generation))
+    if isinstance(indices, slice):
+        ordinals = np.arange(count)[indices]
+    else:
+        ordinals = np.array([] if several is None else several)
+        if several is None or ordinals.dtype.kind not in ("iub" if len(ordinals) else "f"):
+            raise TypeError(
+                f"indices={shown(indices)}: give ordinals, keys, a mask, a slice, or a file of keys or (.npy) ordinals"
+            )
+    if ordinals.dtype.kind == "b":
+        if len(ordinals) != count:
+            raise ValueError(f"indices: a mask of {len(ordinals)} samples; {path} has {count}")
+        ordinals = np.flatnonzero(ordinals)
+    if len(ordinals) == 0:
+        raise ValueError("indices: no sample is chosen; leave it out to take all samples")
+    ordinals = np.sort(ordinals)
+    if ordinals[0] < 0 or ordinals[-1] >= count:
+        wrong = ordinals[0] if ordinals[0] < 0 else ordinals[-1]
+        raise IndexError(f"indices: there is no sample {wrong}; {path} has {count}")
+    steps = np.diff(ordinals)
+    if np.any(steps == 0):
+        raise ValueError(f"indices: {ordinals[:-1][steps == 0][0]} stands twice; weights take samples more than once")
+    last = np.concatenate([np.flatnonzero(steps > 1), [len(ordinals) - 1]])  # of each run of ordinals
+    first = np.concatenate([[0], last[:-1] + 1])
+    return made | {"ranges": list(zip(ordinals[first].tolist(), (ordinals[last] + 1).tolist(), strict=True))}
 
 
 @checked
@@ -288,8 +357,10 @@ def open(
     max_open_shards: int = 256,
     skip_lost_samples: bool = False,
     generation: int = 0,
+    where: str | None = None,
+    indices: Indices = None,
 ) -> Dataset:
-    """Open a dataset for reading.
+    """Open a dataset for reading, or some of its samples, of which nothing is copied.
 
     Parameters
     ----------
@@ -314,6 +385,13 @@ def open(
         damaged or cut ones what follows the damage.
     generation : int
         Read the dataset as it was in this generation, which `history` lists; 0 is the newest.
+    where : str
+        Only the samples that satisfy a condition, such as ``"label < 10 and width >= 512"``, as for `filter`;
+        docs/select.md describes the language. Columns that it names are read once, now.
+    indices : sequence, array, slice or path
+        Only these samples: ordinals or keys, in any order; a mask, which is a bool for each sample; or a file with one
+        key a line, or ``.npy`` of ordinals. With `where`, those of them that satisfy it. The samples keep their order,
+        and are numbered anew from 0.
 
     Raises
     ------
@@ -336,4 +414,5 @@ def open(
             "skip_lost_samples": skip_lost_samples,
             "generation": generation,
         },
+        chosen(located(path), where, indices, generation),
     )

@@ -107,9 +107,9 @@ class Step(NamedTuple):
         return cls(function, getattr(function, "__name__", None) or type(function).__name__, wants)
 
 
-def generator(seed: int, epoch: int, dataset: int, ordinal: int, column: str) -> np.random.Generator:
+def generator(seed: int, epoch: int, dataset: int, ordinal: int, copy: int, column: str) -> np.random.Generator:
     """Return the random numbers of a sample, the same wherever and whenever its function runs."""
-    place = struct.pack("<4Q", seed % (1 << 64), epoch, dataset, ordinal) + column.encode()
+    place = struct.pack("<5Q", seed % (1 << 64), epoch, dataset, ordinal, copy) + column.encode()
     key = int.from_bytes(hashlib.blake2b(place, digest_size=16).digest(), "little")
     return np.random.Generator(np.random.Philox(key=key))
 
@@ -141,8 +141,8 @@ class SampleFunctions:
         self.columns = {name: tuple(steps) for name, steps in columns.items()}
         self.transform = transform
 
-    def __call__(self, values: dict[str, list[Any]], epoch: int, identities: Sequence[tuple[int, int]]) -> Results:
-        """Call the functions with the values of samples, whose datasets and ordinals the identities are."""
+    def __call__(self, values: dict[str, list[Any]], epoch: int, identities: Sequence[tuple[int, int, int]]) -> Results:
+        """Call the functions with the values of samples, whose datasets, ordinals and copies the identities are."""
         results = Results(dict(values))
         begin = time.thread_time()
         for name, steps in self.columns.items():

@@ -7,13 +7,15 @@ import logging
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import Annotated, Any
 
+import numpy as np
+
 from shardkit import _core, _process
 from shardkit._ahead import Ahead, InLoop, Place, Recipe, Waits
-from shardkit._options import check_known, checked, column_names, parsed, path_text
+from shardkit._options import check_known, checked, column_names, parsed, path_text, shown
 from shardkit._options import located as _located
 from shardkit._ranks import check_ranks, ranks
 from shardkit._values import is_number
@@ -34,6 +36,7 @@ from shardkit.columns import (
     column_options,
     parts,
 )
+from shardkit.dataset import Indices, chosen
 from shardkit.dataset import open as open_dataset
 from shardkit.functions import Map, Raw, SampleFunctions, Step, check_collate
 from shardkit.loader_report import LoaderReport
@@ -63,7 +66,27 @@ def located(datasets: Datasets) -> list[LoaderDataset]:
 
 def dataset_list(datasets: Datasets) -> list[dict[str, Any]]:
     """Return the datasets as the library takes them."""
-    return [{**asdict(each), "path": path_text(each.path)} for each in located(datasets)]
+    return [_given(each) for each in located(datasets)]
+
+
+def _given(dataset: LoaderDataset) -> dict[str, Any]:
+    path = path_text(dataset.path)
+    made: dict[str, Any] = {
+        "path": path,
+        "proportion": dataset.proportion,
+        "repeat": dataset.repeat,
+        "choose": dataset.choose,
+        "generation": dataset.generation,
+        "replacement": dataset.replacement,
+    }
+    if dataset.balance is not None:
+        made["balance"] = dataset.balance
+    if dataset.weights is not None:
+        weights = np.asarray(dataset.weights, np.float64)
+        if weights.ndim != 1 or len(weights) == 0:
+            raise ValueError(f"weights={shown(dataset.weights)}: give a number for each sample")
+        made["weights"] = weights.tobytes()
+    return made | chosen(path, dataset.where, dataset.indices, dataset.generation)
 
 
 def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: list[dict[str, Any]]) -> dict[str, Spec]:
@@ -74,6 +97,21 @@ def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: l
     names = column_names(columns)
     assert names is not None
     return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(names)
+
+
+def _with_choice(datasets: list[LoaderDataset], choice: dict[str, Any]) -> list[LoaderDataset]:
+    """Return the datasets with what the loader's own options choose of the only one of them."""
+    choice = {name: value for name, value in choice.items() if value is not None}
+    if not choice:
+        return datasets
+    defaults = {each.name: each.default for each in fields(LoaderDataset)}
+    names = " and ".join(choice)
+    if len(datasets) > 1:
+        raise ValueError(f"{names}: of which dataset? With several, give LoaderDataset(path, {next(iter(choice))}=...)")
+    for name in choice:
+        if getattr(datasets[0], name) is not defaults[name]:
+            raise ValueError(f"{name}: the LoaderDataset has one, too; give one of the two")
+    return [replace(datasets[0], **choice)]
 
 
 def _close(workers: Workers, running: list[InLoop | Ahead], generation: int) -> None:
@@ -138,6 +176,22 @@ class Loader:
         The columns, all but the key by default. A mapping says how each is decoded: `Image`, `LabelMap`,
         `DenseMasks`, `PackedMasks`, `Tokens`, `Views`, `Stored` (None), a function, `Map` or `Raw`, or a list of one of
         the kinds and functions, each of which gets what the one before it made.
+    where : str
+        Only the samples that satisfy a condition, such as ``"label < 10 and width >= 512"``, as for `filter`. The
+        columns that it names are read once, when the loader is made; blocks without a sample of them never.
+    indices : sequence, array, slice or path
+        Only these samples: ordinals or keys, in any order; a mask, which is a bool for each sample; or a file with one
+        key a line, or ``.npy`` of ordinals.
+    balance : str
+        A column of integers, bools or texts: all of its values come equally often, whatever the number of samples that
+        have them. Those of samples with a rare value come several times in an epoch, each time with other random crops,
+        and of a common one not in every epoch. Samples without a value are left out.
+    weights : array
+        In place of `balance`: how often each sample of the dataset is taken, relative to the others; numbers from 0. In
+        every epoch that is its share, rounded up or down by chance, so that over epochs it is exact.
+    replacement : bool
+        Whether `weights` and `balance` may take a sample more than once in an epoch. False is for epochs of fewer
+        samples than there are, as by ``LoaderDataset(choose=...)``.
     seed : int
         What the order and the random crops are made from.
     rank, world_size : int or "auto"
@@ -210,6 +264,11 @@ class Loader:
         batch_size: int = 1,
         *,
         columns: Mapping[str, Spec] | Sequence[str] | None = None,
+        where: str | None = None,
+        indices: Indices = None,
+        balance: str | None = None,
+        weights: Annotated[Any, "an array of a number for each sample"] = None,
+        replacement: bool = True,
         seed: int = 0,
         rank: Annotated[int | str, 'a number, or "auto"'] = "auto",
         world_size: Annotated[int | str, 'a number, or "auto"'] = "auto",
@@ -229,7 +288,14 @@ class Loader:
         follow: bool | Callable[[list[int]], Sequence[int]] = False,
         **options: Any,
     ) -> None:
-        self._datasets = dataset_list(datasets)
+        choice = {
+            "where": where,
+            "indices": indices,
+            "balance": balance,
+            "weights": weights,
+            "replacement": None if replacement else False,
+        }
+        self._datasets = dataset_list(_with_choice(located(datasets), choice))
         self._running: list[InLoop | Ahead] = []  # one, since it was started
         check_known(options)
         if batch_size < 1:

@@ -54,6 +54,7 @@ class LoaderReport:
     peak_block_memory: int
     peak_batch_memory: int
     clumped_columns: list[str]  # integers, most blocks having one value alone: the shuffle buffer mixes few of them
+    balance_notes: list[str]  # what `balance` found: how many values, of how many samples
     threads_note: str
     # What bounds it: "consumer", "functions", "decode", "read", "memory", "overhead", "none"; of a device also "copy",
     # "kernel" and "upload".
@@ -110,6 +111,7 @@ class LoaderReport:
             lines.append(
                 f"{self.warned_images} images decoded with a warning of libjpeg; sk.Image(strict=True) refuses them"
             )
+        lines += [f"balanced:   {note}" for note in self.balance_notes]
         for column in self.clumped_columns:
             lines.append(
                 f"to change:  equal values of column {column!r} stand together, and the shuffle buffer mixes few; "

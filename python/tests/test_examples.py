@@ -143,3 +143,41 @@ def test_an_augmentation_gives_the_same_wherever_it_runs(tmp_path: Path) -> None
     assert len(set(runs[0][:3])) == 3
     assert all(run[:3] == runs[0][:3] for run in runs)
     assert "bounded by" in runs[0][4]
+
+
+def test_rare_classes_come_as_often_and_training_goes_on_at_another_world_size(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = tmp_path / "pictures"
+    labels = [0] * 60 + [1] * 10 + [2] * 3 + [3] * 7
+    with sk.Writer(folder, {"image": sk.Encode(), "label": "i64"}, max_block_samples=4) as writer:
+        for i, label in enumerate(labels):
+            pixels = np.random.default_rng(i).integers(0, 60, (40, 50, 3), np.uint8) + np.uint8(60 * label)
+            writer.write(str(i), image=pixels, label=label)
+
+    def counts(line: str) -> dict[int, int]:
+        return {
+            int(name): int(count)
+            for name, count in (each.split(": ") for each in line[line.index("{") + 1 : -1].split(", "))
+        }
+
+    options = (folder, "--where", "label < 3", "--epochs", 4)
+    whole = lines("train_balanced.py", *options)
+    assert len(whole) == 4
+    for line in whole:
+        taken = counts(line)
+        assert set(taken) == {0, 1, 2}
+        assert sum(taken.values()) == 80  # 73, and 7 that repeat others in the last batch
+        assert all(abs(count - 80 / 3) < 14 for count in taken.values())
+    # One epoch of two ranks, then alone.
+    checkpoint = tmp_path / "checkpoint"
+    for rank in (1, 0):
+        os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2"}
+        try:
+            part = lines(
+                "train_balanced.py", *options[:-1], 1, "--checkpoint", checkpoint if rank == 0 else tmp_path / "other"
+            )
+        finally:
+            del os.environ["RANK"], os.environ["WORLD_SIZE"]
+        assert sum(counts(part[0]).values()) == 40
+    rest = lines("train_balanced.py", *options, "--checkpoint", checkpoint)
+    assert [counts(line) for line in rest] == [counts(line) for line in whole[1:]]

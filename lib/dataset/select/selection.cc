@@ -282,6 +282,21 @@ absl::StatusOr<SelectionReport> CountSamples(ReadableFileSystem& file_system, co
   });
 }
 
+absl::StatusOr<FoundSamples> FindSamples(ReadableFileSystem& file_system, const std::string& path,
+                                         const SampleSelection& selection, const SelectionOptions& options) {
+  return Guarded("selecting samples", [&]() -> absl::StatusOr<FoundSamples> {
+    SHARDKIT_ASSIGN_OR_RETURN(const dataset::Selected selected,
+                              dataset::SelectSamples(file_system, path, selection, options));
+    FoundSamples found{{}, selected.report};
+    found.ordinals.reserve(selected.report.selected);
+    const dataset::SampleSet& set = selected.parts[0];
+    for (uint64_t i = 0; i < set.samples(); ++i) {
+      if (set.Has(i)) found.ordinals.push_back(i);
+    }
+    return found;
+  });
+}
+
 absl::StatusOr<std::vector<std::string>> ReadKeys(ReadableFileSystem& file_system, const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::string text, file_system.ReadFile(path, kMostKeyBytes));
   std::vector<std::string> keys;

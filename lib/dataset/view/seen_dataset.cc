@@ -157,6 +157,13 @@ class SeenDataset final : public DatasetReader {
     ScanOptions stored = options;
     stored.first_sample = options.first_sample < sample_count() ? removed_.Stored(options.first_sample) : UINT64_MAX;
     stored.end_sample = options.end_sample < sample_count() ? removed_.Stored(options.end_sample) : UINT64_MAX;
+    if (options.samples != nullptr) {
+      auto samples = std::make_shared<std::vector<uint64_t>>();
+      for (const uint64_t sample : *options.samples) {
+        if (sample < sample_count()) samples->push_back(removed_.Stored(sample));
+      }
+      stored.samples = std::move(samples);
+    }
     return stored_->ScanWith(stored, [this](uint64_t* first_sample, BlockBuffer* buffer, BlockView* view) {
       return Complete(first_sample, buffer, view, nullptr);
     });

@@ -63,6 +63,9 @@ struct ScanOptions {
   // does not read them. The blocks that remain have other samples, too: see Predicate::Select. Where ranges are missing
   // or damaged, no block is left out.
   std::optional<Predicate> where = std::nullopt;
+
+  // Leaves out blocks that have none of these samples, ordinals that ascend, and does not read them. Null: no block.
+  std::shared_ptr<const std::vector<uint64_t>> samples = nullptr;
 };
 
 // Where a block of the dataset is.

@@ -99,6 +99,14 @@ struct SelectionReport {
 absl::StatusOr<SelectionReport> CountSamples(ReadableFileSystem& file_system, const std::string& path,
                                              const SampleSelection& selection, const SelectionOptions& options = {});
 
+// The ordinals of the selected samples, ascending. Otherwise as CountSamples.
+struct FoundSamples {
+  std::vector<uint64_t> ordinals;
+  SelectionReport report;
+};
+absl::StatusOr<FoundSamples> FindSamples(ReadableFileSystem& file_system, const std::string& path,
+                                         const SampleSelection& selection, const SelectionOptions& options = {});
+
 // The keys in a file, one a line, in any order; empty lines do not count, and a line may end in CR LF. At most 4 GiB.
 absl::StatusOr<std::vector<std::string>> ReadKeys(ReadableFileSystem& file_system, const std::string& path);
 

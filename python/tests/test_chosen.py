@@ -1,0 +1,259 @@
+"""Some of the samples: of a dataset that is opened, and of the epochs of a loader."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardkit as sk
+
+COUNT = 240
+
+
+def label_of(i: int) -> int | None:
+    """Return 2, which is rare, 1, 0, or none."""
+    return None if i % 40 == 39 else 2 if i % 48 == 5 else int(i % 12 == 1)
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = os.fspath(tmp_path_factory.mktemp("chosen") / "data")
+    columns = {"label": sk.Column("label", "i64", nullable=True), "score": "f32", "text": "utf8"}
+    with sk.Writer(path, columns, shard_samples=60, max_block_samples=8) as writer:
+        for i in range(COUNT):
+            writer.write(f"key {i}", label=label_of(i), score=float(i), text=f"text {i}" * (i % 3 + 1))
+    return path
+
+
+def ordinals(loader: Any) -> list[int]:
+    """Return the ordinals of an epoch, by the values of its samples."""
+    taken = []
+    for batch in loader:
+        np.testing.assert_array_equal(batch["score"], batch.ordinals)
+        assert batch.keys == [f"key {i}" for i in batch.ordinals]
+        taken += batch.ordinals.tolist()
+    return taken
+
+
+SOME = [3, 4, 5, 60, 119, 120, 239]
+CHOICES: dict[str, tuple[dict[str, Any], list[int]]] = {
+    "a condition": ({"where": "label == 2"}, [i for i in range(COUNT) if label_of(i) == 2]),
+    "ordinals": ({"indices": SOME[::-1]}, SOME),
+    "an array": ({"indices": np.array(SOME, np.uint16)}, SOME),
+    "a tuple": ({"indices": tuple(SOME)}, SOME),
+    "a range": ({"indices": range(10, 30, 3)}, list(range(10, 30, 3))),
+    "a slice": ({"indices": slice(-5, None)}, list(range(235, 240))),
+    "a mask": ({"indices": np.isin(np.arange(COUNT), SOME)}, SOME),
+    "a list of bools": ({"indices": [i in SOME for i in range(COUNT)]}, SOME),
+    "keys": ({"indices": [f"key {i}" for i in SOME]}, SOME),
+    "one": ({"indices": [239]}, [239]),
+    "all": ({"indices": range(COUNT)}, list(range(COUNT))),
+    "both": ({"where": "score >= 100", "indices": SOME}, [119, 120, 239]),
+    "both, keys": ({"where": "score < 100", "indices": [f"key {i}" for i in SOME]}, [3, 4, 5, 60]),
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_dataset_of_some_samples(labelled: str, choice: str) -> None:
+    given, expected = CHOICES[choice]
+    whole, some = sk.open(labelled), sk.open(labelled, **given)
+    assert len(some) == len(expected)
+    assert [sample["score"] for sample in some] == expected
+    assert [some[i] for i in range(len(some))] == [whole[i] for i in expected]
+    assert some[-1] == whole[expected[-1]]
+    assert list(some.keys()) == [f"key {i}" for i in expected]
+    assert some[f"key {expected[0]}"] == whole[expected[0]]
+    assert some.find(f"key {expected[-1]}") == len(expected) - 1
+    with pytest.raises(IndexError):
+        some[len(expected)]
+    if len(expected) < COUNT:
+        other = next(i for i in range(COUNT) if i not in expected)
+        assert f"key {other}" not in some
+    # Block by block.
+    blocks = list(some.scan(threads=2, blocks_ahead=COUNT))
+    assert sum(map(len, blocks)) == len(expected)
+    assert [block.first_sample for block in blocks] == np.cumsum([0, *map(len, blocks)])[:-1].tolist()
+    assert np.concatenate([block["score"] for block in blocks]).tolist() == expected
+    assert [text for block in blocks for text in block["text"]] == [whole[i]["text"] for i in expected]
+    for block in blocks:
+        assert block["text"].to_list() == [block.value("text", i) for i in range(len(block))]
+        assert block["text"].sizes.tolist() == [len(text) for text in block["text"]]
+        labels = [label_of(int(i)) for i in block["score"]]
+        assert block.present("label").tolist() == [label is not None for label in labels]
+    assert len(blocks) == len({(i // 60, i % 60 // 8) for i in expected})
+    copy = pickle.loads(pickle.dumps(some))
+    assert [sample["score"] for sample in copy] == expected
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_loader_of_some_samples(labelled: str, choice: str) -> None:
+    given, expected = CHOICES[choice]
+    options: dict[str, Any] = {"batch_size": 4, "columns": ["score"], "seed": 3}
+    loader = sk.Loader(labelled, **given, **options)
+    assert loader.samples_per_epoch == len(expected)
+    assert sorted(ordinals(loader)) == expected
+    other = sk.Loader(sk.LoaderDataset(labelled, **given), **options)
+    assert sorted(ordinals(other)) == expected
+    assert ordinals(other) == ordinals(loader)  # of the second epoch
+    plan = sk.plan(sk.LoaderDataset(labelled, **given), 4, seed=3)
+    assert sorted(np.concatenate(list(plan.epoch(0)))[:, 1].tolist()) == expected
+
+
+def test_files_of_keys_and_ordinals(labelled: str, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.txt"
+    keys.write_text("key 7\n\nkey 3\r\n")
+    assert [sample["score"] for sample in sk.open(labelled, indices=keys)] == [3, 7]
+    np.save(tmp_path / "some.npy", np.array([9, 2]))
+    assert sorted(ordinals(sk.Loader(labelled, 2, indices=os.fspath(tmp_path / "some.npy")))) == [2, 9]
+    with pytest.raises(FileNotFoundError):
+        sk.open(labelled, indices="missing.txt")
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"where": " "}, ValueError, "the condition is empty"),
+    ({"where": "lable == 1"}, ValueError, "lable"),
+    ({"where": 3}, TypeError, "where=3"),
+    ({"indices": []}, ValueError, "no sample is chosen"),
+    ({"indices": np.zeros(COUNT, bool)}, ValueError, "no sample is chosen"),
+    ({"indices": np.ones(COUNT - 1, bool)}, ValueError, "a mask of 239 samples"),
+    ({"indices": [1, 240]}, IndexError, "there is no sample 240"),
+    ({"indices": [-1, 1]}, IndexError, "there is no sample -1"),
+    ({"indices": [1, 2, 1]}, ValueError, "1 stands twice"),
+    ({"indices": [1.5]}, TypeError, "give ordinals"),
+    ({"indices": 3}, TypeError, "give ordinals"),
+    ({"indices": np.zeros((2, 2), int)}, TypeError, "one dimension"),
+    ({"indices": ["key 1", "nothing"]}, Exception, "1 of the keys"),
+    ({"indices": ["key 1", 2]}, TypeError, "give ordinals"),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "message"), WRONG)
+def test_what_is_refused(labelled: str, given: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        sk.open(labelled, **given)
+    with pytest.raises(error, match=message):
+        sk.Loader(labelled, 2, **given)
+
+
+def test_what_loaders_refuse(labelled: str) -> None:
+    def refused(message: str, dataset: Any = labelled, **options: Any) -> None:
+        with pytest.raises((ValueError, TypeError), match=message):
+            sk.Loader(dataset, 4, **options)
+
+    refused("no sample is chosen", where="score > 1000")
+    refused("cannot be balanced", balance="score")
+    refused("give one of the two", balance="label", weights=np.ones(COUNT))
+    refused("2 weights for 240", weights=[1, 2])
+    refused("weights", weights=[[1.0]])
+    refused("the weight of sample 2 is -1", weights=[1, 1, -1] + [1] * 237)
+    refused("replacement is about", replacement=False)
+    refused("without replacement", weights=[0, 1] * 120, replacement=False)
+    refused("of which dataset", [labelled, labelled], where="label == 1")
+    refused("give one of the two", sk.LoaderDataset(labelled, where="label == 1"), where="label == 2")
+    with pytest.raises(IndexError, match="lable"):
+        sk.Loader(labelled, 4, balance="lable")
+
+
+def test_a_dataset_that_is_empty_by_condition(labelled: str) -> None:
+    none = sk.open(labelled, where="score > 1000")
+    assert len(none) == 0
+    assert list(none) == []
+    assert list(none.keys()) == []
+    assert list(none.scan()) == []
+
+
+def test_values_come_equally_often(labelled: str) -> None:
+    loader = sk.Loader(labelled, 12, columns=["score", "label"], balance="label", seed=5)
+    drawn: collections.Counter[int | None] = collections.Counter()
+    for epoch in loader.epochs(12):
+        copies = set()
+        for batch in epoch:
+            drawn.update(label_of(int(i)) for i in batch.ordinals)
+            copies |= {tuple(place) for place in batch.samples[:, [2, 4]].tolist()}
+        assert len(copies) == COUNT, "copies of a sample are told apart"
+    assert set(drawn) == {0, 1, 2}
+    assert all(abs(times - 12 * COUNT / 3) < 40 for times in drawn.values())
+    report = loader.report()
+    assert report.balance_notes == [
+        f'{labelled}: 3 values of column "label", of 5 to 209 samples each; 6 samples without one are left out'
+    ]
+    assert "balanced" in str(report)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_the_same_at_any_world_size_and_after_a_resume(labelled: str, world_size: int) -> None:
+    options: dict[str, Any] = {
+        "columns": ["score"],
+        "where": "score < 200",
+        "weights": np.arange(COUNT) % 7,
+        "seed": 8,
+        "uneven": True,
+        "empty_batches": True,
+    }
+
+    def places(loader: Any) -> list[tuple[int, ...]]:
+        return [tuple(place) for batch in loader for place in batch.samples[:, [3, 2, 4]].tolist()]
+
+    alone = sk.Loader(labelled, 6, rank=0, world_size=1, **options)
+    whole = sorted(places(alone))
+    state: dict[str, Any] = {}
+    begun = []
+    for rank in range(world_size):
+        loader = sk.Loader(labelled, 6, rank=rank, world_size=world_size, **options)
+        batches = iter(loader)
+        begun += places(next(batches) for _ in range(3))
+        state = loader.state_dict()
+    rest = sk.Loader(labelled, 6, rank=0, world_size=1, **options)
+    rest.load_state_dict(state)
+    assert sorted(begun + places(rest)) == whole
+    other = sk.Loader(labelled, 6, rank=0, world_size=1, **options | {"weights": np.arange(COUNT) % 6})
+    with pytest.raises(ValueError, match="another plan"):
+        other.load_state_dict(state)
+
+
+def drawn_numbers(value: Any, rng: np.random.Generator) -> float:
+    """Return a number that copies of a sample must not share."""
+    return float(rng.random())
+
+
+@pytest.mark.parametrize("kind", ["thread", "process"])
+def test_copies_draw_numbers_of_their_own(labelled: str, kind: str) -> None:
+    weights = np.zeros(COUNT)
+    weights[[7, 100]] = 1
+    loader = sk.Loader(
+        labelled, 8, columns={"score": sk.Map(drawn_numbers)}, weights=weights, worker_kind=kind, workers=2, seed=1
+    )
+    numbers = {
+        (int(ordinal), int(copy)): float(value)
+        for batch in loader
+        for (ordinal, copy), value in zip(batch.samples[:, [2, 4]], batch["score"], strict=True)
+    }
+    assert len(numbers) == COUNT
+    assert len(set(numbers.values())) == COUNT
+
+
+def test_without_replacement(labelled: str) -> None:
+    weights = np.ones(COUNT)
+    weights[:20] = 100
+    dataset = sk.LoaderDataset(labelled, choose=40, weights=weights, replacement=False)
+    for epoch in sk.Loader(dataset, 8, columns=["score"]).epochs(3):
+        taken = ordinals(epoch)
+        assert len(set(taken)) == len(taken) == 40
+        assert set(range(20)) < set(taken)
+
+
+def test_of_torch(labelled: str) -> None:
+    torch = pytest.importorskip("torch")
+    import shardkit.torch as skt
+
+    mask = torch.zeros(COUNT, dtype=torch.bool)
+    mask[SOME] = True
+    assert sorted(ordinals(skt.Loader(labelled, 2, columns=["score"], indices=mask))) == SOME
+    assert sorted(float(sample["score"]) for sample in skt.IterableDataset(labelled, where="score < 3")) == [0, 1, 2]
+    assert [float(sample["score"]) for sample in skt.Dataset(labelled, indices=torch.tensor(SOME))] == SOME
