@@ -1,11 +1,12 @@
 """Shards for training data: pack small files, and stream them back in any order at the speed of the device."""
 
 from shardkit._core import Column, DataLossError, SimulatedEpoch, SimulationReport, __version__
+from shardkit._mixture import LoaderDataset
 from shardkit._options import WriterOptions
 from shardkit.batch import Batch, BatchMasks, Ragged, TokenRows
 from shardkit.block import Block, Values
 from shardkit.change import add_columns, drop_columns, rename_columns, set_columns
-from shardkit.columns import DenseMasks, Geometry, Image, LabelMap, LoaderDataset, PackedMasks, Stored, Tokens, Views
+from shardkit.columns import DenseMasks, Geometry, Image, LabelMap, PackedMasks, Stored, Tokens, Views
 from shardkit.dataset import Dataset, open, use_cache
 from shardkit.functions import FunctionError, Map, Raw
 from shardkit.images import Encode, decode_image

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, SupportsIndex, cast
@@ -12,40 +11,7 @@ from typing import Annotated, Any, SupportsIndex, cast
 from shardkit._options import checked
 from shardkit.functions import Map, Raw
 
-__all__ = ["DenseMasks", "Geometry", "Image", "LabelMap", "LoaderDataset", "PackedMasks", "Stored", "Tokens", "Views"]
-
-
-@checked
-@dataclass(frozen=True)
-class LoaderDataset:
-    """A dataset of a loader, and its part of an epoch; at most one of `proportion`, `repeat` and `choose` is set.
-
-    Parameters
-    ----------
-    path : str
-        A dataset's directory or a shard.
-    proportion : float
-        Its share of an epoch; all datasets have one, or none has.
-    repeat : float
-        Samples per epoch as a multiple of the dataset's.
-    choose : int
-        Samples per epoch.
-    generation : int
-        The generation to read; 0 is the newest.
-    where, indices, balance, weights, replacement
-        Which samples, as for `Loader`.
-    """
-
-    path: str | os.PathLike[str]
-    proportion: float = 0
-    repeat: float = 0
-    choose: int = 0
-    generation: int = 0
-    where: str | None = None
-    indices: Any = None
-    balance: str | None = None
-    weights: Any = None
-    replacement: bool = True
+__all__ = ["DenseMasks", "Geometry", "Image", "LabelMap", "PackedMasks", "Stored", "Tokens", "Views"]
 
 
 def _check_flip(flip: float, name: str) -> None:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any
 
-import numpy as np
-
 from shardkit import _core, _process
 from shardkit._ahead import Ahead, InLoop, Place, Recipe, Waits
-from shardkit._options import check_known, checked, column_names, parsed, path_text, shown
-from shardkit._options import located as _located
+from shardkit._mixture import Datasets, dataset_list, located, with_choice
+from shardkit._options import check_known, checked, column_names, parsed
 from shardkit._ranks import check_ranks, ranks
 from shardkit._values import is_number
 from shardkit._workers import Workers
@@ -27,7 +24,6 @@ from shardkit.columns import (
     Image,
     Kind,
     LabelMap,
-    LoaderDataset,
     PackedMasks,
     Spec,
     Stored,
@@ -36,57 +32,13 @@ from shardkit.columns import (
     column_options,
     parts,
 )
-from shardkit.dataset import Indices, chosen
+from shardkit.dataset import Indices
 from shardkit.dataset import open as open_dataset
 from shardkit.functions import Map, Raw, SampleFunctions, Step, check_collate
 from shardkit.loader_report import LoaderReport
 
-Datasets = Annotated[
-    str | os.PathLike[str] | LoaderDataset | Sequence[str | os.PathLike[str] | LoaderDataset],
-    "a path, a URL or a LoaderDataset, or a list of these",
-]
 STATE_VERSION = 1
 _log = logging.getLogger("shardkit")
-
-
-def located(datasets: Datasets) -> list[LoaderDataset]:
-    """Return the datasets with paths that hold in other processes."""
-    if isinstance(datasets, (str, os.PathLike, LoaderDataset)):
-        datasets = [datasets]
-    made: list[LoaderDataset] = []
-    for each in datasets if isinstance(datasets, Iterable) else [datasets]:
-        if not isinstance(each, (str, os.PathLike, LoaderDataset)):
-            raise TypeError(f"datasets: give a path, a URL or a LoaderDataset, or a list of these, not {each!r}")
-        given = each if isinstance(each, LoaderDataset) else LoaderDataset(each)
-        made.append(replace(given, path=_located(given.path)))
-    if not made:
-        raise ValueError("datasets: the list is empty")
-    return made
-
-
-def dataset_list(datasets: Datasets) -> list[dict[str, Any]]:
-    """Return the datasets as the library takes them."""
-    return [_given(each) for each in located(datasets)]
-
-
-def _given(dataset: LoaderDataset) -> dict[str, Any]:
-    path = path_text(dataset.path)
-    made: dict[str, Any] = {
-        "path": path,
-        "proportion": dataset.proportion,
-        "repeat": dataset.repeat,
-        "choose": dataset.choose,
-        "generation": dataset.generation,
-        "replacement": dataset.replacement,
-    }
-    if dataset.balance is not None:
-        made["balance"] = dataset.balance
-    if dataset.weights is not None:
-        weights = np.asarray(dataset.weights, np.float64)
-        if weights.ndim != 1 or len(weights) == 0:
-            raise ValueError(f"weights={shown(dataset.weights)}: give a number for each sample")
-        made["weights"] = weights.tobytes()
-    return made | chosen(path, dataset.where, dataset.indices, dataset.generation)
 
 
 def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: list[dict[str, Any]]) -> dict[str, Spec]:
@@ -97,21 +49,6 @@ def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: l
     names = column_names(columns)
     assert names is not None
     return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(names)
-
-
-def _with_choice(datasets: list[LoaderDataset], choice: dict[str, Any]) -> list[LoaderDataset]:
-    """Return the datasets with what the loader's own options choose of the only one of them."""
-    choice = {name: value for name, value in choice.items() if value is not None}
-    if not choice:
-        return datasets
-    defaults = {each.name: each.default for each in fields(LoaderDataset)}
-    names = " and ".join(choice)
-    if len(datasets) > 1:
-        raise ValueError(f"{names}: of which dataset? With several, give LoaderDataset(path, {next(iter(choice))}=...)")
-    for name in choice:
-        if getattr(datasets[0], name) is not defaults[name]:
-            raise ValueError(f"{name}: the LoaderDataset has one, too; give one of the two")
-    return [replace(datasets[0], **choice)]
 
 
 def _close(workers: Workers, running: list[InLoop | Ahead], generation: int) -> None:
@@ -295,7 +232,7 @@ class Loader:
             "weights": weights,
             "replacement": None if replacement else False,
         }
-        self._datasets = dataset_list(_with_choice(located(datasets), choice))
+        self._datasets = dataset_list(with_choice(located(datasets), choice))
         self._running: list[InLoop | Ahead] = []  # one, since it was started
         check_known(options)
         if batch_size < 1:

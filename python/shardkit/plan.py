@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit import _core
+from shardkit._mixture import Datasets, dataset_list
 from shardkit._options import checked, parsed
-from shardkit.loader import Datasets, dataset_list
 
 
 class Plan:

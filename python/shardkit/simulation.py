@@ -7,8 +7,8 @@ from typing import Any
 
 from shardkit import _core
 from shardkit._core import SimulationReport
+from shardkit._mixture import Datasets, dataset_list
 from shardkit._options import checked, parsed
-from shardkit.loader import Datasets, dataset_list
 
 
 @dataclasses.dataclass(frozen=True)

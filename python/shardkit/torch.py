@@ -17,6 +17,7 @@ from shardkit import _core, _numbers, _process
 from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
+from shardkit._mixture import Datasets, dataset_list, located
 from shardkit._options import check_known, checked, parsed
 from shardkit._ranks import check_ranks, ranks
 from shardkit.columns import Spec, Stored, Tokens
@@ -402,7 +403,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     @checked
     def __init__(
         self,
-        datasets: _loader.Datasets,
+        datasets: Datasets,
         *,
         chunk: int = 64,
         transform: Callable[[dict[str, Any]], Any] | None = None,
@@ -418,7 +419,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         check_known(options)
         self._columns = columns
         self._options = options
-        self._datasets = _loader.located(datasets)
+        self._datasets = located(datasets)
         self._chunk = chunk
         self._transform = transform
         # Asked here: workers do not know the process group.
@@ -445,7 +446,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         parts = self._world_size * workers
         part = (self._rank * workers + number, parts)
         if self._loader is None or self._part != part or self._generation != _process.generation:
-            datasets = _loader.dataset_list(self._datasets)
+            datasets = dataset_list(self._datasets)
             specs = _loader.column_specs(self._columns, datasets)
             first = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0))
             self._has_keys = first.all_columns.key is not None and self._options.get("keys", True)
