@@ -1,6 +1,7 @@
 #include "loader/assembly.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/checked.h"
 #include "base/errors.h"
@@ -69,10 +70,30 @@ absl::Status WithWayOn(const absl::Status& status) {
                                  "; with bad_samples=\"skip\" (BadSamples::kSkip) the loader leaves such samples out"));
 }
 
+namespace {
+
+absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewItems(size_t position, const Column& column,
+                                                          const LoaderColumn& options, const SampleContext& context) {
+  if (!options.along.empty() && !context.boxes.contains(options.along)) {
+    return InvalidArgument("column \"", column.name, "\": goes along with \"", options.along,
+                           "\", which is no column of boxes");
+  }
+  const Type type = options.decode == ColumnDecode::kItems ? column.dtype : Type::kF32;
+  const bool real = type == Type::kF32 || type == Type::kF64;
+  if (options.padding != 0 && !real && !FitsType(options.padding, type)) {
+    return InvalidArgument("column \"", column.name, "\": a padding of ", options.padding, " does not fit ",
+                           TypeName(type));
+  }
+  return NewItemsColumn(position, column, options, context);
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t position, const Column& column,
                                                                     const LoaderColumn& options,
-                                                                    const GeometryOptions& geometry,
-                                                                    std::optional<size_t> image_position) {
+                                                                    const SampleContext& context) {
+  const GeometryOptions& geometry = context.geometry;
+  const std::optional<size_t> image_position = context.image_position;
   const auto refuse = [&](std::string_view what) {
     return InvalidArgument("column \"", column.name, "\" of type ", TypeName(column.type), " cannot be decoded as ",
                            what);
@@ -139,6 +160,24 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
       }
       if (options.context == 0) return InvalidArgument("column \"", column.name, "\": a context of 0 tokens");
       return NewTokensColumn(position, column, options);
+    case ColumnDecode::kBoxes:
+    case ColumnDecode::kPoints:
+      if (column.type != Type::kNdarray || RangeKindOf(column.dtype) == RangeKind::kNone ||
+          column.dtype == Type::kBool || column.dtype == Type::kF16 || column.dtype == Type::kBf16) {
+        return refuse(options.decode == ColumnDecode::kBoxes ? "boxes, only arrays of numbers of 8 to 64 bits"
+                                                             : "points, only arrays of numbers of 8 to 64 bits");
+      }
+      if (!image_position) {
+        return InvalidArgument("column \"", column.name, "\": boxes and points lie on an image, and none is among the ",
+                               "columns");
+      }
+      if (!(options.min_area >= 0) || !std::isfinite(options.min_area)) {
+        return InvalidArgument("column \"", column.name, "\": a min_area of ", options.min_area, "; give 0 or more");
+      }
+      return NewItems(position, column, options, context);
+    case ColumnDecode::kItems:
+      if (column.type != Type::kNdarray || !column.has_known_type()) return refuse("items, only arrays");
+      return NewItems(position, column, options, context);
     case ColumnDecode::kFunction:
       if (!options.function) return InvalidArgument("column \"", column.name, "\": no function was given");
       if (ScalarSize(options.dtype) == 0) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -153,12 +154,22 @@ class ColumnAssembler {
 // The error of a bad sample, with the option that leaves such samples out.
 absl::Status WithWayOn(const absl::Status& status);
 
-// InvalidArgument when the column cannot be decoded as asked. `image_position` is the column of the image that
-// masks and label maps belong to, if there is one.
+class BoxesOfSamples;
+
+// What columns of a sample have in common.
+struct SampleContext {
+  GeometryOptions geometry;
+  std::optional<size_t> image_position;  // the column of the image that masks, label maps, boxes and points belong to
+  std::map<std::string, std::shared_ptr<const BoxesOfSamples>> boxes;  // by column
+};
+
+// InvalidArgument when the column cannot be decoded as asked.
 absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t position, const Column& column,
                                                                     const LoaderColumn& options,
-                                                                    const GeometryOptions& geometry,
-                                                                    std::optional<size_t> image_position);
+                                                                    const SampleContext& context);
+
+// Adds the boxes of a kBoxes column to context->boxes.
+void AddBoxes(size_t position, const Column& column, const LoaderColumn& options, SampleContext* context);
 
 // One function for each kind, called by NewColumnAssembler.
 std::unique_ptr<ColumnAssembler> NewStoredColumn(size_t position, const Column& column, const LoaderColumn& options);
@@ -169,6 +180,8 @@ std::unique_ptr<ColumnAssembler> NewMasksColumn(size_t position, const Column& c
 std::unique_ptr<ColumnAssembler> NewImageColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const GeometryOptions& geometry, std::optional<size_t> image_position);
 std::unique_ptr<ColumnAssembler> NewTokensColumn(size_t position, const Column& column, const LoaderColumn& options);
+std::unique_ptr<ColumnAssembler> NewItemsColumn(size_t position, const Column& column, const LoaderColumn& options,
+                                                const SampleContext& context);
 std::unique_ptr<ColumnAssembler> NewFunctionColumn(size_t position, const Column& column, const LoaderColumn& options);
 
 }  // namespace shardkit::loader

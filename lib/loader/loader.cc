@@ -78,15 +78,19 @@ absl::StatusOr<std::vector<std::unique_ptr<loader::ColumnAssembler>>> MakeColumn
   const auto position = [&](const std::string& name) {
     return static_cast<size_t>(std::ranges::find(datasets.columns, name, &Column::name) - datasets.columns.begin());
   };
-  std::optional<size_t> image;
+  loader::SampleContext context{.geometry = options.geometry};
   for (const LoaderColumn& column : wanted) {
-    if (column.decode == ColumnDecode::kImage && !image) image = position(column.name);
+    if (column.decode == ColumnDecode::kImage && !context.image_position)
+      context.image_position = position(column.name);
+  }
+  for (const LoaderColumn& column : wanted) {
+    const size_t at = position(column.name);
+    if (column.decode == ColumnDecode::kBoxes) loader::AddBoxes(at, datasets.columns[at], column, &context);
   }
   std::vector<std::unique_ptr<loader::ColumnAssembler>> columns;
   for (const LoaderColumn& column : wanted) {
     const size_t at = position(column.name);
-    SHARDKIT_ASSIGN_OR_RETURN(auto made,
-                              loader::NewColumnAssembler(at, datasets.columns[at], column, options.geometry, image));
+    SHARDKIT_ASSIGN_OR_RETURN(auto made, loader::NewColumnAssembler(at, datasets.columns[at], column, context));
     columns.push_back(std::move(made));
   }
   return columns;

@@ -1,5 +1,7 @@
 #include "loader/sample_geometry.h"
 
+#include <utility>
+
 #include "base/errors.h"
 #include "base/status_macros.h"
 
@@ -83,6 +85,18 @@ absl::StatusOr<Geometry> GeometryBesideImage(const GeometryOptions& options, std
       return DataLoss(what, " is of ", width, " x ", height, " pixels, its image of ", size.width, " x ", size.height);
     }
     if (!upright) stored.orientation = size.orientation;
+  }
+  return MakeGeometry(options, stored, assembly.Random(i));
+}
+
+absl::StatusOr<Geometry> GeometryOfItems(const GeometryOptions& options, size_t image_position, bool upright,
+                                         const Assembly& assembly, size_t i) {
+  const auto image = assembly.samples[i].Value(image_position);
+  if (!image) return InvalidArgument("has no image, whose size tells where its boxes and points lie");
+  SHARDKIT_ASSIGN_OR_RETURN(StoredSize stored, ProbeImage(*image));
+  if (upright && options.apply_orientation) {
+    if (stored.orientation >= 5) std::swap(stored.width, stored.height);
+    stored.orientation = 1;
   }
   return MakeGeometry(options, stored, assembly.Random(i));
 }

@@ -32,4 +32,9 @@ absl::StatusOr<Geometry> GeometryBesideImage(const GeometryOptions& options, std
                                              const Assembly& assembly, size_t i, uint32_t width, uint32_t height,
                                              std::string_view what);
 
+// The geometry of sample i for boxes and points on its image, in column `image_position`: drawn on the upright image,
+// or on the stored one. InvalidArgument for a sample without an image.
+absl::StatusOr<Geometry> GeometryOfItems(const GeometryOptions& options, size_t image_position, bool upright,
+                                         const Assembly& assembly, size_t i);
+
 }  // namespace shardkit::loader

@@ -46,6 +46,8 @@ const char* LayoutName(BatchLayout layout) {
       return "mask_runs";
     case BatchLayout::kTokens:
       return "tokens";
+    case BatchLayout::kPadded:
+      return "padded";
     case BatchLayout::kViews:
       return "views";
   }

@@ -48,7 +48,19 @@ LoaderColumn TakeColumn(const nb::dict& given) {
                                    {"labels", ColumnDecode::kLabels},
                                    {"masks", ColumnDecode::kMasks},
                                    {"packed_masks", ColumnDecode::kPackedMasks},
+                                   {"boxes", ColumnDecode::kBoxes},
+                                   {"points", ColumnDecode::kPoints},
+                                   {"items", ColumnDecode::kItems},
                                    {"tokens", ColumnDecode::kTokens}});
+  const Choices<BoxFormat> formats = {
+      {"xywh", BoxFormat::kXywh}, {"xyxy", BoxFormat::kXyxy}, {"cxcywh", BoxFormat::kCxcywh}};
+  reader.TakeChoice<BoxFormat>("box_format", column.box_format, formats);
+  reader.TakeChoice<BoxFormat>("output_boxes", column.output_boxes, formats);
+  reader.Take("clip", column.clip);
+  reader.Take("min_area", column.min_area);
+  reader.Take("upright", column.upright);
+  reader.Take("along", column.along);
+  reader.Take("padding", column.padding);
   reader.Take("deferred", column.deferred);
   reader.Take("channels", column.channels);
   reader.Take("scaled_decode", column.image.scaled_decode);

@@ -6,7 +6,19 @@ from shardkit._options import WriterOptions
 from shardkit.batch import Batch, BatchMasks, Ragged, TokenRows
 from shardkit.block import Block, Values
 from shardkit.change import add_columns, drop_columns, rename_columns, set_columns
-from shardkit.columns import DenseMasks, Geometry, Image, LabelMap, PackedMasks, Stored, Tokens, Views
+from shardkit.columns import (
+    Boxes,
+    DenseMasks,
+    Geometry,
+    Image,
+    Items,
+    LabelMap,
+    PackedMasks,
+    Points,
+    Stored,
+    Tokens,
+    Views,
+)
 from shardkit.dataset import Dataset, open, use_cache
 from shardkit.functions import FunctionError, Map, Raw
 from shardkit.images import Encode, decode_image
@@ -56,6 +68,7 @@ __all__ = [
     "Batch",
     "BatchMasks",
     "Block",
+    "Boxes",
     "Column",
     "DataLossError",
     "Dataset",
@@ -68,6 +81,7 @@ __all__ = [
     "Generation",
     "Geometry",
     "Image",
+    "Items",
     "LabelMap",
     "Loader",
     "LoaderDataset",
@@ -78,6 +92,7 @@ __all__ = [
     "Packed",
     "PackedMasks",
     "Plan",
+    "Points",
     "Published",
     "Ragged",
     "Raw",

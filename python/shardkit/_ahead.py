@@ -111,7 +111,7 @@ class Recipe:
         return {name: self._values_of(batch, core, name) for name in wanted}
 
     def _values_of(self, batch: Batch, core: _core.Batch, name: str) -> Callable[[int, int], list[Any]]:
-        layout, _, views, _, _, _, present = core.column(self.names.index(name))
+        layout, _, views, offsets, _, _, present = core.column(self.names.index(name))
         if name in self.objects:
             column = self.objects[name]
             empty = np.empty(0, np.uint8)  # as of a value that is there, and of no byte
@@ -126,7 +126,7 @@ class Recipe:
                 return lambda begin, end: list(values[begin:end])
 
             def value(i: int) -> Any:
-                return values[i]
+                return values[i, : offsets[i + 1] - offsets[i]] if layout == "padded" else values[i]
 
         if present is None:
             return lambda begin, end: [value(i) for i in range(begin, end)]

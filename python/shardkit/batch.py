@@ -277,6 +277,13 @@ class Batch:
             )
         return made.sizes
 
+    def counts(self, name: str) -> Array:
+        """Return how many boxes, points or items each sample has, int64 [samples]; padding comes after them."""
+        layout, _, _, offsets, *_ = self._batch.column(self._stored.index(name)) if name in self._stored else ("",) * 7
+        if layout not in ("padded", "masks", "mask_runs"):
+            raise ValueError(f"column {name!r} has no items: counts are those of sk.Boxes, Points, Items and masks")
+        return self._of_kept(np.diff(cast(Array, offsets)))
+
     def present(self, name: str) -> Array:
         """Return for each sample whether it has the value; its elements are zeros where it has not."""
         if name not in self._stored:
@@ -317,7 +324,7 @@ class Batch:
 
 def laid_out(layout: str, values: Any, offsets: Any, items: Any, shapes: Any, present: Any) -> Any:
     """Return the column that these arrays are."""
-    if layout == "tensor":
+    if layout in ("tensor", "padded"):
         return values
     if layout == "ragged":
         return Ragged(values, offsets, shapes, present)

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, SupportsIndex, cast
 
 from shardkit._options import checked
 from shardkit.functions import Map, Raw
 
-__all__ = ["DenseMasks", "Geometry", "Image", "LabelMap", "PackedMasks", "Stored", "Tokens", "Views"]
+__all__ = [
+    "Boxes",
+    "DenseMasks",
+    "Geometry",
+    "Image",
+    "Items",
+    "LabelMap",
+    "PackedMasks",
+    "Points",
+    "Stored",
+    "Tokens",
+    "Views",
+]
 
 
 def _check_flip(flip: float, name: str) -> None:
@@ -328,9 +340,138 @@ class LabelMap:
         return {"dtype": self.dtype, "label_fill": operator.index(self.fill), "max_memory": self.max_memory}
 
 
-Kind = Stored | Views | Image | LabelMap | DenseMasks | PackedMasks | Tokens | None
+_BOXES = ("xywh", "xyxy", "cxcywh")
+
+
+def _check_padding(padding: Any) -> None:
+    if not -(1 << 63) <= operator.index(padding) < 1 << 63:
+        raise ValueError(f"padding={padding}: give a number of 64 bits")
+
+
+@checked
+@dataclass(frozen=True)
+class Boxes:
+    """Boxes of the objects on an image, through its crop, flip, orientation and size: float32 [samples, most boxes, 4].
+
+    The arrays are [boxes, 4], in pixels. ``batch.counts(name)`` says how many boxes each sample has; padding comes
+    after them. The image has to be among the columns.
+
+    Parameters
+    ----------
+    format : str
+        Of the stored boxes: ``"xywh"`` (left, top, width, height), ``"xyxy"`` (both corners) or ``"cxcywh"`` (middle
+        and size).
+    to : str
+        The format that the batch gets; ``"xyxy"`` is what torchvision's models take.
+    clip : bool
+        Cut boxes at the edges of the picture.
+    min_area : float
+        Boxes of which fewer square pixels can be seen are left out, as crops leave them. 0 keeps all.
+    with_columns : sequence of str
+        Columns of one entry for each box, such as classes, which lose the entries of boxes that are left out: as
+        `Items`, or as `Points` where the columns of the loader say so.
+    upright : bool
+        Boxes are drawn on the upright picture, as annotation tools show it; False: on the picture as it is stored.
+        Matters where ``sk.Image(apply_orientation=True)`` turns it.
+    padding : int
+        What fills the rows of samples with fewer boxes.
+    """
+
+    format: str = "xywh"
+    to: str = "xyxy"
+    clip: bool = True
+    min_area: float = 1
+    with_columns: Sequence[str] = ()
+    upright: bool = True
+    padding: Annotated[SupportsIndex, "a whole number"] = 0
+
+    decode = "boxes"
+
+    def __post_init__(self) -> None:
+        for name, value in (("format", self.format), ("to", self.to)):
+            if value not in _BOXES:
+                raise ValueError(f"{name}={value!r}: give one of {', '.join(_BOXES)}")
+        if not 0 <= self.min_area < math.inf:
+            raise ValueError(f"min_area={self.min_area}: give square pixels, 0 or more")
+        if isinstance(self.with_columns, str):
+            raise TypeError(f"with_columns={self.with_columns!r}: give a list of names")
+        _check_padding(self.padding)
+
+    def options(self) -> dict[str, Any]:
+        """Return what the library's column is given."""
+        return {
+            "box_format": self.format,
+            "output_boxes": self.to,
+            "clip": self.clip,
+            "min_area": float(self.min_area),
+            "upright": self.upright,
+            "padding": operator.index(self.padding),
+        }
+
+
+@checked
+@dataclass(frozen=True)
+class Points:
+    """Points on an image, through its crop, flip, orientation and size: float32 [samples, most items, …].
+
+    The arrays are [items, 2], [items, points, 2] or of more numbers: x and y in pixels come first, and what is behind
+    them stays, as the visibility of keypoints. Points beyond the picture keep their place. ``batch.counts(name)`` says
+    how many items each sample has. The image has to be among the columns.
+
+    Parameters
+    ----------
+    along : str
+        The column of `Boxes` that the items belong to, which leaves out items of some boxes.
+    upright, padding
+        As for `Boxes`.
+    """
+
+    along: str = ""
+    upright: bool = True
+    padding: Annotated[SupportsIndex, "a whole number"] = 0
+
+    decode = "points"
+
+    def __post_init__(self) -> None:
+        _check_padding(self.padding)
+
+    def options(self) -> dict[str, Any]:
+        """Return what the library's column is given."""
+        return {"along": self.along, "upright": self.upright, "padding": operator.index(self.padding)}
+
+
+@checked
+@dataclass(frozen=True)
+class Items:
+    """Arrays of one entry for each item of a sample, such as classes of its objects: [samples, most items, …].
+
+    ``batch.counts(name)`` says how many items each sample has; padding comes after them.
+
+    Parameters
+    ----------
+    along : str
+        The column of `Boxes` that the items belong to, which leaves out items of some boxes.
+    padding : int
+        What fills the rows of samples with fewer items, as -1.
+    """
+
+    along: str = ""
+    padding: Annotated[SupportsIndex, "a whole number"] = 0
+
+    decode = "items"
+
+    def __post_init__(self) -> None:
+        _check_padding(self.padding)
+
+    def options(self) -> dict[str, Any]:
+        """Return what the library's column is given."""
+        return {"along": self.along, "padding": operator.index(self.padding)}
+
+
+Kind = Stored | Views | Image | LabelMap | DenseMasks | PackedMasks | Boxes | Points | Items | Tokens | None
 Spec = Kind | Map | Callable[[Any], Any] | Sequence[Any]  # a list: a kind, and what is called with its values
-_KINDS = (Stored, Views, Image, LabelMap, DenseMasks, PackedMasks, Tokens)
+_KINDS = (Stored, Views, Image, LabelMap, DenseMasks, PackedMasks, Boxes, Points, Items, Tokens)
+GEOMETRIC = (Image, LabelMap, DenseMasks, PackedMasks, Boxes, Points)
 
 
 def parts(name: str, spec: Spec) -> tuple[Kind, list[Map]]:
@@ -358,10 +499,29 @@ def parts(name: str, spec: Spec) -> tuple[Kind, list[Map]]:
     return kind, maps
 
 
+def with_boxes(columns: Mapping[str, tuple[Kind, list[Map]]]) -> dict[str, tuple[Kind, list[Map]]]:
+    """Return the columns with those that go along with boxes."""
+    made = dict(columns)
+    for boxes, (kind, _) in columns.items():
+        for name in kind.with_columns if isinstance(kind, Boxes) else ():
+            along, maps = made.get(name, (None, []))
+            if along is None or isinstance(along, Stored):
+                along = Items()
+            if not isinstance(along, (Points, Items)):
+                raise ValueError(
+                    f"column {name}: {along!r} cannot lose the entries of boxes that {boxes} leaves out; "
+                    "Boxes(min_area=0) keeps all of them"
+                )
+            if along.along not in ("", boxes):
+                raise ValueError(f"column {name}: goes along with {along.along} and {boxes}; give one of the two")
+            made[name] = (replace(along, along=boxes), maps)
+    return made
+
+
 def column_options(name: str, kind: Kind) -> dict[str, Any]:
     """Return the library's column."""
     if kind is None:
         kind = Stored()
-    if isinstance(kind, (Image, LabelMap)):
+    if isinstance(kind, (Image, LabelMap, Boxes, Points, Items)):
         return {"name": name, "decode": kind.decode, **kind.options()}
     return {"name": name, "decode": kind.decode, **asdict(kind)}

@@ -19,18 +19,17 @@ from shardkit._values import is_number
 from shardkit._workers import Workers
 from shardkit.batch import Batch
 from shardkit.columns import (
-    DenseMasks,
+    GEOMETRIC,
     Geometry,
     Image,
     Kind,
-    LabelMap,
-    PackedMasks,
     Spec,
     Stored,
     Tokens,
     Views,
     column_options,
     parts,
+    with_boxes,
 )
 from shardkit.dataset import Indices
 from shardkit.dataset import open as open_dataset
@@ -111,8 +110,8 @@ class Loader:
         Samples of a step over all ranks.
     columns : mapping or sequence of str
         The columns, all but the key by default. A mapping says how each is decoded: `Image`, `LabelMap`,
-        `DenseMasks`, `PackedMasks`, `Tokens`, `Views`, `Stored` (None), a function, `Map` or `Raw`, or a list of one of
-        the kinds and functions, each of which gets what the one before it made.
+        `DenseMasks`, `PackedMasks`, `Boxes`, `Points`, `Items`, `Tokens`, `Views`, `Stored` (None), a function, `Map`
+        or `Raw`, or a list of one of the kinds and functions, each of which gets what the one before it made.
     where : str
         Only the samples that satisfy a condition, such as ``"label < 10 and width >= 512"``, as for `filter`. The
         columns that it names are read once, when the loader is made; blocks without a sample of them never.
@@ -237,7 +236,7 @@ class Loader:
         check_known(options)
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: batches have samples")
-        given = {name: parts(name, spec) for name, spec in column_specs(columns, self._datasets).items()}
+        given = with_boxes({name: parts(name, spec) for name, spec in column_specs(columns, self._datasets).items()})
         specs = {name: kind for name, (kind, _) in given.items()}
         self._names = list(specs)
         known = [spec for spec in specs.values() if isinstance(spec, Image)]
@@ -246,8 +245,8 @@ class Loader:
             if len(geometries) > 1:
                 raise ValueError("the images of a sample share one geometry: give it as `geometry`")
             geometry = geometries.pop() if geometries else Geometry()
-        elif not any(isinstance(spec, (Image, LabelMap, DenseMasks, PackedMasks)) for spec in specs.values()):
-            raise ValueError("geometry is for images, label maps and masks, and no column is decoded as one")
+        elif not any(isinstance(spec, GEOMETRIC) for spec in specs.values()):
+            raise ValueError("geometry is for images and what lies on them, and no column is decoded as one")
         for spec in known:
             if spec.geometry() not in (Geometry(), geometry):
                 raise ValueError(f"geometry takes the place of that of {spec}: leave one out")

@@ -181,3 +181,26 @@ def test_rare_classes_come_as_often_and_training_goes_on_at_another_world_size(t
         assert sum(counts(part[0]).values()) == 40
     rest = lines("train_balanced.py", *options, "--checkpoint", checkpoint)
     assert [counts(line) for line in rest] == [counts(line) for line in whole[1:]]
+
+
+def test_objects_are_found_and_training_resumes_exactly(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    columns = {"image": sk.Encode(), "boxes": "i32[]", "category": "i64[]"}
+    with sk.Writer(tmp_path / "objects", columns) as writer:
+        for i in range(40):
+            random = np.random.default_rng(i)
+            pixels = random.integers(0, 30, (80, 100, 3), np.uint8)
+            boxes, classes = [], []
+            for _ in range(i % 4):
+                left, top, width, height = random.integers((0, 0, 15, 15), (70, 50, 30, 30))
+                kind = int(random.integers(3))
+                pixels[top : top + height, left : left + width, kind] = 220
+                boxes.append([left, top, width, height])
+                classes.append(kind)
+            writer.write(
+                str(i),
+                image=pixels,
+                boxes=np.array(boxes, np.int32).reshape(-1, 4),
+                category=np.array(classes, np.int64),
+            )
+    check_training(tmp_path, "train_detection.py", tmp_path / "objects", steps=24, fall=0.8)

@@ -114,9 +114,9 @@ def test_what_functions_give_does_not_depend_on_where_they_run(dataset: str, whe
         assert batch["label"].dtype == np.int64
         for i, ordinal in enumerate(batch.ordinals.tolist()):
             given = value(ordinal)
-            rng = generator(3, batch.epoch, 0, ordinal, "label")
+            rng = generator(3, batch.epoch, 0, ordinal, 0, "label")
             assert batch["label"][i] == 2 * (ordinal + rng.integers(1 << 40))
-            rng = generator(3, batch.epoch, 0, ordinal, "vector")
+            rng = generator(3, batch.epoch, 0, ordinal, 0, "vector")
             assert identical(batch["vector"][i], given["vector"] + rng.integers(1 << 40))  # type: ignore[operator]
             assert batch["blob"][i] == (-1 if given["blob"] is None else len(given["blob"]))  # type: ignore[arg-type]
             assert bytes(batch["text"][i]).decode() == given["text"]
@@ -126,7 +126,7 @@ def test_what_functions_give_does_not_depend_on_where_they_run(dataset: str, whe
         assert batch["vector"].shape == (len(batch), 4)
         assert batch["vector"].dtype == np.float32
         for i, ordinal in enumerate(batch.ordinals.tolist()):
-            rng = generator(3, 0, 0, ordinal, "")
+            rng = generator(3, 0, 0, ordinal, 0, "")
             assert identical(
                 batch["vector"][i], np.arange(4, dtype=np.float32) + ordinal + rng.random(dtype=np.float32)
             )

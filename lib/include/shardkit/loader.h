@@ -50,6 +50,7 @@ enum class BatchLayout {
   kMasks,     // sample i has masks [offsets[i], offsets[i + 1]); see BatchColumn
   kMaskRuns,  // the same, as run lengths
   kTokens,    // documents packed into rows: shape [rows, context]
+  kPadded,    // shape [n, most items, …]; sample i has offsets[i + 1] - offsets[i] items, and padding after them
   kViews,     // only `views`, which point to the values where they were read
 };
 
@@ -67,7 +68,8 @@ struct BatchColumn {
   // whose memory only work in streams that were passed to Batch::WaitOn may use.
   std::span<uint8_t> values;
 
-  // n + 1 entries, first 0, except for kTensor. Elements for kRagged, masks or pieces of documents for the others.
+  // n + 1 entries, first 0, except for kTensor. Elements for kRagged, items for kPadded, masks or pieces of documents
+  // for the others.
   std::span<const uint64_t> offsets;
 
   // For kMaskRuns, and for kMasks when the masks have sizes of their own; an item is a mask. One entry per mask and one
@@ -319,8 +321,14 @@ enum class ColumnDecode {
   kMasks,        // rle: u8 masks, 0 or 1, through the geometry
   kPackedMasks,  // rle: one bit per pixel, rows of whole bytes (rle.h, DecodePacked)
   kTokens,       // one-dimensional arrays, packed into rows
+  kBoxes,        // arrays [boxes, 4]: f32, through the geometry of the sample's image; padded
+  kPoints,       // arrays [items, …, 2 or more], x and y before others: f32, through the geometry; padded
+  kItems,        // arrays [items, …]: as stored; padded
   kFunction,     // LoaderColumn::function
 };
+
+// Four numbers of a box, in pixels: left edge x, upper edge y, width, height; both corners; the middle and the size.
+enum class BoxFormat { kXywh, kXyxy, kCxcywh };
 
 // The argument of a user's function. Valid during the call.
 struct FunctionInput {
@@ -362,6 +370,24 @@ struct LoaderColumn {
   // kMasks, kPackedMasks with a geometry that is not native: the shape is [n, most masks, height, width], with zeros
   // where a sample has fewer masks. Otherwise the masks of all samples are concatenated.
   bool pad_masks = false;
+
+  // kBoxes, kPoints: they are drawn on the upright image, as annotation tools show it; else on the image as stored.
+  // Matters where GeometryOptions::apply_orientation turns images. The sample's image has to be among the columns.
+  bool upright = true;
+
+  // kBoxes. Boxes of which less than min_area square pixels of the output show are left out, and with 0 none. The
+  // others are cut at the edges of the picture with `clip`.
+  BoxFormat box_format = BoxFormat::kXywh;  // as stored
+  BoxFormat output_boxes = BoxFormat::kXyxy;
+  bool clip = true;
+  double min_area = 1;
+
+  // kPoints, kItems: the kBoxes column that they belong to, item by item: those of boxes that are left out are, too.
+  // A sample with another number of items than boxes is a bad one.
+  std::string along;
+
+  // kBoxes, kPoints, kItems: the number that pads samples with fewer items.
+  int64_t padding = 0;
 
   // kTokens.
   uint32_t context = 4096;  // tokens of a row
