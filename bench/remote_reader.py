@@ -31,7 +31,7 @@ def shardkit(batch_size, columns, origin, folder, cache):
         return getattr(values, "values", values).nbytes
 
     def batches():
-        for batch in sk.Loader(path, batch_size, seed=1, columns=columns, rank="auto", world_size="auto"):
+        for batch in sk.Loader(path, global_batch_size=batch_size, seed=1, columns=columns, rank="auto", world_size="auto"):
             yield len(batch), sum(size(batch[column]) for column in columns)
 
     return batches

@@ -27,7 +27,7 @@ def main() -> None:
     image = sk.Image(crop="random", size=32, flip=0.5, dtype="f32", mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     loader = Loader(
         given.dataset,
-        batch_size=8,
+        global_batch_size=8,  # the same steps at any world size
         columns={"image": image, "label": None},
         where=given.where,
         balance="label",

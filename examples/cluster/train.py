@@ -59,7 +59,9 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     # Rank and number of ranks are those of torch.distributed.
     columns = {"image": sk.Image(crop="random", size=SIDE, flip=0.5), "label": sk.Stored()}
-    loader = Loader(arguments.dataset, batch_size=arguments.batch_size, seed=1, columns=columns, remainder="drop")
+    loader = Loader(
+        arguments.dataset, global_batch_size=arguments.batch_size, seed=1, columns=columns, remainder="drop"
+    )
     step = 0
     if os.path.exists(arguments.checkpoint):
         # A checkpoint of somebody else must not run code. What torch 1 reads so has no numbers.

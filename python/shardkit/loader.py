@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -107,7 +108,10 @@ class Loader:
     datasets : path, `LoaderDataset`, or a sequence of these
         What is loaded; several are mixed.
     batch_size : int
-        Samples of a step over all ranks.
+        Samples of a batch: of a step on this rank, as in every program of PyTorch. 1 by default.
+    global_batch_size : int
+        In place of `batch_size`: samples of a step over all ranks, a multiple of their number. Training that goes on at
+        another world size then has the same steps.
     columns : mapping or sequence of str
         The columns, all but the key by default. A mapping says how each is decoded: `Image`, `LabelMap`,
         `DenseMasks`, `PackedMasks`, `Boxes`, `Points`, `Items`, `Tokens`, `Views`, `Stored` (None), a function, `Map`
@@ -134,9 +138,9 @@ class Loader:
         This rank, of how many. The order is the same for every world size. "auto" asks torch.distributed if it is in
         use, else the variables of torchrun, Slurm, Open MPI or PMI (`docs/train-python.md`), else there is one rank.
     uneven : bool
-        Whether `batch_size` need not be a multiple of the world size; then ranks differ by one sample. In the last step
-        of an epoch they may differ anyway, unless `remainder` is "drop" or "pad". A rank never has no sample: that is
-        refused, also when a dataset has grown under `follow`.
+        Whether `global_batch_size` need not be a multiple of the world size; then ranks differ by one sample. In the
+        last step of an epoch they may differ anyway, unless `remainder` is "drop" or "pad". A rank never has no sample:
+        that is refused, also when a dataset has grown under `follow`.
     geometry : Geometry
         Of images and masks; by default that of the `Image` among the columns.
     transform : callable
@@ -197,8 +201,9 @@ class Loader:
     def __init__(
         self,
         datasets: Datasets,
-        batch_size: int = 1,
+        batch_size: int | None = None,
         *,
+        global_batch_size: int | None = None,
         columns: Mapping[str, Spec] | Sequence[str] | None = None,
         where: str | None = None,
         indices: Indices = None,
@@ -234,8 +239,13 @@ class Loader:
         self._datasets = dataset_list(with_choice(located(datasets), choice))
         self._running: list[InLoop | Ahead] = []  # one, since it was started
         check_known(options)
-        if batch_size < 1:
-            raise ValueError(f"batch_size={batch_size}: batches have samples")
+        if batch_size is not None and global_batch_size is not None:
+            raise ValueError(
+                "batch_size is that of each rank, global_batch_size that of all together: give one of the two"
+            )
+        for name, size in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
+            if size is not None and size < 1:
+                raise ValueError(f"{name}={size}: batches have samples")
         given = with_boxes({name: parts(name, spec) for name, spec in column_specs(columns, self._datasets).items()})
         specs = {name: kind for name, (kind, _) in given.items()}
         self._names = list(specs)
@@ -252,10 +262,14 @@ class Loader:
                 raise ValueError(f"geometry takes the place of that of {spec}: leave one out")
         self.rank, self.world_size = ranks(rank, world_size)
         self._auto = "auto" in (rank, world_size)
-        if batch_size % self.world_size != 0 and not uneven:
+        self._per_rank = global_batch_size is None
+        self.global_batch_size = (batch_size or 1) * self.world_size if global_batch_size is None else global_batch_size
+        if uneven and self._per_rank:
+            raise ValueError("uneven is for a global_batch_size that is no multiple of the world size")
+        if self.global_batch_size % self.world_size != 0 and not uneven:
             raise ValueError(
-                f"batch_size {batch_size} is that of all {self.world_size} ranks together, and no multiple of them: "
-                f"give {-(-batch_size // self.world_size) * self.world_size}, or uneven=True"
+                f"global_batch_size {self.global_batch_size} is no multiple of the {self.world_size} ranks: "
+                f"give {-(-self.global_batch_size // self.world_size) * self.world_size}, or uneven=True"
             )
         if follow is True and self.world_size > 1:
             raise ValueError(
@@ -265,7 +279,7 @@ class Loader:
         if follow and any(each.get("generation", 0) for each in self._datasets):
             raise ValueError("follow takes the newest generation of each dataset, and one has a `generation`")
         self._follow = follow
-        self.batch_size = batch_size
+        self.batch_size = -(-self.global_batch_size // self.world_size)
         if as_tuple is not None:
             names = column_names(as_tuple)
             assert names is not None
@@ -282,7 +296,7 @@ class Loader:
         self._options = parsed(
             options
             | {
-                "batch_size": batch_size,
+                "batch_size": self.global_batch_size,
                 "seed": seed,
                 "rank": self.rank,
                 "world_size": self.world_size,
@@ -303,9 +317,9 @@ class Loader:
         self._before: _core.LoaderReport | None = None  # of the loaders of the library before it
         self._start("")
         if self._auto and self.world_size > 1:
-            least, more = divmod(batch_size, self.world_size)
+            least, more = divmod(self.global_batch_size, self.world_size)
             each = f"{least} to {least + 1}" if more else f"{least}"
-            _log.info("batches of %d over %d ranks: %s each", batch_size, self.world_size, each)
+            _log.info("steps of %d samples over %d ranks: %s each", self.global_batch_size, self.world_size, each)
 
     def _set_functions(
         self,
@@ -392,7 +406,7 @@ class Loader:
         if self._workers is None:
             self._running[:] = [InLoop(loader, self._recipe)]
         else:
-            samples = self.batch_size // self.world_size
+            samples = self.global_batch_size // self.world_size
             self._running[:] = [Ahead(loader, self._recipe, self._workers, samples, self._waits)]
         self._generation = _process.generation
         # Whether the next `iter` goes on where the loader stands: at the beginning of an epoch, or where a state says.
@@ -521,17 +535,24 @@ class Loader:
         """Begin at this step of `epoch` at the next `iter`; what comes before it is not read."""
         if not 0 <= step < len(self):
             raise ValueError(f"step {step}: an epoch has steps 0 to {len(self) - 1}")
-        self._start(self._library.cursor_at(self.epoch, step * self.batch_size))
+        self._start(self._library.cursor_at(self.epoch, step * self.global_batch_size))
 
     def state_dict(self) -> dict[str, Any]:
         """Return where a run goes on after the batches that it has got; under 1 KB, for any world size.
 
         A batch counts when the loop over the loader has it. One that ``batch_function`` or Ctrl-C ends before does not.
         """
-        return {"version": STATE_VERSION, "cursor": self._delivered.cursor}
+        return {
+            "version": STATE_VERSION,
+            "cursor": self._delivered.cursor,
+            "global_batch_size": self.global_batch_size,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where the state was taken: the next `iter` yields the rest of its epoch.
+
+        Warns where the steps have another number of samples now, because the world size is another, and `batch_size` is
+        that of each rank.
 
         Raises
         ------
@@ -540,6 +561,13 @@ class Loader:
         """
         if state.get("version") != STATE_VERSION:
             raise ValueError(f"the state is of version {state.get('version')}; this is {STATE_VERSION}")
+        before = state["global_batch_size"]
+        if self._per_rank and before != self.global_batch_size:
+            warnings.warn(
+                f"steps had {before} samples over all ranks, and now have {self.global_batch_size}, "
+                f"{self.batch_size} on each of {self.world_size}: global_batch_size={before} keeps them as they were",
+                stacklevel=2,
+            )
         self._start(state["cursor"])
 
     def report(self) -> LoaderReport:
@@ -561,4 +589,4 @@ class Loader:
     def __repr__(self) -> str:
         paths = ", ".join(each["path"] for each in self._datasets)
         ranks = f"rank {self.rank} of {self.world_size}"
-        return f"<shardkit.Loader of {paths}: {len(self)} steps of {self.batch_size}, {ranks}>"
+        return f"<shardkit.Loader of {paths}: {len(self)} steps of {self.global_batch_size}, {ranks}>"

@@ -455,7 +455,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             threads = {"decode_threads": max(1, _core.available_processors() // workers)}
             self._loader = _loader.Loader(
                 self._datasets,
-                self._chunk * parts,
+                self._chunk,
                 columns={name: [spec, _as_it_is] if _is_stored(spec) else spec for name, spec in specs.items()},
                 collate="list",
                 workers=0,  # this is called in workers

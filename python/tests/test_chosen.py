@@ -200,19 +200,21 @@ def test_the_same_at_any_world_size_and_after_a_resume(labelled: str, world_size
     def places(loader: Any) -> list[tuple[int, ...]]:
         return [tuple(place) for batch in loader for place in batch.samples[:, [3, 2, 4]].tolist()]
 
-    alone = sk.Loader(labelled, 6, rank=0, world_size=1, **options)
+    alone = sk.Loader(labelled, global_batch_size=6, rank=0, world_size=1, **options)
     whole = sorted(places(alone))
     state: dict[str, Any] = {}
     begun = []
     for rank in range(world_size):
-        loader = sk.Loader(labelled, 6, rank=rank, world_size=world_size, **options)
+        loader = sk.Loader(labelled, global_batch_size=6, rank=rank, world_size=world_size, **options)
         batches = iter(loader)
         begun += places(next(batches) for _ in range(3))
         state = loader.state_dict()
-    rest = sk.Loader(labelled, 6, rank=0, world_size=1, **options)
+    rest = sk.Loader(labelled, global_batch_size=6, rank=0, world_size=1, **options)
     rest.load_state_dict(state)
     assert sorted(begun + places(rest)) == whole
-    other = sk.Loader(labelled, 6, rank=0, world_size=1, **options | {"weights": np.arange(COUNT) % 6})
+    other = sk.Loader(
+        labelled, global_batch_size=6, rank=0, world_size=1, **options | {"weights": np.arange(COUNT) % 6}
+    )
     with pytest.raises(ValueError, match="another plan"):
         other.load_state_dict(state)
 

@@ -161,7 +161,9 @@ def test_random_numbers_are_those_of_the_sample(dataset: str) -> None:
         world_size = options.get("world_size", 1)
         made: dict[int, int] = {}
         for rank in range(world_size):
-            loader = sk.Loader(dataset, 12, columns=columns, rank=rank, **{"world_size": 1, "seed": 1, **options})
+            loader = sk.Loader(
+                dataset, global_batch_size=12, columns=columns, rank=rank, **{"world_size": 1, "seed": 1, **options}
+            )
             if "epoch" in options:
                 loader.set_epoch(options["epoch"])
             made |= {int(i): int(n) for batch in loader for i, n in zip(batch.ordinals, batch["label"], strict=True)}

@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,10 @@ def test_states_resume_at_any_world_size(dataset: str, stop: int) -> None:
     steps: list[list[int]] = []
     state = sk.Loader(dataset, 30, seed=7).state_dict()
     for world_size in (1, 2, 3, 5, 1):
-        loaders = [sk.Loader(dataset, 30, seed=7, rank=rank, world_size=world_size) for rank in range(world_size)]
+        loaders = [
+            sk.Loader(dataset, global_batch_size=30, seed=7, rank=rank, world_size=world_size)
+            for rank in range(world_size)
+        ]
         for each in loaders:
             each.load_state_dict(json.loads(json.dumps(state)))
         runs = [iter_forever(each) for each in loaders]
@@ -285,9 +289,9 @@ def test_ranks(
         monkeypatch.setenv(name, text)
     if isinstance(expected, str):
         with pytest.raises((ValueError, TypeError), match=re.escape(expected)):
-            sk.Loader(dataset, 32, **arguments)
+            sk.Loader(dataset, global_batch_size=32, **arguments)
         return
-    loader = sk.Loader(dataset, 32, **arguments)
+    loader = sk.Loader(dataset, global_batch_size=32, **arguments)
     assert (loader.rank, loader.world_size) == expected
     assert len(next(iter(loader))) == 32 // expected[1]
 
@@ -296,11 +300,45 @@ def test_ranks_are_logged_once(dataset: str, monkeypatch: pytest.MonkeyPatch, ca
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "8")
     caplog.set_level("INFO", "shardkit")
-    loader = sk.Loader(dataset, 32)
+    loader = sk.Loader(dataset, 4)
+    assert (loader.batch_size, loader.global_batch_size) == (4, 32)
     list(loader)
-    sk.Loader(dataset, 30, uneven=True)
+    sk.Loader(dataset, global_batch_size=30, uneven=True)
     sk.Loader(dataset, 32, rank=0, world_size=1)
-    assert caplog.messages == ["batches of 32 over 8 ranks: 4 each", "batches of 30 over 8 ranks: 3 to 4 each"]
+    assert caplog.messages == [
+        "steps of 32 samples over 8 ranks: 4 each",
+        "steps of 30 samples over 8 ranks: 3 to 4 each",
+    ]
+
+
+def test_batches_are_those_of_a_rank(dataset: str) -> None:
+    """Training at another world size says that its steps have become others."""
+    loaders = [sk.Loader(dataset, 5, rank=rank, world_size=4, seed=1) for rank in range(4)]
+    together = sk.Loader(dataset, global_batch_size=20, rank=0, world_size=1, seed=1)
+    for step, *parts in zip(together, *loaders, strict=True):
+        assert [len(part) for part in parts] == [5] * 4 or len(step) < 20
+        assert sorted(i for part in parts for i in part.ordinals) == sorted(step.ordinals)
+    assert "steps of 20" in repr(loaders[0])
+    batches = iter(loaders[0])
+    next(batches)
+    state = loaders[0].state_dict()
+    with pytest.warns(UserWarning, match=r"steps had 20 samples .* now have 10, 5 on each of 2: global_batch_size=20"):
+        sk.Loader(dataset, 5, rank=0, world_size=2, seed=1).load_state_dict(state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sk.Loader(dataset, 10, rank=0, world_size=2, seed=1).load_state_dict(state)
+        sk.Loader(dataset, global_batch_size=20, rank=0, world_size=2, seed=1).load_state_dict(state)
+        sk.Loader(dataset, global_batch_size=40, rank=0, world_size=2, seed=1).load_state_dict(
+            state
+        )  # as it was asked for
+    for options, message in (
+        ({"batch_size": 2, "global_batch_size": 4}, "give one of the two"),
+        ({"global_batch_size": 0}, "batches have samples"),
+        ({"batch_size": 3, "uneven": True}, "uneven is for a global_batch_size"),
+        ({"global_batch_size": 9, "rank": 0, "world_size": 2}, "give 10, or uneven=True"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sk.Loader(dataset, **options)  # type: ignore[arg-type]
 
 
 def test_damage_names_the_sample_or_is_skipped(tmp_path: Path) -> None:
@@ -548,7 +586,7 @@ def test_ranks_that_follow_have_to_agree(tmp_path: Path) -> None:
         return newest
 
     ranks = [
-        sk.Loader(path, 8, rank=rank, world_size=2, follow=(first, lambda newest: least)[rank]) for rank in range(2)
+        sk.Loader(path, 4, rank=rank, world_size=2, follow=(first, lambda newest: least)[rank]) for rank in range(2)
     ]
     assert sorted(labels(iter(ranks[0])) + labels(iter(ranks[1]))) == list(range(40))
     there = 40

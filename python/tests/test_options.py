@@ -330,9 +330,10 @@ def test_options_of_tokens(images: str, name: str) -> None:
         ("batch_size", {}, 3),
         ("columns", {"columns": ["label"]}, ["tokens"]),
         ("seed", {"columns": ["label"]}, 2),
+        ("global_batch_size", {"batch_size": None, "global_batch_size": 2}, 3),
         ("rank", {"rank": 0, "world_size": 2}, 1),
         ("world_size", {"rank": 0, "world_size": 2}, 4),
-        ("uneven", {"rank": 0, "world_size": 3}, True),
+        ("uneven", {"rank": 0, "world_size": 3, "batch_size": None, "global_batch_size": 4}, True),
         ("keys", {}, False),
         ("order", {}, "sequential"),
         ("remainder", {"batch_size": 5}, "drop"),
@@ -341,7 +342,7 @@ def test_options_of_tokens(images: str, name: str) -> None:
         ("lanes", {"datasets": "blocks"}, 2),
         ("expected_world_size", {"datasets": "blocks"}, 5),
         ("locality", {"datasets": "blocks", "lanes": 4}, True),
-        ("empty_batches", {"rank": 0, "world_size": 8, "batch_size": 8}, True),
+        ("empty_batches", {"rank": 0, "world_size": 8, "batch_size": 1}, True),
     ],
 )
 def test_options_of_the_loader(images: str, blocks: str, name: str, base: dict[str, Any], value: Any) -> None:

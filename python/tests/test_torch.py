@@ -277,9 +277,9 @@ import shardkit as sk
 if joins == "joins":
     import torch.distributed as dist
     dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank), world_size=int(world))
-    loader = sk.Loader(path, 24, seed=7)
+    loader = sk.Loader(path, global_batch_size=24, seed=7)
 else:
-    loader = sk.Loader(path, 24, seed=7, rank=int(rank), world_size=int(world))
+    loader = sk.Loader(path, global_batch_size=24, seed=7, rank=int(rank), world_size=int(world))
 assert (loader.rank, loader.world_size) == (int(rank), int(world))
 if state:
     loader.load_state_dict(json.loads(state))
@@ -413,10 +413,12 @@ def test_a_rank_that_dies_goes_on_by_the_state_of_another(dataset: str) -> None:
 
 
 def test_a_batch_that_ranks_do_not_divide(dataset: str) -> None:
-    with pytest.raises(ValueError, match=r"batch_size 32 .* 3 ranks .* give 33, or uneven=True"):
-        skt.Loader(dataset, 32, rank=0, world_size=3)
+    with pytest.raises(ValueError, match=r"global_batch_size 32 .* 3 ranks: give 33, or uneven=True"):
+        skt.Loader(dataset, global_batch_size=32, rank=0, world_size=3)
     whole = [sorted(batch.ordinals.tolist()) for batch in sk.Loader(dataset, 32, seed=6)]
-    loaders = [skt.Loader(dataset, 32, seed=6, rank=rank, world_size=3, uneven=True) for rank in range(3)]
+    loaders = [
+        skt.Loader(dataset, global_batch_size=32, seed=6, rank=rank, world_size=3, uneven=True) for rank in range(3)
+    ]
     sizes = set()
     for expected, *parts in zip(whole, *loaders, strict=True):
         lengths = sorted(len(part) for part in parts)
@@ -424,7 +426,7 @@ def test_a_batch_that_ranks_do_not_divide(dataset: str) -> None:
         sizes.add(tuple(lengths))
         assert sorted(i for part in parts for i in part.ordinals.tolist()) == expected
     assert (10, 11, 11) in sizes
-    padded = [skt.Loader(dataset, 30, rank=rank, world_size=3, remainder="pad") for rank in range(3)]
+    padded = [skt.Loader(dataset, 10, rank=rank, world_size=3, remainder="pad") for rank in range(3)]
     seen: set[int] = set()
     for batches in zip(*padded, strict=True):
         for batch in batches:
@@ -438,14 +440,19 @@ def test_a_batch_that_ranks_do_not_divide(dataset: str) -> None:
 def test_each_rank_has_a_sample_of_each_step(dataset: str) -> None:
     samples = len(sk.open(dataset))
     with pytest.raises(ValueError, match=r"batch of 2 over 3 ranks"):
-        sk.Loader(dataset, 2, rank=0, world_size=3, uneven=True)
+        sk.Loader(dataset, global_batch_size=2, rank=0, world_size=3, uneven=True)
     batch = next(size for size in range(3, samples, 3) if 0 < samples % size < 3)
     with pytest.raises(ValueError, match=r"the last step .* drop or pad the remainder"):
-        sk.Loader(dataset, batch, rank=2, world_size=3)
-    allowed = [sk.Loader(dataset, batch, rank=rank, world_size=3, empty_batches=True) for rank in range(3)]
+        sk.Loader(dataset, global_batch_size=batch, rank=2, world_size=3)
+    allowed = [
+        sk.Loader(dataset, global_batch_size=batch, rank=rank, world_size=3, empty_batches=True) for rank in range(3)
+    ]
     assert sum(len(batch) for loader in allowed for batch in loader) == samples
     for remainder in ("drop", "pad"):
-        loaders = [sk.Loader(dataset, batch, rank=rank, world_size=3, remainder=remainder) for rank in range(3)]
+        loaders = [
+            sk.Loader(dataset, global_batch_size=batch, rank=rank, world_size=3, remainder=remainder)
+            for rank in range(3)
+        ]
         assert len({len(loader) for loader in loaders}) == 1
         assert min(len(batch) for loader in loaders for batch in loader) > 0
 

@@ -73,7 +73,12 @@ class Run:
     def loader(self, **options: Any) -> shardkit.torch.Loader:
         """The loader of a training script: nothing of it depends on the leg."""
         return shardkit.torch.Loader(
-            self.dataset, BATCH, columns=["label"], seed=SEED, batch_function=self._deliver, **options
+            self.dataset,
+            global_batch_size=BATCH,
+            columns=["label"],
+            seed=SEED,
+            batch_function=self._deliver,
+            **options,
         )
 
     def _deliver(self, batch: shardkit.torch.Batch) -> dict[str, torch.Tensor]:
