@@ -75,10 +75,12 @@ class Assembly {
   uint64_t seed = 0;
   LeftValues* left = nullptr;
 
-  AugmentationRandom Random(size_t i) const {
+  // `stream`: GeometryOptions::stream.
+  AugmentationRandom Random(size_t i, uint64_t stream = 0) const {
     const BatchSample& sample = samples[i].identity;
     const uint64_t number = sample.ordinal + (uint64_t{sample.dataset} << 48);
-    return {seed, epoch, sample.copy == 0 ? number : Derive(number, sample.copy)};
+    const uint64_t copy = sample.copy == 0 ? number : Derive(number, sample.copy);
+    return {seed, epoch, stream == 0 ? copy : Derive(~copy, stream)};
   }
 
   void Fail(size_t sample, absl::Status status, AssemblyFailure::Kind kind = AssemblyFailure::kBad) {
@@ -159,7 +161,7 @@ class BoxesOfSamples;
 // What columns of a sample have in common.
 struct SampleContext {
   GeometryOptions geometry;
-  std::optional<size_t> image_position;  // the column of the image that masks, label maps, boxes and points belong to
+  std::optional<size_t> image_position;  // the stored column of the image that the column belongs to
   std::map<std::string, std::shared_ptr<const BoxesOfSamples>> boxes;  // by column
 };
 
@@ -168,8 +170,9 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
                                                                     const LoaderColumn& options,
                                                                     const SampleContext& context);
 
-// Adds the boxes of a kBoxes column to context->boxes.
-void AddBoxes(size_t position, const Column& column, const LoaderColumn& options, SampleContext* context);
+// Of a kBoxes column; null where there is no image, which NewColumnAssembler refuses.
+std::shared_ptr<const BoxesOfSamples> NewBoxes(size_t position, const Column& column, const LoaderColumn& options,
+                                               const SampleContext& context);
 
 // One function for each kind, called by NewColumnAssembler.
 std::unique_ptr<ColumnAssembler> NewStoredColumn(size_t position, const Column& column, const LoaderColumn& options);

@@ -139,7 +139,7 @@ class ImageColumn : public ColumnAssembler {
     SHARDKIT_ASSIGN_OR_RETURN(const StoredSize stored, ProbeImage(*value));
     const auto geometry = labels_ ? GeometryBesideImage(geometry_, image_position_, assembly, i, stored.width,
                                                         stored.height, "the label map")
-                                  : MakeGeometry(geometry_, stored, assembly.Random(i));
+                                  : MakeGeometry(geometry_, stored, assembly, i);
     if (!geometry.ok()) return geometry.status();
     return std::optional<Geometry>(*geometry);
   }

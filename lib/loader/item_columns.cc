@@ -351,10 +351,10 @@ class PointsColumn : public ItemsColumn {
 
 }  // namespace
 
-void AddBoxes(size_t position, const Column& column, const LoaderColumn& options, SampleContext* context) {
-  if (!context->image_position) return;  // which NewColumnAssembler refuses
-  context->boxes[options.name] =
-      std::make_shared<const BoxesOfSamples>(position, column, options, context->geometry, *context->image_position);
+std::shared_ptr<const BoxesOfSamples> NewBoxes(size_t position, const Column& column, const LoaderColumn& options,
+                                               const SampleContext& context) {
+  if (!context.image_position) return nullptr;
+  return std::make_shared<const BoxesOfSamples>(position, column, options, context.geometry, *context.image_position);
 }
 
 std::unique_ptr<ColumnAssembler> NewItemsColumn(size_t position, const Column& column, const LoaderColumn& options,

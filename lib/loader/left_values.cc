@@ -30,7 +30,10 @@ LeftValues::LeftValues(const LoaderOptions& options, const OpenDatasets& dataset
     : verify_(options.read.verify == Verify::kEvery),
       neighbours_(options.plan.order == SampleOrder::kSequential && options.world_size == 1),
       taken_(datasets.columns.size()) {
-  for (const auto& column : columns) taken_[column->position()] = column->takes_left();
+  for (const auto& column : columns) taken_[column->position()] = true;
+  for (const auto& column : columns) {
+    if (!column->takes_left()) taken_[column->position()] = false;
+  }
   if (datasets.key_column) taken_[*datasets.key_column] = false;
   for (size_t i = 0; i < taken_.size(); ++i) {
     if (!datasets.columns[i].is_blob()) continue;

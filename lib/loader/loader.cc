@@ -2,6 +2,7 @@
 #include "shardkit/loader.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
 constexpr uint64_t kLeastPinned = uint64_t{4} << 20;
 constexpr int kMostThreads = 1024;
+
+const std::string& SourceOf(const LoaderColumn& column) { return column.source.empty() ? column.name : column.source; }
 
 absl::Status CheckOptions(const LoaderOptions& options) {
   if (options.world_size == 0 || options.rank >= options.world_size) {
@@ -52,6 +55,13 @@ absl::Status CheckOptions(const LoaderOptions& options) {
   for (const LoaderColumn& column : options.columns) {
     if (!names.insert(column.name).second)
       return InvalidArgument("loader: column \"", column.name, "\" is named twice");
+    if (!column.geometry) continue;
+    if (column.decode != ColumnDecode::kImage) {
+      return InvalidArgument("loader: column \"", column.name, "\": only images have geometries of their own");
+    }
+    if (absl::Status status = loader::CheckGeometryOptions(*column.geometry); !status.ok()) {
+      return Annotate(status, StrCat("loader: column \"", column.name, "\""));
+    }
   }
   return loader::CheckGeometryOptions(options.geometry);
 }
@@ -75,22 +85,27 @@ absl::StatusOr<std::vector<std::unique_ptr<loader::ColumnAssembler>>> MakeColumn
       wanted.emplace_back().name = datasets.columns[i].name;
     }
   }
-  const auto position = [&](const std::string& name) {
-    return static_cast<size_t>(std::ranges::find(datasets.columns, name, &Column::name) - datasets.columns.begin());
+  const auto position = [&](const LoaderColumn& column) {
+    return static_cast<size_t>(std::ranges::find(datasets.columns, SourceOf(column), &Column::name) -
+                               datasets.columns.begin());
   };
-  loader::SampleContext context{.geometry = options.geometry};
+  std::vector<loader::SampleContext> contexts;
+  std::map<std::string, std::shared_ptr<const loader::BoxesOfSamples>> boxes;
   for (const LoaderColumn& column : wanted) {
-    if (column.decode == ColumnDecode::kImage && !context.image_position)
-      context.image_position = position(column.name);
-  }
-  for (const LoaderColumn& column : wanted) {
-    const size_t at = position(column.name);
-    if (column.decode == ColumnDecode::kBoxes) loader::AddBoxes(at, datasets.columns[at], column, &context);
+    SHARDKIT_ASSIGN_OR_RETURN(const LoaderColumn* const image, loader::ImageOf(column, wanted));
+    loader::SampleContext& context = contexts.emplace_back();
+    context.geometry = image != nullptr && image->geometry ? *image->geometry : options.geometry;
+    if (image != nullptr) context.image_position = position(*image);
+    const size_t at = position(column);
+    if (column.decode == ColumnDecode::kBoxes) {
+      if (auto made = loader::NewBoxes(at, datasets.columns[at], column, context)) boxes[column.name] = std::move(made);
+    }
   }
   std::vector<std::unique_ptr<loader::ColumnAssembler>> columns;
-  for (const LoaderColumn& column : wanted) {
-    const size_t at = position(column.name);
-    SHARDKIT_ASSIGN_OR_RETURN(auto made, loader::NewColumnAssembler(at, datasets.columns[at], column, context));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const size_t at = position(wanted[i]);
+    contexts[i].boxes = boxes;
+    SHARDKIT_ASSIGN_OR_RETURN(auto made, loader::NewColumnAssembler(at, datasets.columns[at], wanted[i], contexts[i]));
     columns.push_back(std::move(made));
   }
   return columns;
@@ -98,7 +113,9 @@ absl::StatusOr<std::vector<std::unique_ptr<loader::ColumnAssembler>>> MakeColumn
 
 std::vector<std::string> Names(const LoaderOptions& options) {
   std::vector<std::string> names;
-  for (const LoaderColumn& column : options.columns) names.push_back(column.name);
+  for (const LoaderColumn& column : options.columns) {
+    if (std::ranges::find(names, SourceOf(column)) == names.end()) names.push_back(SourceOf(column));
+  }
   return names;
 }
 

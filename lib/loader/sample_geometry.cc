@@ -1,5 +1,6 @@
 #include "loader/sample_geometry.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/errors.h"
@@ -41,12 +42,32 @@ absl::Status CheckGeometryOptions(const GeometryOptions& options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<const LoaderColumn*> ImageOf(const LoaderColumn& column, std::span<const LoaderColumn> columns) {
+  const auto is_image = [](const LoaderColumn& each) { return each.decode == ColumnDecode::kImage; };
+  if (is_image(column)) return &column;
+  if (!column.of.empty()) {
+    const auto found = std::ranges::find(columns, column.of, &LoaderColumn::name);
+    if (found != columns.end() && is_image(*found)) return &*found;
+    return InvalidArgument("loader: column \"", column.name, "\" belongs to \"", column.of,
+                           "\", which is no image of the ", "batch");
+  }
+  const LoaderColumn* first = nullptr;
+  for (const LoaderColumn& each : columns) {
+    if (!is_image(each)) continue;
+    if (!each.geometry) return &each;
+    if (first == nullptr) first = &each;
+  }
+  return first;
+}
+
 OutputSize FixedOutputSize(const GeometryOptions& options) {
   if (options.kind == GeometryOptions::Kind::kNative) return {};
   return {HeightOf(options), options.width};
 }
 
-absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize stored, AugmentationRandom random) {
+absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize stored, const Assembly& assembly,
+                                      size_t i) {
+  AugmentationRandom random = assembly.Random(i, options.stream);
   if (!options.apply_orientation) stored.orientation = 1;
   Geometry geometry;
   switch (options.kind) {
@@ -86,7 +107,7 @@ absl::StatusOr<Geometry> GeometryBesideImage(const GeometryOptions& options, std
     }
     if (!upright) stored.orientation = size.orientation;
   }
-  return MakeGeometry(options, stored, assembly.Random(i));
+  return MakeGeometry(options, stored, assembly, i);
 }
 
 absl::StatusOr<Geometry> GeometryOfItems(const GeometryOptions& options, size_t image_position, bool upright,
@@ -98,7 +119,7 @@ absl::StatusOr<Geometry> GeometryOfItems(const GeometryOptions& options, size_t 
     if (stored.orientation >= 5) std::swap(stored.width, stored.height);
     stored.orientation = 1;
   }
-  return MakeGeometry(options, stored, assembly.Random(i));
+  return MakeGeometry(options, stored, assembly, i);
 }
 
 }  // namespace shardkit::loader

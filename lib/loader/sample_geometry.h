@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -15,6 +16,10 @@ namespace shardkit::loader {
 // InvalidArgument, naming the option, for sizes and probabilities that make no sense.
 absl::Status CheckGeometryOptions(const GeometryOptions& options);
 
+// The image among the columns that `column` is or belongs to; null when there is none. InvalidArgument when
+// LoaderColumn::of names no image.
+absl::StatusOr<const LoaderColumn*> ImageOf(const LoaderColumn& column, std::span<const LoaderColumn> columns);
+
 // Output size of every sample, or 0 x 0 when it differs from sample to sample.
 struct OutputSize {
   uint32_t height = 0;
@@ -22,8 +27,9 @@ struct OutputSize {
 };
 OutputSize FixedOutputSize(const GeometryOptions& options);
 
-// The same size and random numbers give the same geometry. The error is CheckGeometry's.
-absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize stored, AugmentationRandom random);
+// Of sample i: the same size and stream give the same geometry. The error is CheckGeometry's.
+absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize stored, const Assembly& assembly,
+                                      size_t i);
 
 // The geometry of sample i for what belongs to its image, in column `image_position` if there is one: `what`, of
 // `width` x `height` pixels. Sizes tell whether it was drawn on the image as stored, or on the upright one: then it is

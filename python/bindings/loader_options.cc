@@ -33,6 +33,7 @@ GeometryOptions TakeGeometry(const nb::dict& given) {
   reader.Take("max_ratio", geometry.crop.max_ratio);
   reader.Take("flip_probability", geometry.flip_probability);
   reader.Take("apply_orientation", geometry.apply_orientation);
+  reader.Take("stream", geometry.stream);
   reader.Finish();
   return geometry;
 }
@@ -61,6 +62,11 @@ LoaderColumn TakeColumn(const nb::dict& given) {
   reader.Take("upright", column.upright);
   reader.Take("along", column.along);
   reader.Take("padding", column.padding);
+  reader.Take("source", column.source);
+  reader.Take("of", column.of);
+  std::optional<nb::dict> geometry;
+  reader.Take("geometry", geometry);
+  if (geometry) column.geometry = TakeGeometry(*geometry);
   reader.Take("deferred", column.deferred);
   reader.Take("channels", column.channels);
   reader.Take("scaled_decode", column.image.scaled_decode);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -142,6 +143,11 @@ class Image:
     deferred : bool
         Images come whole and as stored, and `Batch.geometries` says what is to be done with each: for those who crop
         and resize on a GPU.
+    source : str
+        The stored column, where the batch's column has another name.
+    own_geometry : bool
+        Crop and flip it independently of other images of the sample: for several views of one image, each a column of
+        the batch with the same `source`. What belongs to it names it with ``of=``.
     """
 
     crop: str | None = None
@@ -162,6 +168,8 @@ class Image:
     fill: tuple[int, int, int] = (0, 0, 0)
     max_memory: int = 224 << 20
     deferred: bool = False
+    source: str = ""
+    own_geometry: bool = False
 
     decode = "image"
 
@@ -236,6 +244,7 @@ class Image:
             "fill": list(self.fill),
             "max_memory": self.max_memory,
             "deferred": self.deferred,
+            "source": self.source,
             "dtype": self.dtype,
             "layout": self.layout or ("hwc" if self.dtype == "u8" else "chw"),
             "mean": list(self.mean),
@@ -255,10 +264,16 @@ class DenseMasks:
         after one another.
     deferred : bool
         Masks come as runs and as stored, and `Batch.geometries` says what is to be done with each.
+    source : str
+        The stored column, where the batch's column has another name.
+    of : str
+        The column of the image that they belong to, where the batch has several views; by default the first.
     """
 
     pad_masks: bool = False
     deferred: bool = False
+    source: str = ""
+    of: str = ""
 
     decode = "masks"
 
@@ -274,6 +289,8 @@ class PackedMasks:
 
     pad_masks: bool = False
     deferred: bool = False
+    source: str = ""
+    of: str = ""
 
     decode = "packed_masks"
 
@@ -318,11 +335,17 @@ class LabelMap:
         The class of padding, and of every pixel where a map of fixed size is absent: what the loss ignores.
     max_memory : int
         Bytes that decoding one map may take; a map that needs more is a bad sample.
+    source : str
+        The stored column, where the batch's column has another name.
+    of : str
+        The column of the image that it belongs to, where the batch has several views; by default the first.
     """
 
     dtype: str = "u8"
     fill: Annotated[SupportsIndex, "a whole number"] = 255
     max_memory: int = 224 << 20
+    source: str = ""
+    of: str = ""
 
     decode = "labels"
 
@@ -337,7 +360,13 @@ class LabelMap:
 
     def options(self) -> dict[str, Any]:
         """Return what the library's column is given."""
-        return {"dtype": self.dtype, "label_fill": operator.index(self.fill), "max_memory": self.max_memory}
+        return {
+            "dtype": self.dtype,
+            "label_fill": operator.index(self.fill),
+            "max_memory": self.max_memory,
+            "source": self.source,
+            "of": self.of,
+        }
 
 
 _BOXES = ("xywh", "xyxy", "cxcywh")
@@ -375,6 +404,10 @@ class Boxes:
         Matters where ``sk.Image(apply_orientation=True)`` turns it.
     padding : int
         What fills the rows of samples with fewer boxes.
+    source : str
+        The stored column, where the batch's column has another name.
+    of : str
+        The column of the image that they belong to, where the batch has several views; by default the first.
     """
 
     format: str = "xywh"
@@ -384,6 +417,8 @@ class Boxes:
     with_columns: Sequence[str] = ()
     upright: bool = True
     padding: Annotated[SupportsIndex, "a whole number"] = 0
+    source: str = ""
+    of: str = ""
 
     decode = "boxes"
 
@@ -406,6 +441,8 @@ class Boxes:
             "min_area": float(self.min_area),
             "upright": self.upright,
             "padding": operator.index(self.padding),
+            "source": self.source,
+            "of": self.of,
         }
 
 
@@ -422,13 +459,15 @@ class Points:
     ----------
     along : str
         The column of `Boxes` that the items belong to, which leaves out items of some boxes.
-    upright, padding
+    upright, padding, source, of
         As for `Boxes`.
     """
 
     along: str = ""
     upright: bool = True
     padding: Annotated[SupportsIndex, "a whole number"] = 0
+    source: str = ""
+    of: str = ""
 
     decode = "points"
 
@@ -437,7 +476,13 @@ class Points:
 
     def options(self) -> dict[str, Any]:
         """Return what the library's column is given."""
-        return {"along": self.along, "upright": self.upright, "padding": operator.index(self.padding)}
+        return {
+            "along": self.along,
+            "upright": self.upright,
+            "padding": operator.index(self.padding),
+            "source": self.source,
+            "of": self.of,
+        }
 
 
 @checked
@@ -453,10 +498,13 @@ class Items:
         The column of `Boxes` that the items belong to, which leaves out items of some boxes.
     padding : int
         What fills the rows of samples with fewer items, as -1.
+    source : str
+        The stored column, where the batch's column has another name.
     """
 
     along: str = ""
     padding: Annotated[SupportsIndex, "a whole number"] = 0
+    source: str = ""
 
     decode = "items"
 
@@ -465,7 +513,7 @@ class Items:
 
     def options(self) -> dict[str, Any]:
         """Return what the library's column is given."""
-        return {"along": self.along, "padding": operator.index(self.padding)}
+        return {"along": self.along, "padding": operator.index(self.padding), "source": self.source}
 
 
 Kind = Stored | Views | Image | LabelMap | DenseMasks | PackedMasks | Boxes | Points | Items | Tokens | None
@@ -522,6 +570,11 @@ def column_options(name: str, kind: Kind) -> dict[str, Any]:
     """Return the library's column."""
     if kind is None:
         kind = Stored()
+    if isinstance(kind, Image) and kind.own_geometry:
+        # The same crops whatever other columns there are.
+        stream = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=7).digest(), "little") + 1
+        own = {"geometry": {**asdict(kind.geometry()), "stream": stream}}
+        return {"name": name, "decode": kind.decode, **kind.options(), **own}
     if isinstance(kind, (Image, LabelMap, Boxes, Points, Items)):
         return {"name": name, "decode": kind.decode, **kind.options()}
     return {"name": name, "decode": kind.decode, **asdict(kind)}

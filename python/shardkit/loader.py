@@ -249,11 +249,14 @@ class Loader:
         given = with_boxes({name: parts(name, spec) for name, spec in column_specs(columns, self._datasets).items()})
         specs = {name: kind for name, (kind, _) in given.items()}
         self._names = list(specs)
-        known = [spec for spec in specs.values() if isinstance(spec, Image)]
+        known = [spec for spec in specs.values() if isinstance(spec, Image) and not spec.own_geometry]
         if geometry is None:
             geometries = {spec.geometry() for spec in known}
             if len(geometries) > 1:
-                raise ValueError("the images of a sample share one geometry: give it as `geometry`")
+                raise ValueError(
+                    "the images of a sample share one geometry: give it as `geometry`; own_geometry=True is for views "
+                    "that are cropped independently"
+                )
             geometry = geometries.pop() if geometries else Geometry()
         elif not any(isinstance(spec, GEOMETRIC) for spec in specs.values()):
             raise ValueError("geometry is for images and what lies on them, and no column is decoded as one")

@@ -311,6 +311,9 @@ struct GeometryOptions {
   RandomCropOptions crop;
   double flip_probability = 0;     // 0 to 1
   bool apply_orientation = false;  // turn the image (and masks) upright as its EXIF orientation says
+
+  // Geometries of a sample that differ in this number draw their crops and flips independently.
+  uint64_t stream = 0;
 };
 
 enum class ColumnDecode {
@@ -351,6 +354,17 @@ using BatchFunction = std::function<absl::Status(Batch& batch)>;
 struct LoaderColumn {
   std::string name;
   ColumnDecode decode = ColumnDecode::kStored;
+
+  // The stored column; empty: `name`. Several columns of the batch may be made of one.
+  std::string source;
+
+  // kImage: the geometry of this image and of what belongs to it, in place of LoaderOptions::geometry. Views of one
+  // image differ in GeometryOptions::stream.
+  std::optional<GeometryOptions> geometry;
+
+  // kLabels, masks, boxes and points: the kImage column, by its name in the batch, that they belong to. Empty: the
+  // first one without a geometry of its own, or the first one.
+  std::string of;
 
   // kImage, kMasks, kPackedMasks, on the host: the consumer of the batch applies the geometry. Images are delivered
   // as stored: whole, ragged, at full scale and not turned. Masks are delivered as runs (kMaskRuns), without packing

@@ -47,7 +47,9 @@ absl::Status CheckDeviceOptions(const LoaderOptions& options) {
 
 // What the device does with a column, or null. Sets column->deferred when the device applies the geometry.
 absl::StatusOr<std::unique_ptr<ColumnConversion>> ConversionFor(const LoaderOptions& options, LoaderColumn* column) {
-  const OutputSize fixed = FixedOutputSize(options.geometry);
+  SHARDKIT_ASSIGN_OR_RETURN(const LoaderColumn* const image, ImageOf(*column, options.columns));
+  const bool own = image != nullptr && image->geometry;
+  const OutputSize fixed = FixedOutputSize(own ? *image->geometry : options.geometry);
   if (column->decode == ColumnDecode::kMasks || column->decode == ColumnDecode::kPackedMasks) {
     column->deferred = true;
     return NewMaskConversion(column->decode == ColumnDecode::kPackedMasks, column->pad_masks, fixed.height,
