@@ -73,7 +73,9 @@ void BindSchema(nb::module_& module) {
                    })
       .def_ro("shape", &Column::shape)
       .def_prop_ro("storage", [](const Column& column) { return StorageName(column.storage); })
-      .def_ro("metadata", &Column::metadata);
+      .def_ro("metadata", &Column::metadata)
+      // Empty where the column has none.
+      .def_prop_ro("class_names", [](const Column& column) { return ValueOrRaise(ClassNames(column)); });
   module.def("encode_array", &EncodeArray);
   // The shape of a stored array of its own shape, and where its elements begin in the value.
   module.def("array_shape", [](const Column& column, const nb::bytearray& value) {

@@ -67,6 +67,20 @@ class Ragged(Sequence[Any]):
             return [None if value is None else value.tobytes() for value in self]
         return list(self)
 
+    def to_padded(self, value: float = 0) -> Any:
+        """Return one array [samples, most, …]: the values of each sample, and `value` behind them.
+
+        Of values with a shape every dimension is padded. ``np.diff(offsets)`` or `shapes` tell the sizes.
+        """
+        values = np.asarray(self.values)
+        shapes = np.diff(np.asarray(self.offsets))[:, None] if self.shapes is None else np.asarray(self.shapes)
+        padded = np.full((len(self), *shapes.max(axis=0, initial=0)), value, values.dtype)
+        for i, shape in enumerate(shapes):
+            part = values[self.offsets[i] : self.offsets[i + 1]].reshape(shape)
+            place = (i, *(slice(size) for size in shape))
+            padded[place] = part
+        return padded
+
     def to_nested(self) -> Any:
         """Return a jagged nested tensor of torch over the same elements; for values without a shape."""
         import torch
@@ -319,7 +333,17 @@ class Batch:
         return len(self._batch) if self._kept is None else len(self._kept)
 
     def __repr__(self) -> str:
-        return f"<batch of {len(self)} samples: {', '.join(self._names)}>"
+        return f"<batch of {len(self)} samples: {', '.join(map(self._described, self._names))}>"
+
+    def _described(self, name: str) -> str:
+        if name in self._made or name not in self._stored:
+            made = self._made.get(name)
+            kind, shape = getattr(made, "dtype", type(made).__name__), getattr(made, "shape", ())
+            return f"{name} {kind}{list(shape) if len(shape) else ''}"
+        layout, dtype, values, *_ = self._batch.column(self._stored.index(name))
+        if layout in ("tensor", "padded"):
+            return f"{name} {dtype}{list(values.shape) if values is not None else ''}"
+        return f"{name} {'bytes' if layout == 'views' else f'{layout} {dtype}'}"
 
 
 def laid_out(layout: str, values: Any, offsets: Any, items: Any, shapes: Any, present: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from shardkit import _core, _numbers, _process, _values
 from shardkit._options import checked, column_names, located, path_text, shown, size
 from shardkit.block import Block
-from shardkit.schema import Schema
+from shardkit.schema import Schema, describe
 
 
 class Dataset(Sequence[Mapping[str, Any]]):
@@ -241,8 +241,51 @@ class Dataset(Sequence[Mapping[str, Any]]):
     def __reduce__(self) -> tuple[Any, ...]:
         return (Dataset, (self._given, self._options, self._choice))
 
+    @checked
+    def column(self, name: str) -> Any:
+        """Return all values of a column: an array [samples, …] where all have one size, 0 where absent; else a list.
+
+        Raises
+        ------
+        KeyError
+            When there is no such column.
+        """
+        if name not in self._names:
+            raise KeyError(f"there is no column {name!r}; the dataset has {', '.join(self._names)}")
+        alone = Dataset(self._path, {**self._options, "columns": [name]}, self._choice)
+        # Copies, because few blocks may be in use at once.
+        parts = [
+            part.copy() if isinstance(part := block[name], np.ndarray) else list(part)
+            for block in alone.scan(threads=2)
+        ]
+        if all(isinstance(part, np.ndarray) for part in parts) and parts:
+            return np.concatenate(parts)
+        return [value for part in parts for value in part]
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes, where one column has some: value i of it means class i."""
+        named = [names for each in self._columns if (names := each.class_names)]
+        if len(named) != 1:
+            raise ValueError(f"{self._path}: {len(named)} columns have class names: schema[name].class_names has each")
+        return named[0]
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The number of each class, as of `ImageFolder` of torchvision."""
+        return {name: i for i, name in enumerate(self.classes)}
+
     def __repr__(self) -> str:
-        return f"<shardkit.Dataset {self._path!r}: {len(self)} samples of {', '.join(self._names)}>"
+        columns = ", ".join(f"{column.name}: {describe(column)}" for column in self._columns)
+        shards = f"{self.shard_count} shard{'' if self.shard_count == 1 else 's'}"
+        return f"<shardkit.Dataset {self._path!r}: {len(self)} samples of {columns}; {shards}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first samples for notebooks."""
+        from shardkit import _html
+
+        samples = [self[i] for i in range(min(len(self), _html.SAMPLES))]
+        return _html.of_samples(self.schema, samples, f"{self._path}: {len(self)} samples")
 
 
 class _Each(Iterator[Any]):

@@ -259,3 +259,99 @@ def test_of_torch(labelled: str) -> None:
     assert sorted(ordinals(skt.Loader(labelled, 2, columns=["score"], indices=mask))) == SOME
     assert sorted(float(sample["score"]) for sample in skt.IterableDataset(labelled, where="score < 3")) == [0, 1, 2]
     assert [float(sample["score"]) for sample in skt.Dataset(labelled, indices=torch.tensor(SOME))] == SOME
+
+
+@pytest.mark.parametrize("where", [None, "score >= 100"])
+def test_whole_columns(labelled: str, where: str | None) -> None:
+    dataset = sk.open(labelled, where=where)
+    begin = 0 if where is None else 100
+    assert dataset.column("score").tolist() == list(range(begin, COUNT))
+    assert dataset.column("label").tolist() == [label_of(i) or 0 for i in range(begin, COUNT)]
+    assert dataset.column("text") == [sample["text"] for sample in dataset]
+    assert dataset.column("key")[0] == f"key {begin}"
+    with pytest.raises(KeyError, match="there is no column 'lable'"):
+        dataset.column("lable")
+    # Weights by hand.
+    counts = np.bincount(dataset.column("label"))
+    weights = np.zeros(COUNT)
+    weights[begin:] = 1 / counts[dataset.column("label")]
+    assert sum(map(len, sk.Loader(labelled, 4, where=where, weights=weights))) == COUNT - begin
+
+
+def test_classes(tmp_path: Path) -> None:
+    names = {"class_names": '["cat", "dog"]'}
+    for i, columns in enumerate(
+        ({"label": sk.column("label", "i64", metadata=names), "other": "i64"}, {"label": "i64", "other": "i64"})
+    ):
+        path = os.fspath(tmp_path / str(i))
+        with sk.Writer(path, columns) as writer:
+            writer.write("a", label=1, other=3)
+        dataset = sk.open(path)
+        if i == 0:
+            assert dataset.classes == dataset.schema["label"].class_names == ["cat", "dog"]
+            assert dataset.class_to_idx == {"cat": 0, "dog": 1}
+        else:
+            assert dataset.schema["label"].class_names == []
+            with pytest.raises(ValueError, match="0 columns have class names"):
+                _ = dataset.classes
+
+
+def test_what_is_shown(tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "data")
+    columns = {
+        "image": sk.Encode("jpeg?"),
+        "masks": "rle",
+        "label": "i64",
+        "text": "utf8?",
+        "big": "f32[20]",
+        "raw": "bytes",
+    }
+    masks = np.zeros((2, 30, 40), np.uint8)
+    masks[0, :10], masks[1, 20:] = 1, 1
+    with sk.Writer(path, columns) as writer:
+        for i in range(9):
+            writer.write(
+                f"key {i}",
+                image=np.zeros((30, 40, 3), np.uint8) if i != 1 else None,
+                masks=sk.Masks.from_dense(masks if i != 2 else masks[:0]),
+                label=i,
+                text="<b>" * i + "x" * 100 if i != 3 else None,
+                big=np.zeros(20, np.float32),
+                raw=b"12345",
+            )
+    dataset = sk.open(path)
+    assert repr(dataset) == (
+        f"<shardkit.Dataset {path!r}: 9 samples of key: utf8, image: jpeg?, masks: rle, label: i64, text: utf8?, "
+        "big: f32[20], raw: bytes; 1 shard>"
+    )
+    page = dataset._repr_html_()
+    assert page.count("<tr>") == 7, "a head, and six samples"
+    assert page.count('<img alt="" width="40" height="30" src="data:image/jpeg;base64,') == 5 + 5
+    assert "2 masks" in page
+    assert "0 masks" in page
+    assert "<b>" not in page
+    assert "5 bytes" in page
+    assert "float32 [20]" in page
+    assert "0 samples" in sk.open(path, where="label > 10")._repr_html_()
+    (batch,) = sk.Loader(path, 9, columns={"big": None, "text": None, "raw": sk.Views(), "label": sk.Map(float)})
+    assert repr(batch) == "<batch of 9 samples: big f32[9, 20], text ragged u8, raw bytes, label float64[9]>"
+    damaged = os.fspath(tmp_path / "damaged")
+    with sk.Writer(damaged, {"image": "jpeg"}) as writer:
+        writer.write("a", image=b"\xff\xd8\xff no picture")
+    assert "<img" not in sk.open(damaged)._repr_html_()
+
+
+def test_ragged_values_are_padded(labelled: str, tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "data")
+    shapes = [(2, 3), (0, 3), (4, 1), (1, 5)]
+    with sk.Writer(path, {"array": "i32[]", "bytes": "bytes"}) as writer:
+        for i, shape in enumerate(shapes):
+            writer.write(str(i), array=np.arange(np.prod(shape), dtype=np.int32).reshape(shape), bytes=b"x" * i)
+    (batch,) = sk.Loader(path, 4, order="sequential")
+    padded = batch["array"].to_padded(-1)
+    assert padded.shape == (4, 4, 5)
+    for i, (height, width) in enumerate(shapes):
+        np.testing.assert_array_equal(padded[i, :height, :width].ravel(), np.arange(height * width))
+        assert np.all(padded[i, height:] == -1)
+        assert np.all(padded[i, :, width:] == -1)
+    assert batch["bytes"].to_padded().tolist() == [[0] * 3, [120, 0, 0], [120, 120, 0], [120] * 3]
