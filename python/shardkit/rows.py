@@ -66,6 +66,20 @@ def infer(name: str, values: Iterable[Any]) -> Column:
     return column(name, kind + ("?" if nullable else ""))
 
 
+def _with_masks(columns: dict[str, Column], rows: Sequence[Row]) -> dict[str, Column]:
+    """Return the columns; bools [masks, height, width] beside an image are masks, which take a fraction as runs."""
+    if not any(each.type in ("jpeg", "png", "image") for each in columns.values()):
+        return columns
+    made = dict(columns)
+    for name, each in columns.items():
+        arrays = [
+            np.asarray(_numbers.plain(row[name])) for row in rows if row.get(name) is not None and each.dtype == "bool"
+        ]
+        if arrays and all(array.ndim == 3 for array in arrays):
+            made[name] = column(name, "rle?" if each.nullable else "rle")
+    return made
+
+
 def _kind(value: Any) -> tuple[str, Any]:
     """Return the type of a value, and the shape of an array."""
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -144,7 +158,8 @@ def pack_rows(
             raise ValueError(f"row {number}: a dict from column to value is wanted, not {type(row).__name__}")
     if columns is None:
         names = dict.fromkeys(name for row in first for name in row if name != key)
-        columns = {name: infer(name, (row.get(name) for row in first)) for name in names}
+        inferred = {name: infer(name, (row.get(name) for row in first)) for name in names}
+        columns = _with_masks(inferred, first)
     made = {name: as_column(name, kind) for name, kind in columns.items()}
     options.setdefault("job", _fingerprint(first, made, key, columns))
     total = len(rows) if hasattr(rows, "__len__") else 0

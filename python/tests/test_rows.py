@@ -185,3 +185,39 @@ def test_the_report_tells_of_labels_that_stand_together(tmp_path: Path) -> None:
             pass
     assert loader.report().clumped_columns == ["label"]
     assert "equal values of column 'label' stand together" in str(loader.report())
+
+
+def test_bools_beside_an_image_are_masks(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    picture = sk.Encode()(np.zeros((40, 50, 3), np.uint8))
+    rows = [
+        {
+            "image": picture,
+            "masks": random.random((i, 40, 50)) > 0.5,
+            "flags": random.random(6) > 0.5,
+            "one": random.random((40, 50)) > 0.5,
+            "maybe": None if i == 1 else np.ones((1, 40, 50), bool),
+        }
+        for i in range(3)
+    ]
+    sk.pack(rows, tmp_path / "beside")
+    dataset = sk.open(tmp_path / "beside")
+    assert {each.name: each.type for each in dataset.schema if each.name != "key"} == {
+        "image": "jpeg",
+        "masks": "rle",
+        "flags": "ndarray",
+        "one": "ndarray",
+        "maybe": "rle",
+    }
+    for row, sample in zip(rows, dataset, strict=True):
+        np.testing.assert_array_equal(
+            sample["masks"].dense() if len(row["masks"]) else np.zeros((0, 40, 50)), row["masks"]
+        )
+        assert (sample["maybe"] is None) == (row["maybe"] is None)
+    (batch,) = sk.Loader(
+        tmp_path / "beside", 3, columns={"image": sk.Image(crop="center", size=32), "masks": sk.DenseMasks()}
+    )
+    assert batch["masks"].values.shape[1:] == (32, 32)
+    # Without an image they are arrays, as they were given.
+    sk.pack([{"masks": row["masks"]} for row in rows], tmp_path / "alone")
+    assert sk.open(tmp_path / "alone").schema["masks"].type == "ndarray"
