@@ -79,8 +79,10 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewItems(size_t position, const
                            "\", which is no column of boxes");
   }
   const Type type = options.decode == ColumnDecode::kItems ? column.dtype : Type::kF32;
+  const RangeKind kind = RangeKindOf(type);
   const bool real = type == Type::kF32 || type == Type::kF64;
-  if (options.padding != 0 && !real && !FitsType(options.padding, type)) {
+  const bool whole = kind == RangeKind::kI64 || kind == RangeKind::kU64;
+  if (options.padding != 0 && !real && !(whole && FitsType(options.padding, type))) {
     return InvalidArgument("column \"", column.name, "\": a padding of ", options.padding, " does not fit ",
                            TypeName(type));
   }

@@ -182,7 +182,7 @@ class ItemsColumn : public ColumnAssembler {
     }
     memory->column.shape = {assembly.samples.size(), most};
     if (shape) memory->column.shape.insert(memory->column.shape.end(), shape->begin(), shape->end());
-    uint64_t values = 1;
+    uint64_t values = std::ranges::find(memory->column.shape, 0u) == memory->column.shape.end() ? 1 : 0;
     for (const uint64_t size : memory->column.shape) {
       if (size != 0 && values > kMostValues / size) {
         for (size_t i = 0; i < assembly.samples.size(); ++i) {

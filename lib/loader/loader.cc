@@ -217,7 +217,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(ReadableFileSystem& fil
     auto reader = DatasetReader::Open(file_system, datasets[i].path, open);
     if (!reader.ok()) return i == 0 ? reader.status() : Annotate(reader.status(), StrCat("loader: dataset ", i));
     SHARDKIT_ASSIGN_OR_RETURN(loader::Shape shape, loader::ReadShape(file_system, *std::move(reader), datasets[i],
-                                                                     datasets.size() == 1, options, nullptr));
+                                                                     datasets.size() == 1, options, {}, nullptr));
     shapes.push_back(std::move(shape.dataset));
   }
   return Plan::Create(std::move(shapes), options);

@@ -47,8 +47,9 @@ struct Values {
 };
 
 absl::StatusOr<Values> ReadValues(ReadableFileSystem& file_system, const DatasetReader& dataset,
-                                  const LoaderDataset& wish) {
+                                  const LoaderDataset& wish, const ReadOptions& read) {
   DatasetOptions options;
+  static_cast<ReadOptions&>(options) = read;
   options.columns = {wish.balance};
   options.generation = wish.generation;
   SHARDKIT_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(file_system, wish.path, options));
@@ -81,9 +82,9 @@ absl::StatusOr<Values> ReadValues(ReadableFileSystem& file_system, const Dataset
 
 // Weights of the chosen samples by which all values come equally often.
 absl::StatusOr<std::vector<double>> BalancedWeights(ReadableFileSystem& file_system, const DatasetReader& dataset,
-                                                    const LoaderDataset& wish, const std::vector<uint64_t>* selected,
-                                                    std::string* note) {
-  SHARDKIT_ASSIGN_OR_RETURN(const Values values, ReadValues(file_system, dataset, wish));
+                                                    const LoaderDataset& wish, const ReadOptions& read,
+                                                    const std::vector<uint64_t>* selected, std::string* note) {
+  SHARDKIT_ASSIGN_OR_RETURN(const Values values, ReadValues(file_system, dataset, wish, read));
   const uint64_t samples = selected != nullptr ? selected->size() : values.of_samples.size();
   const auto value_of = [&](uint64_t i) { return values.of_samples[selected != nullptr ? (*selected)[i] : i]; };
   std::vector<uint64_t> counts(values.count);
@@ -106,12 +107,13 @@ absl::StatusOr<std::vector<double>> BalancedWeights(ReadableFileSystem& file_sys
 
 // Whether epochs take other samples than each once; then says which.
 absl::StatusOr<bool> ChooseSamples(ReadableFileSystem& file_system, const DatasetReader& reader,
-                                   const LoaderDataset& wish, Shape* shape) {
+                                   const LoaderDataset& wish, const ReadOptions& read, Shape* shape) {
   const SampleSelection& selection = wish.selection;
   const bool all = selection.where.empty() && !selection.keys && selection.ranges.empty() && selection.share == 1;
   std::shared_ptr<const std::vector<uint64_t>> selected;
   if (!all) {
     SelectionOptions options;
+    static_cast<InputOptions&>(options) = read;
     options.threads = AvailableProcessors();
     options.generation = wish.generation;
     SHARDKIT_ASSIGN_OR_RETURN(FoundSamples found, FindSamples(file_system, wish.path, selection, options));
@@ -132,7 +134,7 @@ absl::StatusOr<bool> ChooseSamples(ReadableFileSystem& file_system, const Datase
       return InvalidArgument(reader.path(), ": balance makes weights of its own; give one of the two");
     }
     SHARDKIT_ASSIGN_OR_RETURN(auto weights,
-                              BalancedWeights(file_system, reader, wish, selected.get(), &shape->balance_note));
+                              BalancedWeights(file_system, reader, wish, read, selected.get(), &shape->balance_note));
     shape->dataset.weights = std::make_shared<const std::vector<double>>(std::move(weights));
   } else if (wish.weights != nullptr) {
     if (wish.weights->size() != reader.sample_count()) {
@@ -155,13 +157,13 @@ absl::StatusOr<bool> ChooseSamples(ReadableFileSystem& file_system, const Datase
 
 absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr<const DatasetReader> reader,
                                 const LoaderDataset& dataset, bool alone, const PlanOptions& options,
-                                BlockPlaces* places) {
+                                const ReadOptions& read, BlockPlaces* places) {
   Shape made;
   PlanDataset& shape = made.dataset;
   shape = {.proportion = dataset.proportion, .repeat = dataset.repeat, .choose = dataset.choose};
   // Segments distinguish datasets that have generations from what opens as one.
   if (!reader->summary().segments.empty()) shape.generation = reader->summary().generation;
-  SHARDKIT_ASSIGN_OR_RETURN(const bool chosen, ChooseSamples(file_system, *reader, dataset, &made));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool chosen, ChooseSamples(file_system, *reader, dataset, read, &made));
   if (alone && !chosen && reader->container() == "shard" && reader->summary().block_count > options.section_blocks) {
     uint64_t sample = 0, block = 0;
     SHARDKIT_RETURN_IF_ERROR(reader->ForEachShard([&](const ManifestShard& shard) -> absl::Status {
@@ -266,7 +268,7 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
     }
     if (i == 0) open.columns = reader->columns();
     SHARDKIT_ASSIGN_OR_RETURN(Shape shape, ReadShape(*open.file_system, reader, datasets[i], datasets.size() == 1, plan,
-                                                     &open.places.emplace_back()));
+                                                     read, &open.places.emplace_back()));
     open.shapes.push_back(std::move(shape.dataset));
     if (!shape.balance_note.empty()) open.balance_notes.push_back(std::move(shape.balance_note));
     open.readers.push_back(std::move(reader));

@@ -57,7 +57,7 @@ struct OpenDatasets {
 // Chooses the samples, which may read columns through `file_system`.
 absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr<const DatasetReader> reader,
                                 const LoaderDataset& dataset, bool alone, const PlanOptions& options,
-                                BlockPlaces* places);
+                                const ReadOptions& read, BlockPlaces* places);
 
 // Reads the columns `wanted`; all but the key when it is empty. `keys` adds the key column when all datasets have the
 // same one. OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.

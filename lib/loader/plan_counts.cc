@@ -68,7 +68,8 @@ absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool alone, bool
   if (proportions && dataset.proportion == 0) {
     return InvalidArgument("plan: dataset ", i, " has no proportion, but others have; give all of them one");
   }
-  if (next == 0 && wishes > 0) return InvalidArgument("plan: dataset ", i, " is empty: nothing can be taken from it");
+  if (dataset.samples() == 0 && wishes > 0)
+    return InvalidArgument("plan: dataset ", i, " is empty: nothing can be taken from it");
   return absl::OkStatus();
 }
 

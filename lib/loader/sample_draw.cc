@@ -19,20 +19,19 @@ namespace {
 constexpr int kShareBits = 31;
 constexpr uint64_t kOne = uint64_t{1} << kShareBits;
 
-// Of weights, those above 0, as shares of `count` in all, none above 1. The largest ones become 1, and what is left is
-// divided among the others, until no other is above 1.
+// The weights as shares of `count` in all, none above 1. The largest ones become 1, and what is left is divided among
+// the others, until no other is above 1.
 std::vector<double> CappedShares(const std::vector<double>& weights, uint64_t count) {
   std::vector<double> ordered = weights;
   std::ranges::sort(ordered, std::greater<>());
-  double rest = 0;
-  for (size_t i = ordered.size(); i-- > 0;) rest += ordered[i];
+  std::vector<double> rest(ordered.size() + 1);  // sums of those from here on, small ones first
+  for (size_t i = ordered.size(); i-- > 0;) rest[i] = rest[i + 1] + ordered[i];
   uint64_t whole = 0;  // how many become 1
-  const auto scale = [&] { return rest > 0 ? static_cast<double>(count - whole) / rest : 0; };
-  while (whole < count && whole < ordered.size() && ordered[whole] * scale() > 1) rest -= ordered[whole++];
-  const double factor = scale();
+  const auto factor = [&] { return rest[whole] > 0 ? static_cast<double>(count - whole) / rest[whole] : 0; };
+  while (whole < count && whole < ordered.size() && ordered[whole] * factor() > 1) ++whole;
   const double least_whole = whole > 0 ? ordered[whole - 1] : INFINITY;
   std::vector<double> shares;
-  for (const double weight : weights) shares.push_back(weight >= least_whole ? 1 : std::min(1.0, weight * factor));
+  for (const double weight : weights) shares.push_back(weight >= least_whole ? 1 : std::min(1.0, weight * factor()));
   return shares;
 }
 
@@ -130,12 +129,14 @@ absl::Status SampleDraw::SetShares(const PlanDataset& dataset, uint64_t count) {
     sum += weights[i];
     positive += weights[i] > 0 ? 1 : 0;
   }
-  if (!(sum > 0) || !std::isfinite(sum)) return InvalidArgument("the sum of all weights is ", sum);
+  const double factor = static_cast<double>(count) / sum;
+  if (!(sum > 0) || !std::isfinite(sum) || !std::isfinite(factor)) {
+    return InvalidArgument("the sum of all weights is ", sum);
+  }
   if (!dataset.replacement && count > positive) {
     return InvalidArgument(count, " samples cannot be drawn without replacement from ", positive,
                            " with a weight above 0; choose fewer for an epoch, or draw with replacement");
   }
-  const double factor = static_cast<double>(count) / sum;
   std::vector<double> exact = dataset.replacement ? std::vector<double>() : CappedShares(weights, count);
   const uint64_t most = dataset.replacement ? UINT64_MAX : kOne;
   uint64_t left = count << kShareBits;
@@ -148,7 +149,9 @@ absl::Status SampleDraw::SetShares(const PlanDataset& dataset, uint64_t count) {
   }
   // What rounding down has left over, less than one share in 2^31 of each sample.
   while (left > 0) {
-    const uint64_t each = std::max<uint64_t>(1, left / positive);
+    uint64_t with_room = 0;
+    for (size_t i = 0; i < weights.size(); ++i) with_room += weights[i] > 0 && shares_[i] < most ? 1 : 0;
+    const uint64_t each = std::max<uint64_t>(1, left / with_room);
     for (size_t i = 0; i < weights.size() && left > 0; ++i) {
       if (weights[i] == 0) continue;
       const uint64_t more = std::min({each, left, most - shares_[i]});

@@ -115,6 +115,11 @@ absl::StatusOr<Geometry> GeometryOfItems(const GeometryOptions& options, size_t 
   const auto image = assembly.samples[i].Value(image_position);
   if (!image) return InvalidArgument("has no image, whose size tells where its boxes and points lie");
   SHARDKIT_ASSIGN_OR_RETURN(StoredSize stored, ProbeImage(*image));
+  if (upright && !options.apply_orientation && stored.orientation > 1) {
+    return InvalidArgument(
+        "its image is turned by its EXIF orientation, ", stored.orientation, ", and is not here: turn it ",
+        "(apply_orientation), or say that what lies on it is drawn on the stored picture (upright false)");
+  }
   if (upright && options.apply_orientation) {
     if (stored.orientation >= 5) std::swap(stored.width, stored.height);
     stored.orientation = 1;

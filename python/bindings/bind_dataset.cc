@@ -62,7 +62,7 @@ ChosenSamples ChooseSamples(const std::string& path, const Dict& given) {
     Raise(
         absl::NotFoundError(path + ": " + std::to_string(found.report.keys_missing) + " of the keys are of no sample"));
   }
-  return {std::make_shared<const std::vector<uint64_t>>(std::move(found.ordinals))};
+  return {std::make_shared<const std::vector<uint64_t>>(std::move(found.ordinals)), found.report.samples};
 }
 
 Array<int64_t> Ordinals(const ChosenSamples& samples) {
@@ -81,7 +81,7 @@ std::optional<uint64_t> FindKey(const Dataset& dataset, const std::string& key) 
 }  // namespace
 
 void BindDataset(nb::module_& module) {
-  nb::class_<ChosenSamples>(module, "ChosenSamples").def("ordinals", &Ordinals);
+  nb::class_<ChosenSamples>(module, "ChosenSamples").def("ordinals", &Ordinals).def_ro("of", &ChosenSamples::of);
   module.def("choose", &ChooseSamples, nb::arg("path"), nb::arg("options"));
   nb::class_<Dataset>(module, "Dataset", nb::is_weak_referenceable())
       .def(nb::new_(&Open), nb::arg("path"), nb::kw_only(), nb::arg("columns"), nb::arg("mode"), nb::arg("verify"),

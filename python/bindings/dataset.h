@@ -16,6 +16,7 @@ namespace shardkit::bindings {
 // Ordinals that ascend.
 struct ChosenSamples {
   std::shared_ptr<const std::vector<uint64_t>> ordinals;
+  uint64_t of = 0;  // samples of the dataset
 };
 
 // Thread-safe. Its blocks and scanners share its ownership.

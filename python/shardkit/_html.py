@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from shardkit._core import DataLossError
 from shardkit.images import Encode, decode_image
 from shardkit.masks import Masks
 from shardkit.schema import Schema, describe
@@ -38,7 +39,7 @@ def _cell(schema: Schema, sample: Mapping[str, Any], name: str) -> str:
     if schema[name].type in ("jpeg", "png", "image"):
         try:
             return _picture(_thumbnail(value))
-        except ValueError as error:  # damaged, or of a format that is not decoded
+        except (DataLossError, NotImplementedError, MemoryError, ValueError) as error:
             return html.escape(_short(str(error)))
     if isinstance(value, Masks):
         count = f"{len(value)} masks"

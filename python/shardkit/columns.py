@@ -401,7 +401,7 @@ class Boxes:
         `Items`, or as `Points` where the columns of the loader say so.
     upright : bool
         Boxes are drawn on the upright picture, as annotation tools show it; False: on the picture as it is stored.
-        Matters where ``sk.Image(apply_orientation=True)`` turns it.
+        Images that EXIF turns then want ``sk.Image(apply_orientation=True)``: without it they are bad samples.
     padding : int
         What fills the rows of samples with fewer boxes.
     source : str
@@ -562,6 +562,8 @@ def with_boxes(columns: Mapping[str, tuple[Kind, list[Map]]]) -> dict[str, tuple
                 )
             if along.along not in ("", boxes):
                 raise ValueError(f"column {name}: goes along with {along.along} and {boxes}; give one of the two")
+            if isinstance(along, Points) and isinstance(kind, Boxes):
+                along = replace(along, of=along.of or kind.of)
             made[name] = (replace(along, along=boxes), maps)
     return made
 

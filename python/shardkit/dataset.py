@@ -41,6 +41,8 @@ class Dataset(Sequence[Mapping[str, Any]]):
         if self._choice:
             given = {name: self._options[name] for name in ("generation", "max_decompression", "verify_listed_hashes")}
             self._chosen = _core.choose(self._path, {**self._choice, **given})
+            if self._chosen.of != self._count:
+                raise ValueError(f"{self._path}: has changed while it was opened; open it again")
             self._ordinals = self._chosen.ordinals()
             self._count = len(self._ordinals)
 
@@ -445,6 +447,8 @@ def open(
     DataLossError
         When the manifest is damaged.
     """
+    if skip_lost_samples and (where is not None or indices is not None):
+        raise ValueError("where and indices choose among all samples: leave skip_lost_samples out")
     return Dataset(
         located(path),
         {

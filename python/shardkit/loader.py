@@ -37,7 +37,7 @@ from shardkit.dataset import open as open_dataset
 from shardkit.functions import Map, Raw, SampleFunctions, Step, check_collate
 from shardkit.loader_report import LoaderReport
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 _log = logging.getLogger("shardkit")
 
 
@@ -260,6 +260,8 @@ class Loader:
             geometry = geometries.pop() if geometries else Geometry()
         elif not any(isinstance(spec, GEOMETRIC) for spec in specs.values()):
             raise ValueError("geometry is for images and what lies on them, and no column is decoded as one")
+        elif any(isinstance(spec, Image) for spec in specs.values()) and not known:
+            raise ValueError("geometry is for images without own_geometry, and there are none")
         for spec in known:
             if spec.geometry() not in (Geometry(), geometry):
                 raise ValueError(f"geometry takes the place of that of {spec}: leave one out")

@@ -47,15 +47,15 @@ class Plan:
 
 
 @checked
-def plan(datasets: Datasets, batch_size: int = 1, *, seed: int = 0, **options: Any) -> Plan:
+def plan(datasets: Datasets, global_batch_size: int = 1, *, seed: int = 0, **options: Any) -> Plan:
     """Return the order in which a `Loader` of these options delivers samples; reads only directories of blocks.
 
     Parameters
     ----------
-    datasets, batch_size, seed
+    datasets, global_batch_size, seed
         As for `Loader`.
     **options
         ``order``, ``remainder``, ``shuffle_buffer_bytes``, ``lanes``, ``expected_world_size``, ``locality``,
         ``epoch_samples``.
     """
-    return Plan(_core.Plan(dataset_list(datasets), parsed({**options, "batch_size": batch_size, "seed": seed})))
+    return Plan(_core.Plan(dataset_list(datasets), parsed({**options, "batch_size": global_batch_size, "seed": seed})))

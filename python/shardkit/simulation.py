@@ -23,7 +23,7 @@ class DatasetNumbers:
 
 @checked
 def simulate(
-    datasets: Datasets | DatasetNumbers, batch_size: int = 1, *, seed: int = 0, **options: Any
+    datasets: Datasets | DatasetNumbers, global_batch_size: int = 1, *, seed: int = 0, **options: Any
 ) -> SimulationReport:
     """Predict how ranks would read: in virtual time, with the loader's own plan and policies.
 
@@ -31,7 +31,7 @@ def simulate(
     ----------
     datasets : as for `Loader`, or DatasetNumbers
         Nothing is read but manifests and directories of blocks.
-    batch_size, seed
+    global_batch_size, seed
         As for `Loader`.
     **options
         ``nodes`` and ``ranks_per_node`` (1); ``epochs`` (1); ``steps``, after which it ends (0: the last);
@@ -46,4 +46,4 @@ def simulate(
     """
     numbers = parsed(dataclasses.asdict(datasets)) if isinstance(datasets, DatasetNumbers) else {}
     parts = [] if isinstance(datasets, DatasetNumbers) else dataset_list(datasets)
-    return _core.simulate(parts, numbers, parsed({**options, "batch_size": batch_size, "seed": seed}))
+    return _core.simulate(parts, numbers, parsed({**options, "batch_size": global_batch_size, "seed": seed}))

@@ -196,6 +196,15 @@ def test_orientations(tmp_path: Path, orientation: int) -> None:
         8: [10, 35, 8, 20],
     }
     assert box(upright=False) == turned[orientation]
+    # Where the image is not turned, boxes on the upright picture would lie elsewhere.
+    columns = {"image": sk.Image(), "boxes": sk.Boxes("xywh", to="xywh")}
+    if orientation == 1:
+        assert len(list(sk.Loader(path, 1, columns=columns))) == 1
+    else:
+        with pytest.raises(ValueError, match="turned by its EXIF orientation"):
+            list(sk.Loader(path, 1, columns=columns))
+    (batch,) = sk.Loader(path, 1, columns={**columns, "boxes": sk.Boxes("xywh", to="xywh", upright=False)})
+    assert batch["boxes"][0, 0].tolist() == [5, 10, 20, 8]
 
 
 def test_functions_get_the_items_of_a_sample(detection: str) -> None:
@@ -272,6 +281,22 @@ WRONG: list[tuple[Any, str]] = [
 def test_what_is_refused(detection: str, columns: Any, message: str) -> None:
     with pytest.raises(Exception, match=message):
         list(sk.Loader(detection, 4, columns=columns))
+
+
+def test_padding_that_a_type_cannot_have(tmp_path: Path) -> None:
+    for kind in ("f16", "bf16", "u8", "bool"):
+        path = os.fspath(tmp_path / kind)
+        with sk.Writer(path, {"array": f"{kind}[]"}) as writer:
+            for i in range(2):
+                writer.write(
+                    str(i),
+                    array=np.ones(i + 1, {"f16": np.float16, "bf16": np.uint16}.get(kind, kind.replace("u8", "uint8"))),
+                )
+        with pytest.raises(ValueError, match=f"a padding of -1 does not fit {kind}"):
+            sk.Loader(path, 2, columns={"array": sk.Items(padding=-1)})
+        (batch,) = sk.Loader(path, 2, columns={"array": sk.Items()}, order="sequential")
+        assert batch["array"].shape == (2, 2)
+        assert not batch["array"][0, 1]
 
 
 def test_arguments() -> None:

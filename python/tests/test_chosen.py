@@ -160,6 +160,16 @@ def test_what_loaders_refuse(labelled: str) -> None:
         sk.Loader(labelled, 4, balance="lable")
 
 
+def test_limits_hold_for_what_is_chosen(labelled: str) -> None:
+    """The columns of a condition are read within the limits that the loader has."""
+    for choice in ({"where": "text ~ '*9'"}, {"balance": "text"}):
+        with pytest.raises(MemoryError, match="decompress"):
+            sk.Loader(labelled, 4, columns=["score"], max_decompression=1, **choice)
+        assert sk.Loader(labelled, 4, columns=["score"], max_decompression=1 << 20, **choice).samples_per_epoch > 0
+    with pytest.raises(ValueError, match="leave skip_lost_samples out"):
+        sk.open(labelled, where="score < 3", skip_lost_samples=True)
+
+
 def test_a_dataset_that_is_empty_by_condition(labelled: str) -> None:
     none = sk.open(labelled, where="score > 1000")
     assert len(none) == 0

@@ -215,7 +215,7 @@ KINDS: dict[str, Callable[[str], Any]] = {
     "scan": lambda path: begun(sk.open(path).scan(threads=2)),
     "keys": lambda path: begun(sk.open(path).keys()),
     "Writer": lambda path: sk.Writer(f"{path}.{time.monotonic_ns()}", {"a": "i64"}, threads=2),
-    "plan": lambda path: (sk.plan(path, 8), sk.simulate(path, batch_size=8)),
+    "plan": lambda path: (sk.plan(path, 8), sk.simulate(path, global_batch_size=8)),
     "validate": lambda path: sk.validate(path, threads=2),
     "torch.Loader": lambda path: begun(torch_kind("Loader", batch_size=8)(path)),
     "torch.Loader, not iterated": torch_kind("Loader"),

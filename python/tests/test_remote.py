@@ -171,7 +171,7 @@ WAITS: dict[str, Callable[[str], Any]] = {
     "open": sk.open,
     "Loader": sk.Loader,
     "plan": sk.plan,
-    "simulate": lambda url: sk.simulate(url, batch_size=8),
+    "simulate": lambda url: sk.simulate(url, global_batch_size=8),
     "validate": sk.validate,
     "count": lambda url: sk.count(url, where="label >= 100"),
     "history": sk.history,

@@ -149,3 +149,22 @@ def test_what_is_refused(squares: str) -> None:
     ):
         with pytest.raises((ValueError, IndexError), match=message):
             sk.Loader(squares, 4, columns=columns)  # type: ignore[arg-type]
+
+
+def test_points_go_along_with_the_boxes_of_their_view(squares: str) -> None:
+    columns = {**views(), "boxes_b": sk.Boxes("xywh", source="boxes", of="b", with_columns=["middle"])}
+    columns |= {"middle": sk.Points(), "boxes_a": None, "middle_b": None}
+    del columns["boxes_a"], columns["middle_b"]
+    for batch in sk.Loader(squares, 4, columns=columns, seed=2):
+        for i, count in enumerate(batch.counts("boxes_b")):
+            for k in range(count):
+                left, top, right, bottom = batch["boxes_b"][i, k]
+                x, y = batch["middle"][i, k]
+                if left > 0.5 and right < 39.5 and top > 0.5 and bottom < 31.5:
+                    np.testing.assert_allclose([x, y], [(left + right) / 2, (top + bottom) / 2], atol=0.01)
+
+
+def test_a_geometry_that_nothing_has(squares: str) -> None:
+    geometry = sk.Geometry(kind="center_crop", width=8, height=8)
+    with pytest.raises(ValueError, match="without own_geometry, and there are none"):
+        sk.Loader(squares, 4, columns=views(), geometry=geometry)

@@ -386,7 +386,8 @@ struct LoaderColumn {
   bool pad_masks = false;
 
   // kBoxes, kPoints: they are drawn on the upright image, as annotation tools show it; else on the image as stored.
-  // Matters where GeometryOptions::apply_orientation turns images. The sample's image has to be among the columns.
+  // Without GeometryOptions::apply_orientation, a sample whose image EXIF would turn is then a bad one. The sample's
+  // image has to be among the columns.
   bool upright = true;
 
   // kBoxes. Boxes of which less than min_area square pixels of the output show are left out, and with 0 none. The

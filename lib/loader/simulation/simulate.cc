@@ -224,8 +224,9 @@ absl::StatusOr<SimulationReport> Simulate(ReadableFileSystem& file_system, std::
     DatasetOptions open;
     open.generation = datasets[i].generation;
     SHARDKIT_ASSIGN_OR_RETURN(auto reader, DatasetReader::Open(file_system, datasets[i].path, open));
-    SHARDKIT_ASSIGN_OR_RETURN(loader::Shape shape, loader::ReadShape(file_system, std::move(reader), datasets[i],
-                                                                     datasets.size() == 1, options.plan, &places[i]));
+    SHARDKIT_ASSIGN_OR_RETURN(loader::Shape shape,
+                              loader::ReadShape(file_system, std::move(reader), datasets[i], datasets.size() == 1,
+                                                options.plan, {}, &places[i]));
     shapes.push_back(std::move(shape.dataset));
   }
   return Run(std::move(shapes), places, options);

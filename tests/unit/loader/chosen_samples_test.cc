@@ -187,6 +187,49 @@ TEST(DrawnSamples, WithoutReplacement) {
       << status;
 }
 
+// Weights of any spread: those of the many small ones hold beside the few large ones, and nearly all samples can be
+// drawn.
+TEST(DrawnSamples, WithoutReplacementOfAnySpread) {
+  PlanDataset dataset{.blocks = Blocks({8, 8})};
+  std::vector<double> weights(16, 0);
+  weights[0] = 1e20;
+  weights[5] = 1, weights[9] = 2, weights[15] = 3;
+  dataset.weights = Shared(weights);
+  dataset.replacement = false;
+  dataset.choose = 2;
+  const auto plan = Plan::Create({dataset}, {.seed = 5});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::map<uint64_t, int> totals;
+  constexpr int kEpochs = 1200;
+  for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    for (const PlannedSample& sample : All(**plan, epoch)) ++totals[sample.ordinal];
+  }
+  EXPECT_EQ(totals[0], kEpochs);
+  EXPECT_NEAR(totals[5], kEpochs / 6.0, 80);
+  EXPECT_NEAR(totals[9], kEpochs / 3.0, 80);
+  EXPECT_NEAR(totals[15], kEpochs / 2.0, 80);
+
+  // All of many samples, whose shares are all one in the end, and nearly all.
+  std::vector<uint32_t> counts(500, 400);
+  PlanDataset large{.blocks = Blocks(counts)};
+  std::vector<double> spread;
+  for (uint64_t i = 0; i < 200'000; ++i)
+    spread.push_back(std::pow(2.0, static_cast<double>(loader::Mix(i) % 400) / 10));
+  large.weights = Shared(spread);
+  large.replacement = false;
+  for (const uint64_t count : {200'000, 199'990, 150'000}) {
+    large.choose = count;
+    const auto nearly = Plan::Create({large}, {.seed = 1});
+    ASSERT_TRUE(nearly.ok()) << nearly.status();
+    std::vector<bool> seen(200'000);
+    for (const PlannedSample& sample : All(**nearly, 0)) {
+      ASSERT_FALSE(seen[sample.ordinal]);
+      seen[sample.ordinal] = true;
+    }
+    EXPECT_EQ(std::ranges::count(seen, true), static_cast<ptrdiff_t>(count));
+  }
+}
+
 // Neighbours in the dataset are drawn as independently of each other as in a random order: no pair is always together.
 TEST(DrawnSamples, PairsVary) {
   PlanDataset dataset{.blocks = Blocks({8})};
@@ -224,6 +267,7 @@ TEST(DrawnSamples, WhatIsRefused) {
            {{1, 1, 1, 1, 1, std::nan("")}, "the weight of sample 5"},
            {{1, infinite, 1, 1, 1, 1}, "the weight of sample 1 is inf"},
            {{0, 0, 0, 0, 0, 0}, "the sum of all weights is 0"},
+           {{1e-320, 0, 0, 0, 0, 0}, "the sum of all weights is "},
            {{1e308, 1e308, 1e308, 0, 0, 0}, "the sum of all weights is inf"}}) {
     dataset.weights = Shared(weights);
     EXPECT_NE(message().find(says), std::string::npos) << message();
@@ -237,6 +281,8 @@ TEST(DrawnSamples, WhatIsRefused) {
     dataset.selected = Shared(selected);
     EXPECT_NE(message().find(says), std::string::npos) << message();
   }
+  dataset.choose = 3;
+  EXPECT_NE(message().find("is empty: nothing can be taken"), std::string::npos) << message();
 }
 
 // The order depends on what is chosen, and so does the cursor.
