@@ -204,3 +204,31 @@ def test_objects_are_found_and_training_resumes_exactly(tmp_path: Path) -> None:
                 category=np.array(classes, np.int64),
             )
     check_training(tmp_path, "train_detection.py", tmp_path / "objects", steps=24, fall=0.8)
+
+
+def test_classes_of_pixels_are_learnt_and_training_resumes_exactly(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    image = pytest.importorskip("PIL.Image")
+    with sk.Writer(tmp_path / "maps", {"image": sk.Encode(), "labels": "png"}) as writer:
+        for i in range(24):
+            random = np.random.default_rng(i)
+            classes = np.zeros((80, 100), np.uint8)
+            for kind in (1, 2, 3):
+                top, left = random.integers((0, 0), (50, 70))
+                classes[top : top + 25, left : left + 25] = kind
+            pixels = np.array([[20, 20, 20], [200, 60, 60], [60, 200, 60], [60, 60, 200]], np.uint8)[classes]
+            noise = random.integers(0, 20, pixels.shape, np.uint8)
+            image.fromarray(classes).save(tmp_path / "labels.png")
+            writer.write(str(i), image=pixels + noise, labels=(tmp_path / "labels.png").read_bytes())
+    check_training(tmp_path, "train_segmentation.py", tmp_path / "maps", steps=24, fall=0.8)
+
+
+def test_views_find_each_other_and_training_resumes_exactly(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with sk.Writer(tmp_path / "pictures", {"image": sk.Encode()}) as writer:
+        for i in range(48):
+            random = np.random.default_rng(i)
+            color = random.integers(30, 220, 3)
+            pixels = (color + random.normal(0, 12, (60, 70, 3))).clip(0, 255).astype(np.uint8)
+            writer.write(str(i), image=pixels)
+    check_training(tmp_path, "train_views.py", tmp_path / "pictures", steps=24, fall=0.95)
