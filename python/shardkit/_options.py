@@ -232,9 +232,11 @@ _ELSEWHERE = {
     "prefetch_factor": "memory_bytes",
     "persistent_workers": "nothing: threads stay",
     "collate_fn": "batch_function",
-    "pin_memory": "shardkit.torch.Loader, which has it",
-    "device": "shardkit.torch.Loader, which has it",
 }
+_ELSEWHERE |= dict.fromkeys(
+    ("device", "device_geometry", "device_bytes", "device_batches", "pin_memory", "pinned_bytes"),
+    "shardkit.torch.Loader, which has it",
+)
 
 
 def check_known(options: Iterable[str]) -> None:

@@ -400,6 +400,10 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
     (lambda d: sk.Loader(d, 4, shuffle=True), 'there is no option shuffle: give order="shuffled"'),
     (lambda d: sk.Loader(d, 4, drop_last=True), 'there is no option drop_last: give remainder="drop"'),
     (lambda d: sk.Loader(d, 4, num_workers=2), "workers of Python's functions"),
+    *(
+        (lambda d, name=name: sk.Loader(d, 4, **{name: 3}), f"there is no option {name}: give shardkit.torch")
+        for name in ("device", "device_geometry", "device_bytes", "device_batches", "pin_memory", "pinned_bytes")
+    ),
     (lambda d: sk.Loader(d, 4, device="cuda"), "shardkit.torch.Loader"),
     *(
         (lambda d, kind=kind: sk.Writer(d + ".new", {"a": kind}), f'"{meant}"')
