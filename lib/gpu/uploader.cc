@@ -117,8 +117,8 @@ absl::StatusOr<std::shared_ptr<const Transfer>> Uploader::Queue(std::span<const 
     }
     return status;
   }
-  completions_->Add(end, [this, transfer, begin = std::move(begin), done = std::move(done), bytes,
-                          staged](const absl::Status& outcome) {
+  completions_->Add(end, [this, transfer, begin = std::move(begin),
+                          done = std::move(done)](const absl::Status& outcome) {
     struct Turn {  // ends the turn even when `done` throws
       Uploader& uploader;
       ~Turn() { uploader.EndTurn(); }
@@ -127,15 +127,15 @@ absl::StatusOr<std::shared_ptr<const Transfer>> Uploader::Queue(std::span<const 
     const double seconds = elapsed.ok() ? *elapsed : 0;
     transfer->End(outcome);
     if (done) done(outcome, seconds);
-    if (outcome.ok()) {
-      std::lock_guard lock(mutex_);
-      ++report_.transfers;
-      report_.bytes += bytes;
-      report_.staged_bytes += staged;
-      report_.copy_seconds += seconds;
-    }
+    std::lock_guard lock(mutex_);
+    report_.copy_seconds += seconds;
   });
   wait.needed = false;
+  // Counted here: who waits for a transfer's event may ask for the report before the queue's thread has run.
+  std::lock_guard lock(mutex_);
+  ++report_.transfers;
+  report_.bytes += bytes;
+  report_.staged_bytes += staged;
   return transfer;
 }
 

@@ -66,10 +66,10 @@ struct UploaderOptions {
 };
 
 struct UploaderReport {
-  uint64_t transfers = 0;     // finished transfers
+  uint64_t transfers = 0;     // transfers queued
   uint64_t bytes = 0;         // bytes of them
   uint64_t staged_bytes = 0;  // part of them: through the ring
-  double copy_seconds = 0;    // between begin and end of each, as measured by the device
+  double copy_seconds = 0;    // between begin and end of each that has ended, as measured by the device
   uint64_t under_way = 0;     // transfers in progress
 };
 

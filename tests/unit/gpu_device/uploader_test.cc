@@ -105,6 +105,7 @@ TEST(Uploader, AConsumersStreamWaitsAndTheHostDoesNot) {
                   .ok());
   EXPECT_FALSE((*transfer)->outcome().has_value());
   EXPECT_FALSE(ran);
+  EXPECT_EQ(uploader->Report().bytes, bytes.size());  // a consumer who waits on the event alone finds it counted
   device->Release();
   ASSERT_TRUE(device->SynchronizeStream(*consumer).ok());
   EXPECT_EQ(Fetch(*device, seen.data(), bytes.size()), bytes);
