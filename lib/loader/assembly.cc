@@ -65,6 +65,28 @@ void ColumnAssembler::Begin(const Assembly& assembly, BatchLayout layout, Type d
   for (size_t i = 0; i < assembly.samples.size(); ++i) memory->present.push_back(Value(assembly, i).has_value());
 }
 
+absl::Status CheckTokens(const Column& column, const LoaderColumn& options) {
+  const bool array = column.type == Type::kNdarray && (!column.shape || column.shape->size() == 1);
+  if (!array && column.type != Type::kBytes) {
+    return InvalidArgument("column \"", column.name, "\" of type ", TypeName(column.type),
+                           " cannot be decoded as tokens, only one-dimensional arrays and bytes");
+  }
+  const Type type = TokenType(column, options);
+  const RangeKind kind = RangeKindOf(type);
+  if (ScalarSize(type) == 0 || (kind != RangeKind::kI64 && kind != RangeKind::kU64)) {
+    return InvalidArgument("column \"", column.name, "\": tokens are whole numbers, not ", TypeName(type));
+  }
+  if (array && options.dtype != Type::kU8 && options.dtype != type) {
+    return InvalidArgument("column \"", column.name, "\": a dtype is for tokens stored as bytes, and these are ",
+                           TypeName(type));
+  }
+  if (!FitsType(options.padding_token, type)) {
+    return InvalidArgument("column \"", column.name, "\": a padding_token of ", options.padding_token, " does not fit ",
+                           TypeName(type));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WithWayOn(const absl::Status& status) {
   return Reworded(status, StrCat(ToStd(status.message()),
                                  "; with bad_samples=\"skip\" (BadSamples::kSkip) the loader leaves such samples out"));
@@ -149,18 +171,7 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
       }
       return NewMasksColumn(position, column, options, geometry, image_position);
     case ColumnDecode::kTokens:
-      if (column.type != Type::kNdarray || (column.shape && column.shape->size() != 1) ||
-          ScalarSize(column.dtype) == 0) {
-        return refuse("tokens, only one-dimensional arrays");
-      }
-      if (RangeKindOf(column.dtype) != RangeKind::kI64 && RangeKindOf(column.dtype) != RangeKind::kU64) {
-        return refuse("tokens, only whole numbers");
-      }
-      if (!FitsType(options.padding_token, column.dtype)) {
-        return InvalidArgument("column \"", column.name, "\": a padding_token of ", options.padding_token,
-                               " does not fit ", TypeName(column.dtype));
-      }
-      if (options.context == 0) return InvalidArgument("column \"", column.name, "\": a context of 0 tokens");
+      if (absl::Status status = CheckTokens(column, options); !status.ok()) return status;
       return NewTokensColumn(position, column, options);
     case ColumnDecode::kBoxes:
     case ColumnDecode::kPoints:

@@ -33,6 +33,15 @@ struct SalvagedSample {
 };
 using SalvagedBlock = std::vector<SalvagedSample>;
 
+// The place of a sample in the rows of a batch, where documents are packed. Numbers are of tokens.
+struct TokenPlace {
+  uint32_t row = 0;
+  uint32_t begin = 0;  // in the row
+  uint32_t length = 0;
+  uint32_t offset = 0;    // in the document
+  uint32_t document = 0;  // its length
+};
+
 // A sample of the batch and the block in memory that holds it.
 struct AssemblySample {
   const BlockView* view = nullptr;
@@ -41,6 +50,7 @@ struct AssemblySample {
   uint32_t in_block = 0;
   uint32_t block = 0;  // number of the block in its shard
   BatchSample identity;
+  TokenPlace tokens;
 
   // Of a column in_file(), only the length of the value means anything.
   std::optional<std::string_view> Value(size_t column) const {
@@ -73,6 +83,7 @@ class Assembly {
   std::vector<AssemblySample> samples;
   uint64_t epoch = 0;
   uint64_t seed = 0;
+  uint64_t token_rows = 0;
   LeftValues* left = nullptr;
 
   // `stream`: GeometryOptions::stream.
@@ -173,6 +184,12 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
 // Of a kBoxes column; null where there is no image, which NewColumnAssembler refuses.
 std::shared_ptr<const BoxesOfSamples> NewBoxes(size_t position, const Column& column, const LoaderColumn& options,
                                                const SampleContext& context);
+
+// Of a kTokens column: whether the stored column holds tokens, and their type.
+absl::Status CheckTokens(const Column& column, const LoaderColumn& options);
+inline Type TokenType(const Column& column, const LoaderColumn& options) {
+  return column.type == Type::kBytes ? options.dtype : column.dtype;
+}
 
 // One function for each kind, called by NewColumnAssembler.
 std::unique_ptr<ColumnAssembler> NewStoredColumn(size_t position, const Column& column, const LoaderColumn& options);

@@ -47,6 +47,7 @@ void BatchMaker::ChooseSamples(BatchTask& task) {
   Assembly& assembly = task.assembly;
   assembly.seed = options_.plan.seed;
   assembly.epoch = task.epoch;
+  assembly.token_rows = task.token_rows;
   assembly.left = &left_;
   assembly.samples.clear();
   assembly.warned_images = 0;
@@ -54,7 +55,7 @@ void BatchMaker::ChooseSamples(BatchTask& task) {
     const SampleReference& reference = task.references[index];
     BlockEntry& block = *task.blocks[reference.block];
     assembly.samples.push_back({&block.view, block.buffer.state().shown, block.salvage.get(), reference.in_block,
-                                block.place.block, reference.identity});
+                                block.place.block, reference.identity, reference.tokens});
   }
 }
 

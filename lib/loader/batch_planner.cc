@@ -5,13 +5,50 @@
 
 namespace shardkit::loader {
 
-std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const Step& step,
-                                                  std::vector<PlannedSample>* samples) const {
+// Pieces of rows that are kept for the next step, 20 bytes each. More are packed again.
+constexpr size_t kMostKeptPieces = size_t{1} << 20;
+
+const BatchPlanner::PackedGroup& BatchPlanner::GroupOf(const PlannedSample& row, uint64_t epoch) {
+  const auto key = std::tuple(epoch, row.dataset, row.block);
+  if (const auto known = groups_.find(key); known != groups_.end()) return known->second;
+  if (kept_pieces_ > kMostKeptPieces) {
+    groups_.clear();
+    kept_pieces_ = 0;
+  }
+  PackedGroup& group = groups_[key];
+  group.pieces = rows_[row.dataset]->Pack(row.block, epoch);
+  for (size_t i = 0; i < group.pieces.size(); ++i) {
+    if (group.pieces[i].row == group.first.size()) group.first.push_back(i);
+  }
+  group.first.push_back(group.pieces.size());
+  kept_pieces_ += group.pieces.size();
+  return group;
+}
+
+void BatchPlanner::AddRow(const PlannedSample& row, const SampleReference& reference, uint64_t epoch, BatchTask& task,
+                          std::vector<PlannedSample>* samples) {
+  const TokenRows& rows = *rows_[row.dataset];
+  const PackedGroup& group = GroupOf(row, epoch);
+  for (size_t i = group.first[row.in_block]; i < group.first[row.in_block + 1]; ++i) {
+    const RowPiece& piece = group.pieces[i];
+    const TokenRows::Place place = rows.PlaceOf(row.block, piece.document);
+    SampleReference& added = task.references.emplace_back(reference);
+    added.in_block = place.in_block;
+    added.identity.ordinal = place.ordinal;
+    added.tokens = {static_cast<uint32_t>(task.token_rows), piece.begin, piece.length, piece.offset,
+                    rows.LengthOf(row.block, piece.document)};
+    PlannedSample& sample = samples->emplace_back(row);
+    sample.block = place.block;
+  }
+  ++task.token_rows;
+}
+
+std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const Step& step, uint64_t epoch,
+                                                  std::vector<PlannedSample>* samples) {
   auto task = std::make_unique<BatchTask>();
   samples->clear();
   for (const uint64_t position : order.RankPositions(step, rank_, world_size_)) {
-    samples->push_back(order.At(position % order.size()));
-    const PlannedSample& sample = samples->back();
+    const PlannedSample sample = order.At(position % order.size());
     SampleReference reference;
     reference.in_block = sample.in_block;
     reference.identity.dataset = sample.dataset;
@@ -19,7 +56,12 @@ std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const
     reference.identity.position = position;
     reference.identity.copy = sample.copy;
     reference.identity.padding = position >= order.size();
+    if (rows_[sample.dataset] != nullptr) {
+      AddRow(sample, reference, epoch, *task, samples);
+      continue;
+    }
     task->references.push_back(reference);
+    samples->push_back(sample);
   }
   return task;
 }
@@ -29,7 +71,9 @@ std::shared_ptr<BlockEntry> BatchPlanner::BlockFor(const EpochOrder& order, cons
                                                    bool exact, BlockTable& blocks) {
   const BlockKey key{sample.dataset, sample.block};
   auto entry = blocks.Get(key, [&] {
-    return places_[sample.dataset].At(plan_.datasets()[sample.dataset], sample.block, order.BlockOf(sample));
+    const TokenRows* const rows = rows_[sample.dataset].get();
+    return places_[sample.dataset].At(plan_.datasets()[sample.dataset], sample.block,
+                                      rows != nullptr ? rows->block(sample.block) : order.BlockOf(sample));
   });
   const auto find = [&] {
     return std::ranges::find_if(
@@ -66,7 +110,8 @@ void BatchPlanner::Claim(BatchTask& task, const EpochOrder& order, const std::ve
   const bool own_lanes = plan_.lanes() % world_size_ == 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const uint64_t position = task.references[i].identity.position;
-    const bool exact = (world_size_ == 1 || (own_lanes && !samples[i].shared)) && position < order.size();
+    const bool exact = rows_[samples[i].dataset] == nullptr &&
+                       (world_size_ == 1 || (own_lanes && !samples[i].shared)) && position < order.size();
     const std::shared_ptr<BlockEntry> entry = BlockFor(order, samples[i], task.epoch, exact, blocks);
     if (entry->planned_by != task.sequence) {
       entry->planned_by = task.sequence;

@@ -2,30 +2,36 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "loader/batch_task.h"
 #include "loader/block_table.h"
 #include "loader/open_datasets.h"
+#include "loader/token_rows.h"
 #include "shardkit/plan.h"
 
 namespace shardkit::loader {
 
-// For one thread. Borrows `places`, of the blocks of each dataset of the plan, and the plan.
+// For one thread. Borrows the plan, and the places of the blocks of each of its datasets. `rows` has the rows of each,
+// or null where its samples are the dataset's; it is empty when all are.
 class BatchPlanner {
  public:
-  BatchPlanner(uint64_t rank, uint64_t world_size, std::span<const BlockPlaces> places, const Plan& plan)
+  BatchPlanner(uint64_t rank, uint64_t world_size, std::span<const BlockPlaces> places,
+               const std::vector<std::shared_ptr<const TokenRows>>& rows, const Plan& plan)
       : rank_(rank),
         world_size_(world_size),
         places_(places),
+        rows_(rows.empty() ? std::vector<std::shared_ptr<const TokenRows>>(places.size()) : rows),
         plan_(plan),
         lane_windows_(places.size(), std::vector<LaneWindow>(plan.lanes() + 1)) {}
 
-  // The rank's samples of a step. *samples says where the order has each of them.
-  std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step,
-                                      std::vector<PlannedSample>* samples) const;
+  // The rank's samples of a step. *samples says where the order has each of them, or the row that it is in.
+  std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step, uint64_t epoch,
+                                      std::vector<PlannedSample>* samples);
 
   // Claims the blocks of `samples`, which PlanStep returned with the batch, in the order of the batches. The batch has
   // its epoch and its sequence. Call with the lock of `blocks`.
@@ -45,14 +51,26 @@ class BatchPlanner {
     std::vector<ClaimedBlock> blocks, blocks_before;
   };
 
+  // The rows of a group of blocks, and where each begins.
+  struct PackedGroup {
+    std::vector<RowPiece> pieces;
+    std::vector<size_t> first;
+  };
+  const PackedGroup& GroupOf(const PlannedSample& row, uint64_t epoch);
+  void AddRow(const PlannedSample& row, const SampleReference& reference, uint64_t epoch, BatchTask& task,
+              std::vector<PlannedSample>* samples);
+
   std::shared_ptr<BlockEntry> BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch, bool exact,
                                        BlockTable& blocks);
   static void Retire(std::vector<ClaimedBlock>& claimed, BlockTable& blocks);
 
   const uint64_t rank_, world_size_;
   const std::span<const BlockPlaces> places_;
+  const std::vector<std::shared_ptr<const TokenRows>> rows_;  // of each dataset
   const Plan& plan_;
   std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane
+  std::map<std::tuple<uint64_t, uint32_t, uint32_t>, PackedGroup> groups_;  // by epoch, dataset and group
+  size_t kept_pieces_ = 0;                                                  // of these
 };
 
 }  // namespace shardkit::loader

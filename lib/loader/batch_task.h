@@ -18,6 +18,7 @@ struct SampleReference {
   uint32_t block = 0;  // in BatchTask::blocks
   uint32_t in_block = 0;
   BatchSample identity;
+  TokenPlace tokens;
 };
 
 struct BatchTask {
@@ -27,6 +28,7 @@ struct BatchTask {
   uint64_t steps_left_after = 0;  // left in its epoch
   Cursor cursor_after;
   std::vector<SampleReference> references;
+  uint64_t token_rows = 0;
   std::vector<std::shared_ptr<BlockEntry>> blocks;  // each once
   std::vector<uint32_t> block_unfilled;             // samples of each that are still to be filled
   bool blocks_done_early = false;                   // a block is not needed once its samples are filled

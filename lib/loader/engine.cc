@@ -34,7 +34,7 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
       watch_clumps_(IsShuffledInParts(*plan_)),
       left_(options_, datasets_, columns),
       fetcher_(datasets_, options_.bad_samples, left_, stopped_),
-      planner_(options_.rank, options_.world_size, datasets_.places, *plan_),
+      planner_(options_.rank, options_.world_size, datasets_.places, datasets_.rows, *plan_),
       blocks_(BlockMemory(options.memory_bytes), StoredBytes(*plan_)),
       tuner_(options.read_threads == 0 && slow_threads_ == 0,
              options.read_threads > 0 ? options.read_threads : std::max(slow_threads_, 1), AvailableProcessors(),
@@ -179,7 +179,7 @@ void Engine::CountDelivery(const BatchTask& task, Clock::time_point begin) {
     report_.bytes += memory.values.size();
     if (memory.column.layout != BatchLayout::kTokens) continue;
     report_.token_positions += memory.column.shape[0] * memory.column.shape[1];
-    for (size_t i = 2; i < memory.shapes.size(); i += 3) report_.tokens += memory.shapes[i];
+    for (size_t i = 2; i < memory.shapes.size(); i += 4) report_.tokens += memory.shapes[i];
   }
 }
 

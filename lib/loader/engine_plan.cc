@@ -50,7 +50,7 @@ bool Engine::PlanEpoch(uint64_t epoch, uint64_t position) {
       return false;
     }
     order = *std::move(covering);
-    auto task = planner_.PlanStep(*order, range, &samples);
+    auto task = planner_.PlanStep(*order, range, epoch, &samples);
     task->epoch = epoch;
     task->step = step;
     task->steps_left_after = steps - step - 1;

@@ -25,8 +25,6 @@ constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
 constexpr uint64_t kLeastPinned = uint64_t{4} << 20;
 constexpr int kMostThreads = 1024;
 
-const std::string& SourceOf(const LoaderColumn& column) { return column.source.empty() ? column.name : column.source; }
-
 absl::Status CheckOptions(const LoaderOptions& options) {
   if (options.world_size == 0 || options.rank >= options.world_size) {
     return InvalidArgument("loader: rank ", options.rank, " of ", options.world_size, "; ranks count from 0");
@@ -66,6 +64,21 @@ absl::Status CheckOptions(const LoaderOptions& options) {
   return loader::CheckGeometryOptions(options.geometry);
 }
 
+// The column whose documents make rows, or null.
+absl::StatusOr<const LoaderColumn*> TokensOf(const LoaderOptions& options) {
+  const LoaderColumn* tokens = nullptr;
+  for (const LoaderColumn& column : options.columns) {
+    if (column.decode != ColumnDecode::kTokens) continue;
+    if (column.context == 0) return InvalidArgument("column \"", column.name, "\": a context of 0 tokens");
+    if (tokens != nullptr && (column.context != tokens->context || column.packing != tokens->packing)) {
+      return InvalidArgument("column \"", column.name, "\": its context and packing are not those of \"", tokens->name,
+                             "\": rows of tokens have the same documents in all columns");
+    }
+    if (tokens == nullptr) tokens = &column;
+  }
+  return tokens;
+}
+
 // The share of the shuffle buffer that this rank holds.
 uint64_t ShuffleBytes(const Plan& plan, const LoaderOptions& options) {
   if (options.plan.order == SampleOrder::kSequential) return 0;
@@ -86,7 +99,7 @@ absl::StatusOr<std::vector<std::unique_ptr<loader::ColumnAssembler>>> MakeColumn
     }
   }
   const auto position = [&](const LoaderColumn& column) {
-    return static_cast<size_t>(std::ranges::find(datasets.columns, SourceOf(column), &Column::name) -
+    return static_cast<size_t>(std::ranges::find(datasets.columns, loader::SourceOf(column), &Column::name) -
                                datasets.columns.begin());
   };
   std::vector<loader::SampleContext> contexts;
@@ -114,7 +127,7 @@ absl::StatusOr<std::vector<std::unique_ptr<loader::ColumnAssembler>>> MakeColumn
 std::vector<std::string> Names(const LoaderOptions& options) {
   std::vector<std::string> names;
   for (const LoaderColumn& column : options.columns) {
-    if (std::ranges::find(names, SourceOf(column)) == names.end()) names.push_back(SourceOf(column));
+    if (std::ranges::find(names, loader::SourceOf(column)) == names.end()) names.push_back(loader::SourceOf(column));
   }
   return names;
 }
@@ -125,8 +138,10 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenEngine(ReadableFileSystem& file_syst
                                                    std::shared_ptr<gpu::PinnedPool> pinned) {
   ReadOptions read = options.read;
   read.max_block_memory = std::min(read.max_block_memory, options.memory_bytes);
-  SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open,
-                            loader::OpenAll(file_system, datasets, Names(options), options.keys, read, options.plan));
+  SHARDKIT_ASSIGN_OR_RETURN(const LoaderColumn* const tokens, TokensOf(options));
+  SHARDKIT_ASSIGN_OR_RETURN(
+      loader::OpenDatasets open,
+      loader::OpenAll(file_system, datasets, Names(options), options.keys, read, options.plan, tokens));
   SHARDKIT_ASSIGN_OR_RETURN(auto columns, MakeColumns(open, options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto plan, Plan::Create(std::move(open.shapes), options.plan));
   if (plan->StepsFrom(0) == 0) {

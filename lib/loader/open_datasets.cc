@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "loader/token_rows.h"
 #include "shardkit/job.h"
 #include "shardkit/select.h"
 
@@ -157,14 +158,14 @@ absl::StatusOr<bool> ChooseSamples(ReadableFileSystem& file_system, const Datase
 
 absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr<const DatasetReader> reader,
                                 const LoaderDataset& dataset, bool alone, const PlanOptions& options,
-                                const ReadOptions& read, BlockPlaces* places) {
+                                const ReadOptions& read, BlockPlaces* places, const LoaderColumn* tokens) {
   Shape made;
   PlanDataset& shape = made.dataset;
   shape = {.proportion = dataset.proportion, .repeat = dataset.repeat, .choose = dataset.choose};
   // Segments distinguish datasets that have generations from what opens as one.
   if (!reader->summary().segments.empty()) shape.generation = reader->summary().generation;
   SHARDKIT_ASSIGN_OR_RETURN(const bool chosen, ChooseSamples(file_system, *reader, dataset, read, &made));
-  if (alone && !chosen && reader->container() == "shard" && reader->summary().block_count > options.section_blocks) {
+  if (alone && !chosen && tokens == nullptr && reader->container() == "shard" && reader->summary().block_count > options.section_blocks) {
     uint64_t sample = 0, block = 0;
     SHARDKIT_RETURN_IF_ERROR(reader->ForEachShard([&](const ManifestShard& shard) -> absl::Status {
       if (shard.blocks > UINT32_MAX - block) return InvalidArgument(reader->path(), ": has 2^32 blocks or more");
@@ -193,6 +194,9 @@ absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr
     return absl::OkStatus();
   }));
   shape.blocks.shrink_to_fit();
+  if (tokens != nullptr) {
+    SHARDKIT_ASSIGN_OR_RETURN(made.rows, TokenRows::Create(file_system, dataset, *tokens, options, read, &shape));
+  }
   return made;
 }
 
@@ -215,7 +219,7 @@ absl::StatusOr<std::optional<std::string>> CommonKey(ReadableFileSystem& file_sy
 
 absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
                                      std::span<const std::string> wanted, bool keys, const ReadOptions& read,
-                                     const PlanOptions& plan) {
+                                     const PlanOptions& plan, const LoaderColumn* tokens) {
   if (datasets.empty()) return InvalidArgument("loader: no dataset was given");
   OpenDatasets open;
   open.file_system = std::make_unique<TimedFileSystem>(file_system);
@@ -268,8 +272,9 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
     }
     if (i == 0) open.columns = reader->columns();
     SHARDKIT_ASSIGN_OR_RETURN(Shape shape, ReadShape(*open.file_system, reader, datasets[i], datasets.size() == 1, plan,
-                                                     read, &open.places.emplace_back()));
+                                                     read, &open.places.emplace_back(), tokens));
     open.shapes.push_back(std::move(shape.dataset));
+    open.rows.push_back(std::move(shape.rows));
     if (!shape.balance_note.empty()) open.balance_notes.push_back(std::move(shape.balance_note));
     open.readers.push_back(std::move(reader));
   }

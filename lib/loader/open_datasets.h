@@ -34,9 +34,17 @@ class BlockPlaces {
   uint32_t blocks_ = 0;
 };
 
+class TokenRows;
+
+// The stored column that a column of the batch is made of.
+inline const std::string& SourceOf(const LoaderColumn& column) {
+  return column.source.empty() ? column.name : column.source;
+}
+
 // A dataset as the plan sees it, and what is told of its balance.
 struct Shape {
   PlanDataset dataset;
+  std::shared_ptr<const TokenRows> rows;  // where it is of rows of tokens
   std::string balance_note;
 };
 
@@ -45,6 +53,7 @@ struct OpenDatasets {
   std::vector<std::shared_ptr<const DatasetReader>> readers;
   std::vector<BlockPlaces> places;  // of the blocks of each
   std::vector<PlanDataset> shapes;
+  std::vector<std::shared_ptr<const TokenRows>> rows;  // of each; null where samples are the dataset's
   std::vector<std::string> balance_notes;  // of those datasets that are balanced
   std::vector<Column> columns;             // read from all of them, in this order
   std::optional<size_t> key_column;        // index in `columns`
@@ -54,15 +63,16 @@ struct OpenDatasets {
 
 // The plan's view of a dataset: where it is the only one and has more than a section of blocks, its shards. Then the
 // plan reads through `reader`. Adds the blocks, if there are some, to `places`, unless that is null.
-// Chooses the samples, which may read columns through `file_system`.
+// Chooses the samples, and packs those of the column `tokens` unless that is null; both may read columns through
+// `file_system`.
 absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr<const DatasetReader> reader,
                                 const LoaderDataset& dataset, bool alone, const PlanOptions& options,
-                                const ReadOptions& read, BlockPlaces* places);
+                                const ReadOptions& read, BlockPlaces* places, const LoaderColumn* tokens = nullptr);
 
 // Reads the columns `wanted`; all but the key when it is empty. `keys` adds the key column when all datasets have the
 // same one. OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.
 absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
                                      std::span<const std::string> wanted, bool keys, const ReadOptions& read,
-                                     const PlanOptions& plan);
+                                     const PlanOptions& plan, const LoaderColumn* tokens);
 
 }  // namespace shardkit::loader

@@ -101,6 +101,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
     auto draw = loader::SampleDraw::Create(plan->datasets_[i], plan->counts_[i]);
     if (!draw.ok()) return Annotate(draw.status(), StrCat("plan: dataset ", i));
     if (*draw != nullptr) fingerprint.Add((*draw)->hash());
+    if (plan->datasets_[i].content != 0) fingerprint.Add(plan->datasets_[i].content);
     plan->draws_.push_back(*std::move(draw));
     if (!plan->datasets_[i].shards.empty()) fingerprint.Add(loader::SectionBlocks(options, plan->lanes_));
     for (const PlanShard& shard : plan->datasets_[i].shards) {

@@ -1,9 +1,10 @@
+#include <algorithm>
 #include <cstring>
 
 #include "base/endian.h"
 #include "base/errors.h"
+#include "base/status_macros.h"
 #include "loader/assembly.h"
-#include "loader/sequence_packing.h"
 #include "shardkit/schema.h"
 
 namespace shardkit::loader {
@@ -16,62 +17,62 @@ class TokensColumn : public ColumnAssembler {
   bool fill_may_fail() const override { return false; }
 
   void Layout(Assembly& assembly, ColumnMemory* memory) const override {
-    Begin(assembly, BatchLayout::kTokens, stored_.dtype, memory);
-    memory->column.shape_rank = 3;
-    std::vector<uint64_t> lengths;
+    Begin(assembly, BatchLayout::kTokens, TokenType(stored_, options_), memory);
+    memory->column.shape_rank = 4;
+    memory->column.shape = {assembly.token_rows, options_.context};
+    memory->values.resize_discard(assembly.token_rows * options_.context * size_);
+    uint64_t end = 0;  // of what is written so far, or padded
     for (size_t i = 0; i < assembly.samples.size(); ++i) {
-      lengths.push_back(0);
-      const auto value = Value(assembly, i);
-      if (!value) continue;
-      const auto array = ParseNdarray(stored_, *value);
-      if (!array.ok()) {
-        assembly.Fail(i, Describe(array.status()));
-      } else if (array->shape.size() != 1) {
-        assembly.Fail(i,
-                      Describe(DataLoss("an array of ", array->shape.size(), " dimensions is no sequence of tokens")));
-      } else {
-        lengths.back() = array->shape[0];
-      }
+      if (absl::Status status = Check(assembly, i); !status.ok()) assembly.Fail(i, Describe(status));
+      const TokenPlace& place = assembly.samples[i].tokens;
+      memory->shapes.insert(memory->shapes.end(), {place.row, place.begin, place.length, place.offset});
+      const uint64_t begin = uint64_t{place.row} * options_.context + place.begin;
+      Pad(end, begin, memory);  // also in place of bad samples
+      end = begin + place.length;
     }
-    const Packing packing = PackSequences(lengths, options_.context);
-    memory->offsets = packing.first_piece;
-    for (const PackedPiece& piece : packing.pieces) {
-      memory->shapes.insert(memory->shapes.end(), {piece.row, piece.begin, piece.length});
-    }
-    memory->column.shape = {packing.rows, options_.context};
-    const size_t size = ScalarSize(stored_.dtype);
-    memory->values.resize_discard(packing.rows * options_.context * size);
-    // Pads the ends of rows. Fill writes the documents in front of them.
-    std::vector<uint64_t> filled(packing.rows);
-    for (const PackedPiece& piece : packing.pieces)
-      filled[piece.row] = std::max(filled[piece.row], piece.begin + piece.length);
-    for (uint64_t row = 0; row < packing.rows; ++row) {
-      for (uint64_t i = filled[row]; i < options_.context; ++i) {
-        // The low bytes of a two's complement number are those of the shorter type.
-        const uint64_t token = static_cast<uint64_t>(options_.padding_token);
-        char bytes[8];
-        StoreLittle(bytes, token);
-        std::memcpy(memory->values.data() + (row * options_.context + i) * size, bytes, size);
-      }
-    }
+    Pad(end, assembly.token_rows * options_.context, memory);
   }
 
   void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch&, ColumnMemory* memory) const override {
-    const size_t size = ScalarSize(stored_.dtype);
     for (size_t i = begin; i < end; ++i) {
-      uint64_t tokens = 0;
-      for (uint64_t piece = memory->offsets[i]; piece < memory->offsets[i + 1]; ++piece)
-        tokens += memory->shapes[3 * piece + 2];
-      if (tokens == 0) continue;
-      const auto array = ParseNdarray(stored_, *Value(assembly, i));  // Layout has checked it
-      const char* from = array->data.data();
-      for (uint64_t piece = memory->offsets[i]; piece < memory->offsets[i + 1]; ++piece) {
-        const uint64_t* const place = &memory->shapes[3 * piece];
-        std::memcpy(memory->values.data() + (place[0] * options_.context + place[1]) * size, from, place[2] * size);
-        from += place[2] * size;
-      }
+      const TokenPlace& place = assembly.samples[i].tokens;
+      const std::string_view tokens = *Tokens(*Value(assembly, i));  // Layout has checked it
+      std::memcpy(memory->values.data() + (uint64_t{place.row} * options_.context + place.begin) * size_,
+                  tokens.data() + place.offset * size_, place.length * size_);
     }
   }
+
+ private:
+  absl::StatusOr<std::string_view> Tokens(std::string_view value) const {
+    if (stored_.type == Type::kBytes) {
+      if (value.size() % size_ == 0) return value;
+      return DataLoss(value.size(), " bytes are no tokens of ", size_, " bytes each");
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const NdarrayView array, ParseNdarray(stored_, value));
+    if (array.shape.size() == 1) return array.data;
+    return DataLoss("an array of ", array.shape.size(), " dimensions is no sequence of tokens");
+  }
+
+  // The rows were planned for documents of these lengths.
+  absl::Status Check(const Assembly& assembly, size_t i) const {
+    std::string_view tokens;
+    if (const auto value = Value(assembly, i)) {
+      SHARDKIT_ASSIGN_OR_RETURN(tokens, Tokens(*value));
+    }
+    if (const uint64_t planned = assembly.samples[i].tokens.document; tokens.size() / size_ != planned) {
+      return DataLoss("a document of ", tokens.size() / size_, " tokens, where the rows are of one of ", planned);
+    }
+    return absl::OkStatus();
+  }
+
+  void Pad(uint64_t begin, uint64_t end, ColumnMemory* memory) const {
+    // The low bytes of a two's complement number are those of the shorter type.
+    char bytes[8];
+    StoreLittle(bytes, static_cast<uint64_t>(options_.padding_token));
+    for (uint64_t i = begin; i < end; ++i) std::memcpy(memory->values.data() + i * size_, bytes, size_);
+  }
+
+  const size_t size_ = ScalarSize(TokenType(stored_, options_));
 };
 
 }  // namespace

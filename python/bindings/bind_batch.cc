@@ -62,7 +62,7 @@ nb::object Numbers(std::span<const uint64_t> numbers, nb::handle owner) {
 
 nb::object Shapes(std::span<const uint64_t> shapes, uint32_t rank, BatchLayout layout, nb::handle owner) {
   if (shapes.empty()) return nb::none();
-  const uint64_t numbers = rank > 0 ? rank : layout == BatchLayout::kTokens ? 3 : 2;
+  const uint64_t numbers = rank > 0 ? rank : layout == BatchLayout::kTokens ? 4 : 2;
   const uint64_t size[] = {shapes.size() / numbers, numbers};
   return MakeArray(shapes.data(), Type::kI64, size, owner, false);
 }

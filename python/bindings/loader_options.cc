@@ -91,6 +91,8 @@ LoaderColumn TakeColumn(const nb::dict& given) {
   reader.Take("label_fill", column.label_fill);
   reader.Take("pad_masks", column.pad_masks);
   reader.Take("context", column.context);
+  reader.TakeChoice<TokenPacking>("mode", column.packing,
+                                  {{"best_fit", TokenPacking::kBestFit}, {"concat", TokenPacking::kConcat}});
   reader.Take("padding_token", column.padding_token);
   reader.Finish();
   return column;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -147,21 +147,119 @@ class BatchMasks(Sequence[Any]):
 
 @dataclass(eq=False, repr=False)
 class TokenRows:
-    """Documents packed into rows.
+    """Documents packed into rows, and what models take with them. A document's piece is a sequence of its own.
+
+    Of `shardkit.torch.Loader`, all arrays but `pieces` are tensors on its device.
 
     Attributes
     ----------
     values : numpy.ndarray
-        [rows, context].
+        [rows, context], as stored.
     pieces : numpy.ndarray
-        int64, [pieces, 3]: row, begin and length of each piece of a document.
-    offsets : numpy.ndarray
-        int64, [samples + 1]: sample i has pieces offsets[i] to offsets[i + 1].
+        int64, [samples, 4]: row, begin and length of each piece, and where in its document it begins. Row by row.
     """
 
     values: Array
     pieces: Array
-    offsets: Array
+    _converted: Callable[[Array], Any] = np.asarray
+
+    def __repr__(self) -> str:
+        rows, context = self.values.shape
+        return f"<{rows} rows of {context} tokens, {len(self.pieces)} pieces of documents>"
+
+    @property
+    def input_ids(self) -> Any:
+        """int64, [rows, context]: the tokens."""
+        return self.values.astype(np.int64) if isinstance(self.values, np.ndarray) else self.values.long()
+
+    @property
+    def position_ids(self) -> Any:
+        """int64, [rows, context]: where each token stands in its piece, from 0; 0 for padding."""
+        return self._filled(np.arange(self._ends[-1]) - np.repeat(self._ends[:-1], self._lengths), 0)
+
+    @property
+    def document_ids(self) -> Any:
+        """int32, [rows, context]: the number of each token's piece in its row, from 0; -1 for padding."""
+        numbers = np.arange(len(self.pieces)) - np.searchsorted(self.pieces[:, 0], self.pieces[:, 0])
+        return self._filled(np.repeat(numbers.astype(np.int32), self._lengths), -1)
+
+    @property
+    def cu_seqlens(self) -> Any:
+        """int32: where sequences begin, and the last one ends, when the rows stand one after another.
+
+        For attention over sequences of different lengths, such as flash_attn_varlen_func. What pads a row is a
+        sequence, too.
+        """
+        return self._converted(self._edges)
+
+    @property
+    def max_seqlen(self) -> int:
+        """The length of the longest sequence in `cu_seqlens`."""
+        return int(np.diff(self._edges).max(initial=0))
+
+    def labels(self, ignore: int = -100, *, shifted: bool = False) -> Any:
+        """Return what follows from each token, int64, [rows, context], and `ignore` where nothing does.
+
+        Parameters
+        ----------
+        ignore : int
+            Of padding, and of tokens that do not follow from one before them: the first ones of pieces.
+        shifted : bool
+            False, for models that shift labels, as those of Hugging Face do: the label of a place is its own token.
+            True: it is the next place's.
+        """
+        tokens = self.input_ids
+        first = np.ones(tokens.shape, bool)
+        first.reshape(-1)[self._places[np.arange(self._ends[-1]) != np.repeat(self._ends[:-1], self._lengths)]] = False
+        if shifted:
+            first = np.concatenate([first[:, 1:], np.ones_like(first[:, :1])], axis=1)
+        if isinstance(tokens, np.ndarray):
+            moved = np.roll(tokens, -1, axis=1) if shifted else tokens
+            return np.where(first, ignore, moved)
+        moved = tokens.roll(-1, 1) if shifted else tokens
+        return moved.masked_fill(self._converted(first), ignore)
+
+    def block_mask(self) -> Any:
+        """Return the mask for torch's flex_attention: each token sees its own piece up to itself."""
+        import torch
+        from torch.nn.attention.flex_attention import create_block_mask
+
+        documents = torch.as_tensor(self.document_ids)
+        rows, context = documents.shape
+
+        def visible(row: Any, _: Any, query: Any, key: Any) -> Any:
+            return (query >= key) & (documents[row, query] == documents[row, key])
+
+        return create_block_mask(visible, rows, None, context, context, device=str(documents.device))
+
+    @property
+    def _lengths(self) -> Any:
+        return self.pieces[:, 2]
+
+    @property
+    def _ends(self) -> Any:
+        return np.concatenate([[0], np.cumsum(self._lengths)])
+
+    @property
+    def _begins(self) -> Any:
+        return self.pieces[:, 0] * self.values.shape[1] + self.pieces[:, 1]
+
+    @property
+    def _places(self) -> Any:
+        """Where the tokens of all pieces stand when the rows stand one after another."""
+        return np.arange(self._ends[-1]) + np.repeat(self._begins - self._ends[:-1], self._lengths)
+
+    @property
+    def _edges(self) -> Any:
+        rows, context = self.values.shape
+        begins = self._begins
+        edges = [begins, begins + self._lengths, np.arange(rows + 1) * context]
+        return np.unique(np.concatenate(edges)).astype(np.int32)
+
+    def _filled(self, of_tokens: Array, padding: int) -> Any:
+        filled = np.full(self.values.shape, padding, of_tokens.dtype)
+        filled.reshape(-1)[self._places] = of_tokens
+        return self._converted(filled)
 
 
 GEOMETRY = np.dtype(
@@ -353,7 +451,7 @@ def laid_out(layout: str, values: Any, offsets: Any, items: Any, shapes: Any, pr
     if layout == "ragged":
         return Ragged(values, offsets, shapes, present)
     if layout == "tokens":
-        return TokenRows(values, shapes, offsets)
+        return TokenRows(values, np.zeros((0, 4), np.int64) if shapes is None else shapes)
     return BatchMasks(values, offsets, items, shapes, present, layout == "mask_runs")
 
 

@@ -301,18 +301,41 @@ class PackedMasks:
 @checked
 @dataclass(frozen=True)
 class Tokens:
-    """One-dimensional arrays of integers, packed into rows: [rows, context].
+    """Documents of tokens packed into rows, as `TokenRows`: every step has as many rows, all of one shape.
+
+    `batch_size` counts rows, and so do `len` of the loader and its states. The batch's samples are the documents in its
+    rows; a document that is cut comes once for each piece. Loading begins by reading the lengths of all documents: of
+    columns of bytes little more than that, of arrays the column.
 
     Parameters
     ----------
     context : int
         Tokens of a row.
+    mode : str
+        ``"best_fit"`` cuts only documents that are longer than a row, and pads the ends of rows; ``"concat"`` puts one
+        document after another, and cuts where a row is full. Both pack the documents of neighbouring blocks, 128 rows
+        or more; with "concat" the last of these rows is not full. When shuffled, other documents share a row in every
+        epoch.
     padding_token : int
         What fills a row.
+    dtype : str
+        Of tokens in a column of bytes: ``"u8"``, ``"u16"`` or another integer, little-endian.
+    source : str
+        The stored column, where the batch's column has another name.
+
+    Examples
+    --------
+    >>> loader = Loader(path, batch_size=8, columns={"tokens": Tokens(context=4096, mode="concat")})
+    >>> for batch in loader:
+    ...     rows = batch["tokens"]
+    ...     loss = model(rows.input_ids, position_ids=rows.position_ids, labels=rows.labels())
     """
 
     context: int = 4096
+    mode: str = "best_fit"
     padding_token: Annotated[SupportsIndex, "a whole number"] = 0
+    dtype: str = "u8"
+    source: str = ""
 
     decode = "tokens"
 

@@ -108,7 +108,7 @@ class Loader:
     datasets : path, `LoaderDataset`, or a sequence of these
         What is loaded; several are mixed.
     batch_size : int
-        Samples of a batch: of a step on this rank, as in every program of PyTorch. 1 by default.
+        Samples of a batch: of a step on this rank, as in every program of PyTorch. 1 by default. With `Tokens`, rows.
     global_batch_size : int
         In place of `batch_size`: samples of a step over all ranks, a multiple of their number. Training that goes on at
         another world size then has the same steps.

@@ -76,8 +76,16 @@ class Batch(_batch.Batch):
             tensor = super()._column(name)
             if isinstance(tensor, np.ndarray) and tensor.dtype.kind not in "OUSM":
                 tensor = to_tensor(tensor)
+            elif isinstance(tensor, _batch.TokenRows):
+                tokens = tensor.values
+                if tokens.dtype in _SIGNED and not hasattr(torch, tokens.dtype.name):  # no token becomes negative
+                    tokens = tokens.astype(np.int64)
+                return _batch.TokenRows(self._there(to_tensor(tokens)), tensor.pieces, self._from_numpy)
             elif not isinstance(tensor, torch.Tensor):
                 return tensor
+        return self._there(tensor)
+
+    def _there(self, tensor: torch.Tensor) -> torch.Tensor:
         if self.pin_memory and not tensor.is_pinned():  # what functions made, and where this build is without CUDA
             tensor = tensor.pin_memory()
         return tensor if self.device is None else tensor.to(self.device, non_blocking=self.pin_memory)
@@ -88,7 +96,14 @@ class Batch(_batch.Batch):
         # An emulated device has no streams.
         stream = 0 if self.device is None else torch.cuda.current_stream(self.device).cuda_stream
         values = torch.utils.dlpack.from_dlpack(self._batch.dlpack(position, stream))
-        return _batch.laid_out(layout, values, offsets, items, shapes, present)
+        column = _batch.laid_out(layout, values, offsets, items, shapes, present)
+        if isinstance(column, _batch.TokenRows):
+            return _batch.TokenRows(values, column.pieces, self._from_numpy)
+        return column
+
+    def _from_numpy(self, array: npt.NDArray[Any]) -> torch.Tensor:
+        tensor = torch.from_numpy(array)
+        return tensor if self.device is None else tensor.to(self.device)
 
 
 def agree(generations: list[int]) -> list[int]:

@@ -48,60 +48,25 @@ def test_masks_are_learnt_and_training_resumes_exactly(tmp_path: Path) -> None:
     check_training(tmp_path, "train_masks.py", tmp_path / "dataset", steps=24, fall=0.97)
 
 
-@pytest.fixture
-def pack_tokens() -> SimpleNamespace:
-    """The example as a module."""
-    pytest.importorskip("torch")
-    return SimpleNamespace(**runpy.run_path(str(EXAMPLES / "pack_tokens.py")))
-
-
 def test_texts_are_learnt_and_training_resumes_exactly(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    check_training(tmp_path, "pack_tokens.py", EXAMPLES, tmp_path / "dataset", steps=24, fall=0.75)
-    assert len(sk.Loader(tmp_path / "dataset", batch_size=16)) < 24  # the second epoch is reached
+    check_training(tmp_path, "train_tokens.py", EXAMPLES, tmp_path / "dataset", steps=24, fall=0.85)
+    columns = {"text": sk.Tokens(128, "concat")}
+    assert len(sk.Loader(tmp_path / "dataset", batch_size=16, columns=columns)) < 24  # the second epoch is reached
 
 
-def test_rows_have_all_documents_and_their_ends(pack_tokens: SimpleNamespace, tmp_path: Path) -> None:
-    random = np.random.default_rng(3)
-    texts = [random.bytes(size) for size in (300, 0, 1, pack_tokens.CONTEXT - 1, 90, 700)]
-    for number, text in enumerate(texts):
-        (tmp_path / f"{number}").write_bytes(text)
-    expected = [token for text in texts for token in (*text, pack_tokens.END)]
-    rows = list(pack_tokens.rows(tmp_path))
-    assert len(rows) == len(expected) // pack_tokens.CONTEXT
-    assert [token for row in rows for token in row["tokens"]] == expected[: len(rows) * pack_tokens.CONTEXT]
-    for row in rows:
-        ends = row["document_ends"].tolist()
-        # Where a document ends stands its token, but for the one that goes on in the next row.
-        inner = [at + 1 for at, token in enumerate(row["tokens"]) if token == pack_tokens.END]
-        assert ends == sorted({*inner, pack_tokens.CONTEXT})
-
-
-def test_boundaries_say_where_tokens_stand(pack_tokens: SimpleNamespace) -> None:
-    context = pack_tokens.CONTEXT
-    ends = sk.Ragged(np.array([3, context, context, 1, 2, context], np.int32), np.array([0, 2, 3, 6]), None, None)
-    positions, documents, edges = (tensor.numpy() for tensor in pack_tokens.boundaries(ends))
-    assert edges.tolist() == [0, 3, context, 2 * context, 2 * context + 1, 2 * context + 2, 3 * context]
-    assert positions[0].tolist() == [0, 1, 2, *range(context - 3)]
-    assert positions[1].tolist() == list(range(context))
-    assert positions[2].tolist() == [0, 0, *range(context - 2)]
-    assert documents[0].tolist() == [0, 0, 0] + [1] * (context - 3)
-    assert documents[2].tolist() == [3, 4] + [5] * (context - 2)
-
-
-def test_the_model_sees_earlier_tokens_of_its_document_only(pack_tokens: SimpleNamespace) -> None:
-    import torch
-
-    context, end = pack_tokens.CONTEXT, 40
-    ends = sk.Ragged(np.array([end, context], np.int32), np.array([0, 2]), None, None)
-    positions, documents, _ = pack_tokens.boundaries(ends)
+def test_the_model_sees_earlier_tokens_of_its_text_only() -> None:
+    torch = pytest.importorskip("torch")
+    example = SimpleNamespace(**runpy.run_path(str(EXAMPLES / "train_tokens.py")))
+    context, end = example.CONTEXT, 40
+    pieces = np.array([[0, 0, end, 0], [0, end, context - end, 0]])
     tokens = torch.arange(context)[None]
-    model = pack_tokens.Model()
+    model = example.Model()
     for changed, unlike in ((10, range(10, end)), (end, range(end, context)), (50, range(50, context))):
         other = tokens.clone()
         other[0, changed] = 200
-        difference = (model(tokens, positions, documents) - model(other, positions, documents)).abs().sum(dim=2)[0]
-        assert difference.nonzero()[:, 0].tolist() == list(unlike)
+        one, two = (model(sk.TokenRows(values, pieces, torch.from_numpy)) for values in (tokens, other))
+        assert (one - two).abs().sum(dim=2)[0].nonzero()[:, 0].tolist() == list(unlike)
 
 
 def draw_stripes(folder: Path, count: int, seed: int) -> None:

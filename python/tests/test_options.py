@@ -98,6 +98,7 @@ GEOMETRY: dict[str, tuple[dict[str, Any], Any]] = {
 MASKS: dict[str, tuple[dict[str, Any], Any]] = {"pad_masks": ({}, True), "deferred": ({}, True)}
 TOKENS: dict[str, tuple[dict[str, Any], Any]] = {
     "context": ({"context": 16}, 20),
+    "mode": ({"context": 16}, "concat"),
     "padding_token": ({"context": 16}, -1),
 }
 
@@ -360,8 +361,10 @@ def test_options_of_the_loader(images: str, blocks: str, name: str, base: dict[s
 
 def test_the_tables_are_whole() -> None:
     for kind, table in ((sk.Image, IMAGE), (sk.Geometry, GEOMETRY), (sk.DenseMasks, MASKS), (sk.Tokens, TOKENS)):
-        # max_memory is a limit, which other tests reach; test_views.py has columns of other names, and views.
+        # max_memory is a limit, which other tests reach; test_views.py has columns of other names, and views;
+        # test_tokens.py tokens in bytes.
         assert {field.name for field in dataclasses.fields(kind)} - {
+            *(("dtype",) if kind is sk.Tokens else ()),
             "max_memory",
             "reduce_depth",
             "strict",

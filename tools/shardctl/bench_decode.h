@@ -29,7 +29,8 @@ inline constexpr char kDecodeHelp[] =
     "  masks, masks:KIND              masks to pixels; KIND is dense (a byte each), packed (a bit) or runs (as "
     "stored);\n"
     "                                 they follow the geometry of the image\n"
-    "  tokens                         arrays of integers, packed into rows of --context tokens\n";
+    "  tokens                         arrays of integers, packed into rows of --context tokens;\n"
+    "                                 --batch-size then counts rows\n";
 
 // InvalidArgument that says which word is wrong.
 absl::StatusOr<DecodeWish> ParseDecode(const std::string& text);

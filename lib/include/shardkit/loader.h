@@ -49,7 +49,7 @@ enum class BatchLayout {
               // size
   kMasks,     // sample i has masks [offsets[i], offsets[i + 1]); see BatchColumn
   kMaskRuns,  // the same, as run lengths
-  kTokens,    // documents packed into rows: shape [rows, context]
+  kTokens,    // documents packed into rows: shape [rows, context]; sample i is a piece of a document
   kPadded,    // shape [n, most items, …]; sample i has offsets[i + 1] - offsets[i] items, and padding after them
   kViews,     // only `views`, which point to the values where they were read
 };
@@ -68,8 +68,8 @@ struct BatchColumn {
   // whose memory only work in streams that were passed to Batch::WaitOn may use.
   std::span<uint8_t> values;
 
-  // n + 1 entries, first 0, except for kTensor. Elements for kRagged, items for kPadded, masks or pieces of documents
-  // for the others.
+  // n + 1 entries, first 0, except for kTensor and kTokens. Elements for kRagged, items for kPadded, masks for the
+  // others.
   std::span<const uint64_t> offsets;
 
   // For kMaskRuns, and for kMasks when the masks have sizes of their own; an item is a mask. One entry per mask and one
@@ -77,7 +77,8 @@ struct BatchColumn {
   std::span<const uint64_t> item_offsets;
 
   // kRagged: `shape_rank` numbers per sample: {height, width, channels} of images, the shape of arrays, with 1s in
-  // front of shorter shapes. Masks: {height, width} per mask. kTokens: {row, begin, length} per piece of a document.
+  // front of shorter shapes. Masks: {height, width} per mask. kTokens: {row, begin, length, offset} per sample: its place in
+  // the row, and where in its document it begins, in tokens.
   std::span<const uint64_t> shapes;
   uint32_t shape_rank = 0;
 
@@ -323,7 +324,7 @@ enum class ColumnDecode {
   kLabels,       // png, image, bytes of these: class numbers, height x width (DecodeLabelMap); ragged when native
   kMasks,        // rle: u8 masks, 0 or 1, through the geometry
   kPackedMasks,  // rle: one bit per pixel, rows of whole bytes (rle.h, DecodePacked)
-  kTokens,       // one-dimensional arrays, packed into rows
+  kTokens,       // one-dimensional arrays of integers, or bytes of these: documents, packed into rows
   kBoxes,        // arrays [boxes, 4]: f32, through the geometry of the sample's image; padded
   kPoints,       // arrays [items, …, 2 or more], x and y before others: f32, through the geometry; padded
   kItems,        // arrays [items, …]: as stored; padded
@@ -332,6 +333,13 @@ enum class ColumnDecode {
 
 // Four numbers of a box, in pixels: left edge x, upper edge y, width, height; both corners; the middle and the size.
 enum class BoxFormat { kXywh, kXyxy, kCxcywh };
+
+// How documents become rows of tokens. They are packed within neighbouring blocks: at least 128 rows, of which with
+// kConcat the last one is not full.
+enum class TokenPacking {
+  kBestFit,  // a document is cut only where it is longer than a row; rows end with some padding
+  kConcat,   // one document after another, cut where a row is full
+};
 
 // The argument of a user's function. Valid during the call.
 struct FunctionInput {
@@ -404,11 +412,17 @@ struct LoaderColumn {
   // kBoxes, kPoints, kItems: the number that pads samples with fewer items.
   int64_t padding = 0;
 
-  // kTokens.
+  // kTokens. The samples of the plan are then rows: PlanOptions::batch_size counts them, every step has so many of the
+  // same shape, and a cursor stands between them. The samples of a batch are the documents in its rows, row by row; of a
+  // document that is cut there is one for each piece. Open reads the lengths of all documents: of columns of bytes that
+  // are blobs little more than that, of others the whole column. In each epoch of a shuffled order other documents share
+  // a row. Several such columns have the same context and packing, and for each document as many tokens.
   uint32_t context = 4096;  // tokens of a row
+  TokenPacking packing = TokenPacking::kBestFit;
   int64_t padding_token = 0;
 
   // kFunction: type and shape of what the function makes of one value, without the batch dimension. kLabels: the type.
+  // kTokens: that of tokens stored as bytes, little-endian; of arrays it is known.
   DecodeFunction function;
   Type dtype = Type::kU8;
   std::vector<uint64_t> shape;

@@ -104,6 +104,10 @@ struct PlanDataset {
   // that goes to the other samples.
   bool replacement = true;
 
+  // A hash for cursors, where the plan's samples are not the dataset's but made of them, as rows of tokens are of
+  // documents. `blocks` then have as many of these. 0: they are the dataset's.
+  uint64_t content = 0;
+
   // Of the dataset, for cursors: the order does not depend on it. 0 where there are none (single shards, and other
   // containers).
   uint64_t generation = 0;

@@ -51,7 +51,7 @@ SimulatedRank::SimulatedRank(SimulatedJob& job, uint64_t rank, uint64_t world_si
       slow_threads_(SlowReadThreads(job.options.storage.latency, block_bytes_)),
       read_threads_(job.options.read_threads > 0 ? job.options.read_threads
                                                  : std::max(kMostReadThreads, slow_threads_)),
-      planner_(rank, world_size, job.places, job.plan),
+      planner_(rank, world_size, job.places, {}, job.plan),
       blocks_(BlockMemory(job.options.memory_bytes), StoredBytes(job.plan)),
       tuner_(job.options.read_threads == 0 && slow_threads_ == 0,
              job.options.read_threads > 0 ? job.options.read_threads : std::max(slow_threads_, 1),
@@ -125,7 +125,7 @@ void SimulatedRank::Plan(double now) {
     }
     order = *std::move(covering);
     if (std::exchange(order_, order) != order) ReadSection(now);
-    auto task = planner_.PlanStep(*order, plan.StepAt(0, step_), &samples_);
+    auto task = planner_.PlanStep(*order, plan.StepAt(0, step_), epoch_, &samples_);
     task->epoch = epoch_;
     task->step = step_;
     task->sequence = next_sequence_++;

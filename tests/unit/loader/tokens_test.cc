@@ -1,117 +1,168 @@
-// Documents packed into rows: every token once and in order, and little padding.
+// Documents packed into rows: every token once and in order, in steps of one shape, and little padding.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <numeric>
 #include <random>
 
 #include "loader/loader_support.h"
-#include "loader/sequence_packing.h"
+#include "loader/token_rows.h"
 #include "shardkit/schema.h"
 
 namespace shardkit::test {
 namespace {
 
+template <typename T>
+using DocumentList = std::vector<std::vector<T>>;
+
 // Documents whose tokens are all different, as far as the type allows.
 template <typename T>
-std::vector<std::vector<T>> Documents(const std::vector<uint64_t>& lengths) {
-  std::vector<std::vector<T>> documents;
+DocumentList<T> Documents(const std::vector<uint64_t>& lengths) {
+  DocumentList<T> documents;
   T token = 0;
   for (const uint64_t length : lengths) {
-    std::vector<T>& document = documents.emplace_back(length);
-    for (T& t : document) t = ++token;
+    for (T& t : documents.emplace_back(length)) t = ++token;
   }
   return documents;
 }
 
-template <typename T>
-void Write(FileSystem& files, const std::string& path, Type dtype, const std::vector<std::vector<T>>& documents,
-           std::optional<size_t> absent = std::nullopt) {
-  std::vector<Values> rows;
-  for (const std::vector<T>& document : documents) {
-    std::string value;
-    const uint64_t shape[1] = {document.size()};
-    ASSERT_TRUE(AppendNdarray(dtype, shape,
-                              {reinterpret_cast<const char*>(document.data()), document.size() * sizeof(T)}, &value)
-                    .ok());
-    rows.push_back({std::to_string(rows.size()), value});
-    if (absent == rows.size() - 1) rows.back()[1].reset();
-  }
-  WriteRows(files, path,
-            {KeyColumn(),
-             {.name = "tokens",
-              .type = Type::kNdarray,
-              .codec = Codec::kZstd,
-              .nullable = absent.has_value(),
-              .dtype = dtype}},
-            rows, SmallShards(0, 4096));
+std::vector<uint64_t> RandomLengths(int count, uint64_t context, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<uint64_t> lengths;
+  for (int i = 0; i < count; ++i) lengths.push_back(random() % 10 == 0 ? random() % 1000 : random() % 60);
+  lengths[3] = 0;
+  lengths[4] = context;
+  lengths[5] = 2 * context;
+  lengths[6] = 2 * context + 1;
+  return lengths;
 }
 
-LoaderOptions Options(uint32_t context, int64_t padding, uint64_t batch_size) {
+template <typename T>
+std::string Array(Type dtype, const std::vector<T>& document) {
+  std::string value;
+  const uint64_t shape[1] = {document.size()};
+  EXPECT_TRUE(AppendNdarray(dtype, shape,
+                            {reinterpret_cast<const char*>(document.data()), document.size() * sizeof(T)}, &value)
+                  .ok());
+  return value;
+}
+
+// As arrays, or as bytes with Type::kBytes.
+template <typename T>
+void Write(FileSystem& files, const std::string& path, Type dtype, const DocumentList<T>& documents,
+           std::optional<size_t> absent = std::nullopt, Codec codec = Codec::kZstd) {
+  std::vector<Values> rows;
+  const bool bytes = dtype == Type::kBytes;
+  for (const std::vector<T>& document : documents) {
+    const std::string raw(reinterpret_cast<const char*>(document.data()), document.size() * sizeof(T));
+    rows.push_back({std::to_string(rows.size()), bytes ? raw : Array(dtype, document)});
+    if (absent == rows.size() - 1) rows.back()[1].reset();
+  }
+  Column column{.name = "tokens",
+                .type = bytes ? Type::kBytes : Type::kNdarray,
+                .codec = codec,
+                .nullable = absent.has_value()};
+  if (!bytes) column.dtype = dtype;
+  WriteRows(files, path, {KeyColumn(), column}, rows, SmallShards(0, 4096));
+}
+
+LoaderOptions Options(uint32_t context, uint64_t batch_size, TokenPacking packing = TokenPacking::kBestFit,
+                      int64_t padding = 0) {
   LoaderOptions options;
-  options.plan = {.seed = 8, .batch_size = batch_size};
+  options.plan = {.seed = 8, .batch_size = batch_size, .remainder = Remainder::kPad};
   options.plan.shuffle_buffer_bytes = 1 << 20;
   options.decode_threads = options.read_threads = 2;
   LoaderColumn tokens{.name = "tokens", .decode = ColumnDecode::kTokens};
   tokens.context = context;
+  tokens.packing = packing;
   tokens.padding_token = padding;
   options.columns = {tokens};
   return options;
 }
 
-// Every token of every document is in the place that its piece names, pieces do not overlap, and all else is padding.
+// The rows of batches as text, by their position in the epoch: tokens and which documents they are of.
+using RowsByPosition = std::map<std::pair<uint64_t, uint64_t>, std::string>;
+
+// Checks that pieces are where they say, and all else is padding. Counts how often each token comes, by document.
 template <typename T>
-void ExpectPacked(const Batch& batch, const std::vector<std::vector<T>>& documents, uint64_t context, T padding) {
+void ExpectPacked(const Batch& batch, const DocumentList<T>& documents, uint64_t context, T padding,
+                  std::vector<std::vector<int>>* seen, RowsByPosition* rows = nullptr) {
   const BatchColumn& column = batch.column(0);
   ASSERT_EQ(column.layout, BatchLayout::kTokens);
   ASSERT_EQ(column.shape.size(), 2u);
   ASSERT_EQ(column.shape[1], context);
+  ASSERT_EQ(column.shapes.size(), 4 * batch.size());
   const std::span<const T> values = column.as<T>();
   ASSERT_EQ(values.size(), column.shape[0] * context);
   std::vector<uint8_t> filled(values.size());
+  std::map<uint64_t, std::string> texts;
+  std::pair<uint64_t, uint64_t> last;
   for (size_t i = 0; i < batch.size(); ++i) {
-    const std::vector<T>& document = documents[batch.samples()[i].ordinal];
-    const bool present = column.present.empty() || column.present[i];
-    size_t next = 0;
-    for (uint64_t piece = column.offsets[i]; piece < column.offsets[i + 1]; ++piece) {
-      const uint64_t row = column.shapes[3 * piece], begin = column.shapes[3 * piece + 1],
-                     length = column.shapes[3 * piece + 2];
-      ASSERT_LT(row, column.shape[0]);
-      ASSERT_LE(begin + length, context);
-      // Only a document longer than a row is divided, first into whole rows.
-      ASSERT_EQ(length, std::min<uint64_t>(context, document.size() - next));
-      for (uint64_t t = 0; t < length; ++t, ++next) {
-        ASSERT_FALSE(std::exchange(filled[row * context + begin + t], 1));
-        ASSERT_EQ(values[row * context + begin + t], document[next]);
-      }
+    const BatchSample& sample = batch.samples()[i];
+    const std::vector<T>& document = documents[sample.ordinal];
+    EXPECT_EQ(batch.key(i), std::to_string(sample.ordinal));
+    const uint64_t row = column.shapes[4 * i], begin = column.shapes[4 * i + 1], length = column.shapes[4 * i + 2],
+                   offset = column.shapes[4 * i + 3];
+    if (i > 0) {
+      ASSERT_LT(last, std::pair(row, begin)) << "not row by row";
     }
-    ASSERT_EQ(next, present ? document.size() : 0);
+    last = {row, begin};
+    ASSERT_LT(row, column.shape[0]);
+    ASSERT_GT(length, 0u);
+    ASSERT_LE(begin + length, context);
+    ASSERT_LE(offset + length, document.size());
+    for (uint64_t t = 0; t < length; ++t) {
+      ASSERT_FALSE(std::exchange(filled[row * context + begin + t], 1));
+      ASSERT_EQ(values[row * context + begin + t], document[offset + t]);
+      if (!sample.padding) ++(*seen)[sample.ordinal][offset + t];
+    }
+    texts[sample.position] += std::to_string(sample.ordinal) + "+" + std::to_string(offset) + "*" +
+                              std::to_string(length) + (sample.padding ? "p " : " ");
   }
   for (size_t i = 0; i < values.size(); ++i) {
     if (!filled[i]) {
       ASSERT_EQ(values[i], padding);
     }
   }
+  if (rows == nullptr) return;
+  for (const auto& [position, text] : texts) {
+    ASSERT_TRUE(rows->emplace(std::pair(batch.epoch(), position), text).second) << "a row twice";
+  }
+}
+
+template <typename T>
+std::vector<std::vector<int>> NoneOf(const DocumentList<T>& documents) {
+  std::vector<std::vector<int>> seen;
+  for (const auto& document : documents) seen.emplace_back(document.size());
+  return seen;
+}
+
+void ExpectAll(const std::vector<std::vector<int>>& seen, int times, std::optional<size_t> but = std::nullopt) {
+  for (size_t i = 0; i < seen.size(); ++i) {
+    for (const int count : seen[i]) ASSERT_EQ(count, i == but ? 0 : times) << "document " << i;
+  }
 }
 
 template <typename T>
 void RoundTrip(Type dtype, T padding) {
-  std::mt19937_64 random(sizeof(T));
   for (const uint32_t context : {1u, 7u, 64u, 4096u}) {
-    std::vector<uint64_t> lengths;
-    for (int i = 0; i < 80; ++i) lengths.push_back(random() % 10 == 0 ? random() % 1000 : random() % 60);
-    lengths[3] = 0;
-    lengths[4] = context;
-    lengths[5] = 2 * context;
-    lengths[6] = 2 * context + 1;
-    const auto documents = Documents<T>(lengths);
-    const auto files = NewMemoryFileSystem();
-    Write(*files, "/data", dtype, documents, 11);
-    const auto loader = OpenLoader(*files, Options(context, static_cast<int64_t>(padding), 30));
-    ASSERT_NE(loader, nullptr);
-    uint64_t batches = 0;
-    for (auto batch = *loader->Next(); batch != nullptr; batch = *loader->Next(), ++batches) {
-      ExpectPacked<T>(*batch, documents, context, padding);
+    for (const TokenPacking packing : {TokenPacking::kBestFit, TokenPacking::kConcat}) {
+      for (const SampleOrder order : {SampleOrder::kShuffled, SampleOrder::kSequential, SampleOrder::kWindow}) {
+        const auto documents = Documents<T>(RandomLengths(80, context, sizeof(T)));
+        const auto files = NewMemoryFileSystem();
+        Write(*files, "/data", dtype, documents, 11);
+        LoaderOptions options = Options(context, 5, packing, static_cast<int64_t>(padding));
+        options.plan.order = order;
+        const auto loader = OpenLoader(*files, options);
+        ASSERT_NE(loader, nullptr);
+        auto seen = NoneOf(documents);
+        for (auto batch = *loader->Next(); batch != nullptr; batch = *loader->Next()) {
+          ASSERT_EQ(batch->column(0).shape[0], 5u) << "not the same shape in every step";
+          ExpectPacked<T>(*batch, documents, context, padding, &seen);
+        }
+        ExpectAll(seen, 1, 11);
+      }
     }
-    EXPECT_EQ(batches, 3u);
   }
 }
 
@@ -126,6 +177,177 @@ TEST(TokensTest, EveryTokenOnceInEveryType) {
   RoundTrip<uint64_t>(Type::kU64, 7);
 }
 
+// Runs all ranks, each from its cursor, until `steps` steps or the end; returns the cursor of rank 0.
+Cursor RunRanks(FileSystem& files, const LoaderOptions& given, uint64_t world_size, std::optional<Cursor> from,
+           uint64_t steps, const DocumentList<uint32_t>& documents, std::vector<std::vector<int>>* seen,
+           RowsByPosition* rows) {
+  Cursor cursor;
+  for (uint64_t rank = 0; rank < world_size; ++rank) {
+    LoaderOptions options = given;
+    options.world_size = world_size;
+    options.rank = rank;
+    options.cursor = from;
+    const auto loader = OpenLoader(files, options);
+    for (uint64_t step = 0; step < steps; ++step) {
+      const auto batch = *loader->Next();
+      if (batch == nullptr) break;
+      EXPECT_EQ(batch->column(0).shape[0], options.plan.batch_size / world_size);
+      ExpectPacked<uint32_t>(*batch, documents, given.columns[0].context, 0, seen, rows);
+    }
+    if (rank == 0) cursor = loader->cursor();
+  }
+  return cursor;
+}
+
+TEST(TokensTest, RowsDependOnNeitherRanksNorStops) {
+  const auto documents = Documents<uint32_t>(RandomLengths(1500, 50, 3));
+  const auto files = NewMemoryFileSystem();
+  Write(*files, "/data", Type::kU32, documents);
+  for (const TokenPacking packing : {TokenPacking::kBestFit, TokenPacking::kConcat}) {
+    LoaderOptions options = Options(50, 12, packing);
+    options.epochs = 2;
+    auto seen = NoneOf(documents);
+    RowsByPosition alone;
+    RunRanks(*files, options, 1, std::nullopt, UINT64_MAX, documents, &seen, &alone);
+    ExpectAll(seen, 2);
+    seen = NoneOf(documents);
+    RowsByPosition parts;
+    std::optional<Cursor> cursor;
+    for (const auto& [world_size, steps] : std::vector<std::pair<uint64_t, uint64_t>>{
+             {2, 7}, {1, 1}, {4, 40}, {3, 30}, {12, UINT64_MAX}}) {
+      cursor = RunRanks(*files, options, world_size, cursor, steps, documents, &seen, &parts);
+      EXPECT_LT(FormatCursor(*cursor).size(), 200u);
+    }
+    EXPECT_EQ(parts, alone);
+    ExpectAll(seen, 2);
+    // Another epoch packs other documents together.
+    std::set<std::string> first, second;
+    for (const auto& [place, text] : alone) {
+      if (std::ranges::count(text, ' ') > 1) (place.first == 0 ? first : second).insert(text);
+    }
+    EXPECT_GT(first.size(), 50u);
+    std::vector<std::string> both;
+    std::ranges::set_intersection(first, second, std::back_inserter(both));
+    EXPECT_LT(both.size(), first.size() / 2);
+  }
+}
+
+TEST(TokensTest, RowsHaveChosenDocumentsOnly) {
+  const auto documents = Documents<uint32_t>(RandomLengths(400, 50, 4));
+  const auto files = NewMemoryFileSystem();
+  Write(*files, "/data", Type::kU32, documents);
+  LoaderDataset dataset{.path = "/data"};
+  dataset.selection.ranges = {{10, 20}, {100, 103}, {399, 400}};
+  auto loader = Loader::Open(*files, {dataset}, Options(50, 4));
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  auto seen = NoneOf(documents);
+  for (auto batch = *(*loader)->Next(); batch != nullptr; batch = *(*loader)->Next())
+    ExpectPacked<uint32_t>(*batch, documents, 50, 0, &seen);
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const bool chosen = (i >= 10 && i < 20) || (i >= 100 && i < 103) || i == 399;
+    for (const int count : seen[i]) ASSERT_EQ(count, chosen ? 1 : 0) << i;
+  }
+  // A cursor of other rows does not fit.
+  const Cursor cursor = (*loader)->plan().Begin(0);
+  for (LoaderOptions other : {Options(51, 4), Options(50, 4, TokenPacking::kConcat), Options(50, 4)}) {
+    other.cursor = cursor;
+    if (other.columns[0].context == 50 && other.columns[0].packing == TokenPacking::kBestFit) {
+      dataset.selection.ranges[0] = {11, 20};
+    }
+    EXPECT_TRUE(absl::IsInvalidArgument(Loader::Open(*files, {dataset}, other).status()));
+  }
+  dataset.selection.ranges = {{3, 4}};  // a document without tokens
+  const absl::Status none = Loader::Open(*files, {dataset}, Options(50, 4)).status();
+  EXPECT_NE(Message(none).find("has a token in column \"tokens\""), std::string::npos) << none;
+}
+
+TEST(TokensTest, SeveralDatasetsAndRepeats) {
+  const auto files = NewMemoryFileSystem();
+  const auto first = Documents<uint32_t>(RandomLengths(100, 50, 5)), second = Documents<uint32_t>({30, 40, 50, 60});
+  Write(*files, "/first", Type::kU32, first);
+  Write(*files, "/second", Type::kU32, second);
+  auto loader = Loader::Open(*files, {{.path = "/first"}, {.path = "/second", .repeat = 3}}, Options(50, 4));
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  std::vector<std::map<uint64_t, uint64_t>> tokens(2);
+  for (auto batch = *(*loader)->Next(); batch != nullptr; batch = *(*loader)->Next()) {
+    for (size_t i = 0; i < batch->size(); ++i) {
+      const BatchSample& sample = batch->samples()[i];
+      if (!sample.padding) tokens[sample.dataset][sample.ordinal] += batch->column(0).shapes[4 * i + 2];
+    }
+  }
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(tokens[0][i], first[i].size());
+  for (size_t i = 0; i < second.size(); ++i) EXPECT_EQ(tokens[1][i], 3 * second[i].size());
+}
+
+TEST(TokensTest, TokensStoredAsBytes) {
+  const auto documents = Documents<uint16_t>(RandomLengths(300, 64, 9));
+  for (const Codec codec : {Codec::kZstd, Codec::kNone}) {
+    const auto files = NewMemoryFileSystem();
+    Write(*files, "/data", Type::kBytes, documents, 20, codec);
+    LoaderOptions options = Options(64, 8);
+    options.columns[0].dtype = Type::kU16;
+    const auto loader = OpenLoader(*files, options);
+    auto seen = NoneOf(documents);
+    for (auto batch = *loader->Next(); batch != nullptr; batch = *loader->Next()) {
+      ASSERT_EQ(batch->column(0).dtype, Type::kU16);
+      ExpectPacked<uint16_t>(*batch, documents, 64, 0, &seen);
+    }
+    ExpectAll(seen, 1, 20);
+  }
+  // Half a token is a bad sample.
+  const auto files = NewMemoryFileSystem();
+  WriteRows(*files, "/data", {KeyColumn(), {.name = "tokens", .type = Type::kBytes}}, {{"a", "xyz"}});
+  LoaderOptions options = Options(64, 1);
+  options.columns[0].dtype = Type::kU16;
+  const auto batch = OpenLoader(*files, options)->Next();
+  EXPECT_TRUE(absl::IsDataLoss(batch.status()));
+  EXPECT_NE(Message(batch.status()).find("3 bytes are no tokens of 2 bytes"), std::string::npos) << batch.status();
+}
+
+// Two columns of the same documents, as of tokens and of the weight of each in the loss.
+TEST(TokensTest, ColumnsShareTheirRows) {
+  const auto documents = Documents<uint32_t>(RandomLengths(200, 32, 6));
+  const auto files = NewMemoryFileSystem();
+  std::vector<Values> rows;
+  for (size_t i = 0; i < documents.size(); ++i) {
+    std::vector<int8_t> weights(documents[i].size() + (i == 50 ? 1 : 0));
+    for (size_t t = 0; t < documents[i].size(); ++t) weights[t] = static_cast<int8_t>(documents[i][t] % 128);
+    rows.push_back({std::to_string(i), Array(Type::kU32, documents[i]), Array(Type::kI8, weights)});
+  }
+  WriteRows(*files, "/data",
+            {KeyColumn(),
+             {.name = "tokens", .type = Type::kNdarray, .dtype = Type::kU32},
+             {.name = "weights", .type = Type::kNdarray, .dtype = Type::kI8}},
+            rows);
+  LoaderOptions options = Options(32, 8, TokenPacking::kBestFit, 128);
+  LoaderColumn weights = options.columns[0];
+  weights.name = "weights";
+  weights.padding_token = 0;
+  options.columns.push_back(weights);
+  options.bad_samples = BadSamples::kSkip;
+  const auto loader = OpenLoader(*files, options);
+  auto seen = NoneOf(documents);
+  std::set<uint64_t> skipped;
+  for (auto batch = *loader->Next(); batch != nullptr; batch = *loader->Next()) {
+    ASSERT_EQ(batch->column(0).shape[0], 8u);
+    ExpectPacked<uint32_t>(*batch, documents, 32, 128, &seen);  // with padding in place of the bad document
+    for (size_t i = 0; i < batch->column(1).as<int8_t>().size(); ++i)
+      ASSERT_EQ(batch->column(1).as<int8_t>()[i], static_cast<int8_t>(batch->column(0).as<uint32_t>()[i] % 128));
+    for (const BadSample& bad : batch->skipped()) skipped.insert(bad.sample.ordinal);
+  }
+  EXPECT_EQ(skipped, std::set<uint64_t>{50});
+  ExpectAll(seen, 1, 50);
+  EXPECT_NE(Message(loader->Report().first_skipped.at(0).status)
+                .find("column \"weights\": a document of " + std::to_string(documents[50].size() + 1) +
+                      " tokens, where the rows are of one of " + std::to_string(documents[50].size())),
+            std::string::npos);
+  options.columns[1].context = 33;
+  const absl::Status other = Loader::Open(*files, {{.path = "/data"}}, options).status();
+  EXPECT_NE(Message(other).find("column \"weights\": its context and packing are not those of \"tokens\""),
+            std::string::npos)
+      << other;
+}
+
 TEST(TokensTest, ShortDocumentsFillTheirRows) {
   std::mt19937_64 random(6);
   std::vector<uint64_t> lengths;
@@ -133,44 +355,85 @@ TEST(TokensTest, ShortDocumentsFillTheirRows) {
   const auto documents = Documents<uint32_t>(lengths);
   const auto files = NewMemoryFileSystem();
   Write(*files, "/data", Type::kU32, documents);
-  const auto loader = OpenLoader(*files, Options(4096, 0, 4000));
-  for (auto batch = *loader->Next(); batch != nullptr; batch = *loader->Next()) {
-    ExpectPacked<uint32_t>(*batch, documents, 4096, 0);
+  for (const TokenPacking packing : {TokenPacking::kBestFit, TokenPacking::kConcat}) {
+    LoaderOptions options = Options(4096, 8, packing);
+    options.plan.remainder = Remainder::kKeep;
+    const auto loader = OpenLoader(*files, options);
+    auto seen = NoneOf(documents);
+    for (auto batch = *loader->Next(); batch != nullptr; batch = *loader->Next())
+      ExpectPacked<uint32_t>(*batch, documents, 4096, 0, &seen);
+    ExpectAll(seen, 1);
+    const LoaderReport report = loader->Report();
+    EXPECT_EQ(report.tokens, std::accumulate(lengths.begin(), lengths.end(), uint64_t{0}));
+    EXPECT_GE(static_cast<double>(report.tokens), 0.99 * static_cast<double>(report.token_positions));
+    std::printf("%.3f %% of %lu positions are tokens\n",
+                100.0 * static_cast<double>(report.tokens) / static_cast<double>(report.token_positions),
+                report.token_positions);
   }
-  const LoaderReport report = loader->Report();
-  EXPECT_EQ(report.tokens, std::accumulate(lengths.begin(), lengths.end(), uint64_t{0}));
-  EXPECT_GE(static_cast<double>(report.tokens), 0.995 * static_cast<double>(report.token_positions));
-  std::printf("%.3f %% of %lu positions are tokens\n",
-              100.0 * static_cast<double>(report.tokens) / static_cast<double>(report.token_positions),
-              report.token_positions);
 }
 
-TEST(TokensTest, PackingIsFirstFitDecreasing) {
+// The same rows in a simple way: rows in a list.
+std::vector<std::vector<uint32_t>> SimpleRows(const std::vector<uint32_t>& lengths,
+                                              const std::vector<uint32_t>& order, uint32_t context,
+                                              TokenPacking packing) {
+  std::vector<uint32_t> pieces;
+  std::vector<std::vector<uint32_t>> rows;
+  if (packing == TokenPacking::kConcat) {
+    uint64_t tokens = 0;
+    for (const uint32_t length : lengths) tokens += length;
+    for (uint64_t i = 0; i < tokens; i += context)
+      rows.push_back({static_cast<uint32_t>(std::min<uint64_t>(context, tokens - i))});
+    return rows;
+  }
+  for (const uint32_t document : order) {
+    for (uint32_t left = lengths[document]; left > 0; left -= std::min(left, context))
+      pieces.push_back(std::min(left, context));
+  }
+  std::ranges::sort(pieces, std::greater<>());
+  for (const uint32_t length : pieces) {
+    std::vector<uint32_t>* best = nullptr;
+    const auto room = [&](const std::vector<uint32_t>& row) {
+      return context - std::accumulate(row.begin(), row.end(), 0u);
+    };
+    for (auto& row : rows) {
+      if (room(row) >= length && (best == nullptr || room(row) < room(*best))) best = &row;
+    }
+    (best != nullptr ? *best : rows.emplace_back()).push_back(length);
+  }
+  return rows;
+}
+
+TEST(TokensTest, PackingIsBestFitDecreasingOrOneAfterAnother) {
   std::mt19937_64 random(2);
-  for (int round = 0; round < 300; ++round) {
-    const uint64_t context = 1 + random() % 50;
-    std::vector<uint64_t> lengths;
-    for (uint64_t i = random() % 60; i > 0; --i) lengths.push_back(random() % (2 * context));
-    const loader::Packing packing = loader::PackSequences(lengths, context);
-    // The simple way: rows in a list.
-    std::vector<std::pair<uint64_t, size_t>> pieces;
-    for (size_t i = 0, piece = 0; i < lengths.size(); ++i) {
-      for (uint64_t left = lengths[i]; left > 0; left -= std::min(left, context))
-        pieces.emplace_back(std::min(left, context), piece++);
+  for (int round = 0; round < 400; ++round) {
+    const auto context = static_cast<uint32_t>(1 + random() % 50);
+    std::vector<uint32_t> lengths;
+    for (uint64_t i = random() % 60; i > 0; --i) lengths.push_back(static_cast<uint32_t>(random() % (2 * context)));
+    std::vector<uint32_t> order(lengths.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::ranges::shuffle(order, random);
+    for (const TokenPacking packing : {TokenPacking::kBestFit, TokenPacking::kConcat}) {
+      const std::vector<loader::RowPiece> pieces = loader::PackDocuments(lengths, order, context, packing);
+      const auto simple = SimpleRows(lengths, order, context, packing);
+      std::vector<std::vector<uint32_t>> rows;
+      std::map<uint32_t, uint32_t> tokens;
+      for (const loader::RowPiece& piece : pieces) {
+        if (piece.row == rows.size()) rows.emplace_back();
+        ASSERT_EQ(piece.row + 1, rows.size());
+        ASSERT_EQ(piece.begin, std::accumulate(rows.back().begin(), rows.back().end(), 0u));
+        rows.back().push_back(piece.length);
+        tokens[piece.document] += piece.length;
+      }
+      for (uint32_t i = 0; i < lengths.size(); ++i) ASSERT_EQ(tokens[i], lengths[i]);
+      ASSERT_EQ(rows.size(), simple.size());
+      for (size_t i = 0; i < rows.size(); ++i) {
+        if (packing == TokenPacking::kBestFit) {
+          ASSERT_EQ(rows[i], simple[i]);
+        }
+        ASSERT_EQ(std::accumulate(rows[i].begin(), rows[i].end(), 0u),
+                  std::accumulate(simple[i].begin(), simple[i].end(), 0u));
+      }
     }
-    ASSERT_EQ(packing.pieces.size(), pieces.size());
-    std::ranges::stable_sort(pieces, std::greater<>(), &std::pair<uint64_t, size_t>::first);
-    std::vector<uint64_t> used;
-    for (const auto& [length, piece] : pieces) {
-      size_t row = 0;
-      while (row < used.size() && used[row] + length > context) ++row;
-      if (row == used.size()) used.push_back(0);
-      ASSERT_EQ(packing.pieces[piece].row, row);
-      ASSERT_EQ(packing.pieces[piece].begin, used[row]);
-      ASSERT_EQ(packing.pieces[piece].length, length);
-      used[row] += length;
-    }
-    ASSERT_EQ(packing.rows, used.size());
   }
 }
 
@@ -178,22 +441,32 @@ TEST(TokensTest, RefusesWhatIsNoToken) {
   const auto files = NewMemoryFileSystem();
   Write<uint16_t>(*files, "/short", Type::kU16, {{1, 2}});
   Write<float>(*files, "/float", Type::kF32, {{1, 2}});
-  const auto status = [&](const std::string& path, int64_t padding, uint32_t context) {
-    return Loader::Open(*files, {{.path = path}}, Options(context, padding, 1)).status();
+  Write<float>(*files, "/bytes", Type::kBytes, {{1, 2}});
+  const auto status = [&](const LoaderDataset& dataset, int64_t padding, uint32_t context, Type dtype = Type::kU8) {
+    LoaderOptions options = Options(context, 1, TokenPacking::kBestFit, padding);
+    options.columns[0].dtype = dtype;
+    return Loader::Open(*files, {dataset}, options).status();
   };
-  EXPECT_TRUE(status("/short", 65535, 8).ok());
+  EXPECT_TRUE(status({.path = "/short"}, 65535, 8).ok());
   for (const int64_t padding : {int64_t{-1}, int64_t{65536}, INT64_MIN}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(status("/short", padding, 8))) << padding;
+    EXPECT_TRUE(absl::IsInvalidArgument(status({.path = "/short"}, padding, 8))) << padding;
   }
-  EXPECT_TRUE(absl::IsInvalidArgument(status("/short", 0, 0)));
-  EXPECT_TRUE(absl::IsInvalidArgument(status("/float", 0, 8)));
+  EXPECT_TRUE(absl::IsInvalidArgument(status({.path = "/short"}, 0, 0)));
+  EXPECT_TRUE(absl::IsInvalidArgument(status({.path = "/float"}, 0, 8)));
+  EXPECT_TRUE(status({.path = "/bytes"}, 0, 8).ok());
+  for (const Type type : {Type::kF32, Type::kBytes, Type::kJson}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status({.path = "/bytes"}, 0, 8, type)));
+  }
+  LoaderDataset weighted{.path = "/short"};
+  weighted.weights = std::make_shared<const std::vector<double>>(1, 1.0);
+  EXPECT_NE(Message(status(weighted, 0, 8)).find("packs several into a row"), std::string::npos);
   // An array of two dimensions is a bad sample.
   std::string square;
   const uint64_t shape[2] = {1, 2};
   ASSERT_TRUE(AppendNdarray(Type::kU16, shape, "abcd", &square).ok());
   WriteRows(*files, "/square", {KeyColumn(), {.name = "tokens", .type = Type::kNdarray, .dtype = Type::kU16}},
             {{"a", square}});
-  const auto loader = OpenLoader(*files, Options(8, 0, 1), "/square");
+  const auto loader = OpenLoader(*files, Options(8, 1), "/square");
   const auto batch = loader->Next();
   EXPECT_TRUE(absl::IsDataLoss(batch.status()));
   EXPECT_NE(Message(batch.status()).find("2 dimensions"), std::string::npos) << batch.status();
