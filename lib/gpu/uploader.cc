@@ -117,19 +117,19 @@ absl::StatusOr<std::shared_ptr<const Transfer>> Uploader::Queue(std::span<const 
     }
     return status;
   }
-  completions_->Add(end, [this, transfer, begin = std::move(begin),
-                          done = std::move(done)](const absl::Status& outcome) {
-    struct Turn {  // ends the turn even when `done` throws
-      Uploader& uploader;
-      ~Turn() { uploader.EndTurn(); }
-    } turn{*this};
-    const auto elapsed = outcome.ok() ? backend_->ElapsedSeconds(begin.get(), transfer->end().get()) : 0.0;
-    const double seconds = elapsed.ok() ? *elapsed : 0;
-    transfer->End(outcome);
-    if (done) done(outcome, seconds);
-    std::lock_guard lock(mutex_);
-    report_.copy_seconds += seconds;
-  });
+  completions_->Add(
+      end, [this, transfer, begin = std::move(begin), done = std::move(done)](const absl::Status& outcome) {
+        struct Turn {  // ends the turn even when `done` throws
+          Uploader& uploader;
+          ~Turn() { uploader.EndTurn(); }
+        } turn{*this};
+        const auto elapsed = outcome.ok() ? backend_->ElapsedSeconds(begin.get(), transfer->end().get()) : 0.0;
+        const double seconds = elapsed.ok() ? *elapsed : 0;
+        transfer->End(outcome);
+        if (done) done(outcome, seconds);
+        std::lock_guard lock(mutex_);
+        report_.copy_seconds += seconds;
+      });
   wait.needed = false;
   // Counted here: who waits for a transfer's event may ask for the report before the queue's thread has run.
   std::lock_guard lock(mutex_);

@@ -54,6 +54,7 @@ void ColumnAssembler::Begin(const Assembly& assembly, BatchLayout layout, Type d
   memory->name = options_.name;
   memory->column.layout = layout;
   memory->column.dtype = dtype;
+  memory->column.stored = stored_.type;
   memory->offsets.clear();
   memory->item_offsets.clear();
   memory->shapes.clear();
@@ -122,13 +123,6 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
     return InvalidArgument("column \"", column.name, "\" of type ", TypeName(column.type), " cannot be decoded as ",
                            what);
   };
-  if (options.deferred && options.decode != ColumnDecode::kImage && options.decode != ColumnDecode::kMasks &&
-      options.decode != ColumnDecode::kPackedMasks) {
-    return InvalidArgument("column \"", column.name, "\": only images and masks have a geometry that can be deferred");
-  }
-  if (options.decode != ColumnDecode::kImage && (options.output.planar || options.output.type != Type::kU8)) {
-    return InvalidArgument("column \"", column.name, "\": only images have an output");
-  }
   switch (options.decode) {
     case ColumnDecode::kStored:
       if (column.type == Type::kRle) return NewMaskRunsColumn(position, column, options);

@@ -68,7 +68,7 @@ class BatchPlanner {
   const std::span<const BlockPlaces> places_;
   const std::vector<std::shared_ptr<const TokenRows>> rows_;  // of each dataset
   const Plan& plan_;
-  std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane
+  std::vector<std::vector<LaneWindow>> lane_windows_;                       // by dataset and lane
   std::map<std::tuple<uint64_t, uint32_t, uint32_t>, PackedGroup> groups_;  // by epoch, dataset and group
   size_t kept_pieces_ = 0;                                                  // of these
 };

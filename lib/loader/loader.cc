@@ -53,8 +53,17 @@ absl::Status CheckOptions(const LoaderOptions& options) {
   for (const LoaderColumn& column : options.columns) {
     if (!names.insert(column.name).second)
       return InvalidArgument("loader: column \"", column.name, "\" is named twice");
+    const bool image = column.decode == ColumnDecode::kImage;
+    if (column.deferred && !image && column.decode != ColumnDecode::kMasks &&
+        column.decode != ColumnDecode::kPackedMasks) {
+      return InvalidArgument("loader: column \"", column.name,
+                             "\": only images and masks have a geometry that can be deferred");
+    }
+    if (!image && (column.output.planar || column.output.type != Type::kU8)) {
+      return InvalidArgument("loader: column \"", column.name, "\": only images have an output");
+    }
     if (!column.geometry) continue;
-    if (column.decode != ColumnDecode::kImage) {
+    if (!image) {
       return InvalidArgument("loader: column \"", column.name, "\": only images have geometries of their own");
     }
     if (absl::Status status = loader::CheckGeometryOptions(*column.geometry); !status.ok()) {
@@ -139,9 +148,8 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenEngine(ReadableFileSystem& file_syst
   ReadOptions read = options.read;
   read.max_block_memory = std::min(read.max_block_memory, options.memory_bytes);
   SHARDKIT_ASSIGN_OR_RETURN(const LoaderColumn* const tokens, TokensOf(options));
-  SHARDKIT_ASSIGN_OR_RETURN(
-      loader::OpenDatasets open,
-      loader::OpenAll(file_system, datasets, Names(options), options.keys, read, options.plan, tokens));
+  SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open, loader::OpenAll(file_system, datasets, Names(options),
+                                                                       options.keys, read, options.plan, tokens));
   SHARDKIT_ASSIGN_OR_RETURN(auto columns, MakeColumns(open, options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto plan, Plan::Create(std::move(open.shapes), options.plan));
   if (plan->StepsFrom(0) == 0) {

@@ -165,7 +165,8 @@ absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr
   // Segments distinguish datasets that have generations from what opens as one.
   if (!reader->summary().segments.empty()) shape.generation = reader->summary().generation;
   SHARDKIT_ASSIGN_OR_RETURN(const bool chosen, ChooseSamples(file_system, *reader, dataset, read, &made));
-  if (alone && !chosen && tokens == nullptr && reader->container() == "shard" && reader->summary().block_count > options.section_blocks) {
+  if (alone && !chosen && tokens == nullptr && reader->container() == "shard" &&
+      reader->summary().block_count > options.section_blocks) {
     uint64_t sample = 0, block = 0;
     SHARDKIT_RETURN_IF_ERROR(reader->ForEachShard([&](const ManifestShard& shard) -> absl::Status {
       if (shard.blocks > UINT32_MAX - block) return InvalidArgument(reader->path(), ": has 2^32 blocks or more");

@@ -54,9 +54,9 @@ struct OpenDatasets {
   std::vector<BlockPlaces> places;  // of the blocks of each
   std::vector<PlanDataset> shapes;
   std::vector<std::shared_ptr<const TokenRows>> rows;  // of each; null where samples are the dataset's
-  std::vector<std::string> balance_notes;  // of those datasets that are balanced
-  std::vector<Column> columns;             // read from all of them, in this order
-  std::optional<size_t> key_column;        // index in `columns`
+  std::vector<std::string> balance_notes;              // of those datasets that are balanced
+  std::vector<Column> columns;                         // read from all of them, in this order
+  std::optional<size_t> key_column;                    // index in `columns`
 
   std::string fallback_reason() const;
 };

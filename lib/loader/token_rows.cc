@@ -129,8 +129,8 @@ absl::StatusOr<std::shared_ptr<const TokenRows>> TokenRows::Create(ReadableFileS
   rows->shuffled_ = options.order != SampleOrder::kSequential;
   rows->seed_ = options.seed;
   SHARDKIT_ASSIGN_OR_RETURN(rows->lengths_, ReadLengths(file_system, dataset, column, read));
-  const uint64_t samples = shape->blocks.empty() ? 0 : shape->blocks.back().first_sample +
-                                                           shape->blocks.back().sample_count;
+  const uint64_t samples =
+      shape->blocks.empty() ? 0 : shape->blocks.back().first_sample + shape->blocks.back().sample_count;
   if (rows->lengths_.size() != samples) {
     return FailedPrecondition(dataset.path, ": has changed while it was read");
   }
@@ -192,7 +192,8 @@ TokenRows::Place TokenRows::PlaceOf(uint32_t group, uint32_t document) const {
   const uint64_t number = groups_[group] + document;
   const uint64_t ordinal = selected_ == nullptr ? number : (*selected_)[number];
   const auto block = std::prev(std::ranges::upper_bound(blocks_, ordinal, {}, &PlanBlock::first_sample));
-  return {ordinal, static_cast<uint32_t>(block - blocks_.begin()), static_cast<uint32_t>(ordinal - block->first_sample)};
+  return {ordinal, static_cast<uint32_t>(block - blocks_.begin()),
+          static_cast<uint32_t>(ordinal - block->first_sample)};
 }
 
 std::vector<RowPiece> TokenRows::Pack(uint32_t group, uint64_t epoch) const {

@@ -74,7 +74,7 @@ nb::object Present(std::span<const uint8_t> present, nb::handle owner) {
 }
 
 // (layout, dtype, values, offsets, item_offsets, shapes, present); None for what the layout does not have, and for
-// values on a device.
+// values on a device. Ragged texts have the dtype utf8 or json.
 using DescribedColumn = nb::typed<nb::tuple, nb::str, nb::str, nb::any, nb::any, nb::any, nb::any, nb::any>;
 
 DescribedColumn Describe(nb::handle_t<PythonBatch> self, size_t i) {
@@ -90,8 +90,10 @@ DescribedColumn Describe(nb::handle_t<PythonBatch> self, size_t i) {
     values = column.shape.empty() ? MakeArray(column.values.data(), column.dtype, {&flat, 1}, self, true)
                                   : MakeArray(column.values.data(), column.dtype, column.shape, self, true);
   }
-  return nb::make_tuple(LayoutName(column.layout), TypeName(column.dtype), values, Numbers(column.offsets, self),
-                        Numbers(column.item_offsets, self),
+  const bool text =
+      column.layout == BatchLayout::kRagged && (column.stored == Type::kUtf8 || column.stored == Type::kJson);
+  return nb::make_tuple(LayoutName(column.layout), TypeName(text ? column.stored : column.dtype), values,
+                        Numbers(column.offsets, self), Numbers(column.item_offsets, self),
                         Shapes(column.shapes, column.shape_rank, column.layout, self), Present(column.present, self));
 }
 

@@ -20,7 +20,7 @@ from shardkit.columns import (
     Views,
 )
 from shardkit.dataset import Dataset, open, use_cache
-from shardkit.functions import FunctionError, Map, Raw
+from shardkit.functions import Choice, FunctionError, Map, Raw
 from shardkit.images import Encode, decode_image
 from shardkit.jobs import (
     compact,
@@ -69,6 +69,7 @@ __all__ = [
     "BatchMasks",
     "Block",
     "Boxes",
+    "Choice",
     "Column",
     "DataLossError",
     "Dataset",

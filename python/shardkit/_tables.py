@@ -77,9 +77,10 @@ def _column(block: Block, column: Column, tensors: Tensors | None) -> Any:
         if isinstance(stored, np.ndarray):
             stored = stored.astype("f4") if kind == pa.float32() else np.array(stored)
             return pa.array(stored, kind, mask=absent)
-        return pa.array(
-            [bytes.decode(v) if isinstance(v, bytes) and column.type == "json" else v for v in stored], kind
-        )
+        if column.type == "json":  # documents as they are stored
+            views = map(stored.view, range(len(stored)))
+            return pa.array([None if view is None else bytes(view).decode() for view in views], kind)
+        return pa.array(list(stored), kind)
     if tensors is not None and isinstance(stored, np.ndarray) and (absent is None or not absent.any()):
         return tensors(np.array(stored))
     values = list(stored) if absent is None else [None if gone else v for gone, v in zip(absent, stored, strict=True)]

@@ -29,7 +29,7 @@ def is_number(column: _core.Column) -> bool:
 
 def is_bytes(column: _core.Column) -> bool:
     """Tell whether the object of a stored value is its bytes."""
-    return column.type not in ("utf8", "rle", "ndarray") and not is_scalar(column.type)
+    return column.type not in ("utf8", "json", "rle", "ndarray") and not is_scalar(column.type)
 
 
 def of_view(column: _core.Column, view: npt.NDArray[np.uint8] | bytes | None) -> Any:
@@ -44,8 +44,8 @@ def decode(column: _core.Column, value: bytes | bytearray | None) -> Any:
     if value is None:
         return None
     kind = column.type
-    if kind == "utf8":
-        return value.decode()
+    if kind in ("utf8", "json"):
+        return of_text(kind, value)
     if kind == "rle":
         return Masks.from_stored(bytes(value))
     if is_scalar(kind):
@@ -61,6 +61,11 @@ def decode(column: _core.Column, value: bytes | bytearray | None) -> Any:
         stored = np.frombuffer(value, _numbers.stored_dtype(column.dtype), math.prod(shape), begin)
         return _numbers.numbers(stored.reshape(shape), column.dtype)
     return bytes(value)
+
+
+def of_text(kind: str, value: bytes | bytearray) -> Any:
+    """Return a text, or what is in a JSON document."""
+    return value.decode() if kind == "utf8" else json.loads(value)
 
 
 def encode(column: _core.Column, value: Any) -> bytes | None:

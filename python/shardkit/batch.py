@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit import _core, _numbers
+from shardkit._values import of_text
 from shardkit.functions import Padded
 from shardkit.masks import Masks
 
@@ -343,7 +345,10 @@ class Batch:
         return self._batch.skipped() + self._skipped
 
     def __getitem__(self, name: str) -> Any:
-        """Return a column: an array [samples, …], `Ragged`, `BatchMasks`, `TokenRows`, or a list of views."""
+        """Return a column: an array [samples, …], `Ragged`, `BatchMasks`, `TokenRows`, or a list.
+
+        A list has the str of a column of utf8, the objects of a column of json, or views; None where absent.
+        """
         if name not in self._columns:
             if isinstance(name, int):  # as of `for images, labels in loader`
                 raise TypeError(
@@ -378,6 +383,8 @@ class Batch:
         layout, dtype, values, offsets, items, shapes, present = self._batch.column(self._stored.index(name))
         if layout == "views":
             return values
+        if dtype in TEXTS:
+            return texts(dtype, values, offsets, present)
         return laid_out(layout, _numbers.numbers(values, dtype), offsets, items, shapes, present)
 
     def sizes(self, name: str) -> Array:
@@ -441,7 +448,20 @@ class Batch:
         layout, dtype, values, *_ = self._batch.column(self._stored.index(name))
         if layout in ("tensor", "padded"):
             return f"{name} {dtype}{list(values.shape) if values is not None else ''}"
-        return f"{name} {'bytes' if layout == 'views' else f'{layout} {dtype}'}"
+        return f"{name} {'bytes' if layout == 'views' else dtype if dtype in TEXTS else f'{layout} {dtype}'}"
+
+
+TEXTS = ("utf8", "json")
+
+
+def texts(kind: str, values: Array, offsets: Array, present: Array | None) -> list[Any]:
+    """Return the str, or the objects, of stored texts."""
+    stored, places = values.tobytes(), offsets.tolist()
+    there = itertools.repeat(True) if present is None else present.tolist()
+    return [
+        of_text(kind, stored[begin:end]) if is_there else None
+        for begin, end, is_there in zip(places, places[1:], there, strict=False)
+    ]
 
 
 def laid_out(layout: str, values: Any, offsets: Any, items: Any, shapes: Any, present: Any) -> Any:

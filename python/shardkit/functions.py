@@ -57,8 +57,8 @@ class Map:
 
     A function alone means the same. In a list after `Image` or another kind of column it gets what that makes:
     ``columns={"image": [sk.Image(size=224), sk.Map(augment)]}``. Alone it gets what `open` gives: NumPy's scalars and
-    arrays, str, `Masks`, bytes, and None where the value is absent. One that has a parameter ``rng`` gets a
-    ``numpy.random.Generator`` made of seed, epoch, sample and column.
+    arrays, str, the objects of json, `Masks`, bytes, and None where the value is absent. One that has a parameter
+    ``rng`` gets a ``numpy.random.Generator`` made of seed, epoch, sample and column.
 
     Parameters
     ----------
@@ -81,6 +81,34 @@ class Map:
 @dataclass(frozen=True)
 class Raw(Map):
     """As `Map`, called with the bytes of each value as they are stored; None where it is absent."""
+
+
+def choose_one(values: Any, rng: np.random.Generator) -> Any:
+    """Return one entry of a list, or of an array along its first axis; None of None."""
+    if values is None:
+        return None
+    if not isinstance(values, list) and not (isinstance(values, np.ndarray) and values.ndim > 0):
+        raise TypeError(f"Choice takes one of a list, not of {shown(values)}")
+    if len(values) == 0:
+        raise ValueError("Choice: the list is empty")
+    return values[int(rng.integers(len(values)))]
+
+
+@checked
+@dataclass(frozen=True)
+class Choice(Map):
+    """One entry of each list, such as one of an image's captions in a column of json: another one in every epoch.
+
+    Also of arrays, along their first axis. None where the value is absent. It is drawn as a `Map` with ``rng`` would,
+    and is followed by other functions in a list: ``columns={"captions": [sk.Choice(), tokenize]}``.
+
+    Parameters
+    ----------
+    collate : str
+        As for `Map`.
+    """
+
+    function: Callable[..., Any] = field(default=staticmethod(choose_one), init=False)
 
 
 def check_collate(collate: str | None) -> None:

@@ -16,22 +16,11 @@ from shardkit._ahead import Ahead, InLoop, Place, Recipe, Waits
 from shardkit._mixture import Datasets, dataset_list, located, with_choice
 from shardkit._options import check_known, checked, column_names, parsed
 from shardkit._ranks import check_ranks, ranks
+from shardkit._specs import GEOMETRIC, Kind, Spec, column_options, column_specs, parts, with_boxes
 from shardkit._values import is_number
 from shardkit._workers import Workers
 from shardkit.batch import Batch
-from shardkit.columns import (
-    GEOMETRIC,
-    Geometry,
-    Image,
-    Kind,
-    Spec,
-    Stored,
-    Tokens,
-    Views,
-    column_options,
-    parts,
-    with_boxes,
-)
+from shardkit.columns import Geometry, Image, Stored, Tokens, Views
 from shardkit.dataset import Indices
 from shardkit.dataset import open as open_dataset
 from shardkit.functions import Map, Raw, SampleFunctions, Step, check_collate
@@ -39,16 +28,6 @@ from shardkit.loader_report import LoaderReport
 
 STATE_VERSION = 2
 _log = logging.getLogger("shardkit")
-
-
-def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: list[dict[str, Any]]) -> dict[str, Spec]:
-    """Return how each column is decoded; all but the key when none are given."""
-    if columns is None:
-        schema = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0)).schema
-        columns = [column.name for column in schema if not column.is_key]
-    names = column_names(columns)
-    assert names is not None
-    return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(names)
 
 
 def _close(workers: Workers, running: list[InLoop | Ahead], generation: int) -> None:

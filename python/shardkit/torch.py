@@ -20,7 +20,8 @@ from shardkit._epochs import Epochs
 from shardkit._mixture import Datasets, dataset_list, located
 from shardkit._options import check_known, checked, parsed
 from shardkit._ranks import check_ranks, ranks
-from shardkit.columns import Spec, Stored, Tokens
+from shardkit._specs import Spec, column_specs
+from shardkit.columns import Stored, Tokens
 from shardkit.dataset import open as open_dataset
 
 _SIGNED = {np.dtype(f"u{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
@@ -92,10 +93,12 @@ class Batch(_batch.Batch):
 
     def _device_column(self, name: str) -> Any:
         position = self._stored.index(name)
-        layout, _, _, offsets, items, shapes, present = self._batch.column(position)
+        layout, dtype, _, offsets, items, shapes, present = self._batch.column(position)
         # An emulated device has no streams.
         stream = 0 if self.device is None else torch.cuda.current_stream(self.device).cuda_stream
         values = torch.utils.dlpack.from_dlpack(self._batch.dlpack(position, stream))
+        if dtype in _batch.TEXTS:
+            return _batch.texts(dtype, values.cpu().numpy(), offsets, present)
         column = _batch.laid_out(layout, values, offsets, items, shapes, present)
         if isinstance(column, _batch.TokenRows):
             return _batch.TokenRows(values, column.pieces, self._from_numpy)
@@ -462,7 +465,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         part = (self._rank * workers + number, parts)
         if self._loader is None or self._part != part or self._generation != _process.generation:
             datasets = dataset_list(self._datasets)
-            specs = _loader.column_specs(self._columns, datasets)
+            specs = column_specs(self._columns, datasets)
             first = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0))
             self._has_keys = first.all_columns.key is not None and self._options.get("keys", True)
             self._part, self._generation = part, _process.generation

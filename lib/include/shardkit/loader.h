@@ -58,7 +58,8 @@ enum class BatchLayout {
 struct BatchColumn {
   std::string_view name;
   BatchLayout layout = BatchLayout::kTensor;
-  Type dtype = Type::kU8;  // of `values`: a scalar type
+  Type dtype = Type::kU8;      // of `values`: a scalar type
+  Type stored = Type::kBytes;  // of the stored column, which tells texts from other bytes
 
   // kTensor: n first. kTokens: {rows, context}. kMasks of one size: {masks, height, width}, the last one in bytes when
   // bit-packed; padded: {n, most masks, height, width}. Empty for the others.
@@ -77,8 +78,8 @@ struct BatchColumn {
   std::span<const uint64_t> item_offsets;
 
   // kRagged: `shape_rank` numbers per sample: {height, width, channels} of images, the shape of arrays, with 1s in
-  // front of shorter shapes. Masks: {height, width} per mask. kTokens: {row, begin, length, offset} per sample: its place in
-  // the row, and where in its document it begins, in tokens.
+  // front of shorter shapes. Masks: {height, width} per mask. kTokens: {row, begin, length, offset} per sample: its
+  // place in the row, and where in its document it begins, in tokens.
   std::span<const uint64_t> shapes;
   uint32_t shape_rank = 0;
 
@@ -413,10 +414,10 @@ struct LoaderColumn {
   int64_t padding = 0;
 
   // kTokens. The samples of the plan are then rows: PlanOptions::batch_size counts them, every step has so many of the
-  // same shape, and a cursor stands between them. The samples of a batch are the documents in its rows, row by row; of a
-  // document that is cut there is one for each piece. Open reads the lengths of all documents: of columns of bytes that
-  // are blobs little more than that, of others the whole column. In each epoch of a shuffled order other documents share
-  // a row. Several such columns have the same context and packing, and for each document as many tokens.
+  // same shape, and a cursor stands between them. The samples of a batch are the documents in its rows, row by row; of
+  // a document that is cut there is one for each piece. Open reads the lengths of all documents: of columns of bytes
+  // that are blobs little more than that, of others the whole column. In each epoch of a shuffled order other documents
+  // share a row. Several such columns have the same context and packing, and for each document as many tokens.
   uint32_t context = 4096;  // tokens of a row
   TokenPacking packing = TokenPacking::kBestFit;
   int64_t padding_token = 0;

@@ -83,6 +83,7 @@ absl::StatusOr<UploadingLoader::Plans> UploadingLoader::Prepare(const Batch& bat
       plans.places[c].bytes = from.values.size();
     }
     to.name = host.name;
+    to.stored = from.stored;
     to.offsets = host.offsets;
     to.item_offsets = host.item_offsets;
     to.shapes = host.shapes;

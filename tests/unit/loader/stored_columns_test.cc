@@ -204,8 +204,6 @@ TEST_F(StoredColumnsTest, ABatchInWhichNoSampleHasTheValue) {
   ForEach({.name = "e", .type = Type::kRle, .codec = Codec::kZstd, .nullable = true}, rows, 4, nothing,
           {.decode = ColumnDecode::kMasks});
   ForEach({.name = "f", .type = Type::kNdarray, .nullable = true, .dtype = Type::kU16}, rows, 4, nothing);
-  ForEach({.name = "g", .type = Type::kNdarray, .nullable = true, .dtype = Type::kU16}, rows, 4, nothing,
-          {.decode = ColumnDecode::kTokens});
 }
 
 TEST_F(StoredColumnsTest, MaskRuns) {

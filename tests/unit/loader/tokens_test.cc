@@ -41,9 +41,9 @@ template <typename T>
 std::string Array(Type dtype, const std::vector<T>& document) {
   std::string value;
   const uint64_t shape[1] = {document.size()};
-  EXPECT_TRUE(AppendNdarray(dtype, shape,
-                            {reinterpret_cast<const char*>(document.data()), document.size() * sizeof(T)}, &value)
-                  .ok());
+  EXPECT_TRUE(
+      AppendNdarray(dtype, shape, {reinterpret_cast<const char*>(document.data()), document.size() * sizeof(T)}, &value)
+          .ok());
   return value;
 }
 
@@ -58,10 +58,8 @@ void Write(FileSystem& files, const std::string& path, Type dtype, const Documen
     rows.push_back({std::to_string(rows.size()), bytes ? raw : Array(dtype, document)});
     if (absent == rows.size() - 1) rows.back()[1].reset();
   }
-  Column column{.name = "tokens",
-                .type = bytes ? Type::kBytes : Type::kNdarray,
-                .codec = codec,
-                .nullable = absent.has_value()};
+  Column column{
+      .name = "tokens", .type = bytes ? Type::kBytes : Type::kNdarray, .codec = codec, .nullable = absent.has_value()};
   if (!bytes) column.dtype = dtype;
   WriteRows(files, path, {KeyColumn(), column}, rows, SmallShards(0, 4096));
 }
@@ -179,8 +177,8 @@ TEST(TokensTest, EveryTokenOnceInEveryType) {
 
 // Runs all ranks, each from its cursor, until `steps` steps or the end; returns the cursor of rank 0.
 Cursor RunRanks(FileSystem& files, const LoaderOptions& given, uint64_t world_size, std::optional<Cursor> from,
-           uint64_t steps, const DocumentList<uint32_t>& documents, std::vector<std::vector<int>>* seen,
-           RowsByPosition* rows) {
+                uint64_t steps, const DocumentList<uint32_t>& documents, std::vector<std::vector<int>>* seen,
+                RowsByPosition* rows) {
   Cursor cursor;
   for (uint64_t rank = 0; rank < world_size; ++rank) {
     LoaderOptions options = given;
@@ -213,8 +211,8 @@ TEST(TokensTest, RowsDependOnNeitherRanksNorStops) {
     seen = NoneOf(documents);
     RowsByPosition parts;
     std::optional<Cursor> cursor;
-    for (const auto& [world_size, steps] : std::vector<std::pair<uint64_t, uint64_t>>{
-             {2, 7}, {1, 1}, {4, 40}, {3, 30}, {12, UINT64_MAX}}) {
+    for (const auto& [world_size, steps] :
+         std::vector<std::pair<uint64_t, uint64_t>>{{2, 7}, {1, 1}, {4, 40}, {3, 30}, {12, UINT64_MAX}}) {
       cursor = RunRanks(*files, options, world_size, cursor, steps, documents, &seen, &parts);
       EXPECT_LT(FormatCursor(*cursor).size(), 200u);
     }
@@ -373,9 +371,8 @@ TEST(TokensTest, ShortDocumentsFillTheirRows) {
 }
 
 // The same rows in a simple way: rows in a list.
-std::vector<std::vector<uint32_t>> SimpleRows(const std::vector<uint32_t>& lengths,
-                                              const std::vector<uint32_t>& order, uint32_t context,
-                                              TokenPacking packing) {
+std::vector<std::vector<uint32_t>> SimpleRows(const std::vector<uint32_t>& lengths, const std::vector<uint32_t>& order,
+                                              uint32_t context, TokenPacking packing) {
   std::vector<uint32_t> pieces;
   std::vector<std::vector<uint32_t>> rows;
   if (packing == TokenPacking::kConcat) {

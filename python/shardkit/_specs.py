@@ -1,0 +1,99 @@
+"""What the columns of a loader are given as: kinds of columns, functions, or lists of these."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, cast
+
+from shardkit._options import column_names
+from shardkit.columns import (
+    Boxes,
+    DenseMasks,
+    Image,
+    Items,
+    LabelMap,
+    PackedMasks,
+    Points,
+    Stored,
+    Tokens,
+    Views,
+)
+from shardkit.dataset import open as open_dataset
+from shardkit.functions import Map, Raw
+
+Kind = Stored | Views | Image | LabelMap | DenseMasks | PackedMasks | Boxes | Points | Items | Tokens | None
+Spec = Kind | Map | Callable[[Any], Any] | Sequence[Any]  # a list: a kind, and what is called with its values
+_KINDS = (Stored, Views, Image, LabelMap, DenseMasks, PackedMasks, Boxes, Points, Items, Tokens)
+GEOMETRIC = (Image, LabelMap, DenseMasks, PackedMasks, Boxes, Points)
+
+
+def parts(name: str, spec: Spec) -> tuple[Kind, list[Map]]:
+    """Return how a column is decoded, and what is called with its values."""
+    given = list(spec) if isinstance(spec, (list, tuple)) else [spec]
+    kind: Kind = None
+    if given and (given[0] is None or isinstance(given[0], _KINDS)):
+        kind = cast(Kind, given.pop(0))
+    maps: list[Map] = []
+    for each in given:
+        if isinstance(each, type) and issubclass(each, (*_KINDS, Map)):
+            raise TypeError(f"column {name}: give {each.__name__}(...), not the class")
+        if isinstance(each, _KINDS):
+            raise TypeError(f"column {name}: {each!r} comes before the functions, and once")
+        if not isinstance(each, Map) and not callable(each):
+            raise TypeError(f"column {name}: {each!r} is no way to decode it")
+        maps.append(each if isinstance(each, Map) else Map(each))
+    if isinstance(kind, Tokens) and maps:
+        raise ValueError(f"column {name}: rows of tokens are of whole batches: give a batch_function")
+    for i, each in enumerate(maps):
+        if isinstance(each, Raw) and (i > 0 or kind is not None):
+            raise ValueError(f"column {name}: Raw gets the stored bytes, and nothing comes before it")
+        if each.collate is not None and i + 1 < len(maps):
+            raise ValueError(f"column {name}: collate is for the last function")
+    return kind, maps
+
+
+def with_boxes(columns: Mapping[str, tuple[Kind, list[Map]]]) -> dict[str, tuple[Kind, list[Map]]]:
+    """Return the columns with those that go along with boxes."""
+    made = dict(columns)
+    for boxes, (kind, _) in columns.items():
+        for name in kind.with_columns if isinstance(kind, Boxes) else ():
+            along, maps = made.get(name, (None, []))
+            if along is None or isinstance(along, Stored):
+                along = Items()
+            if not isinstance(along, (Points, Items)):
+                raise ValueError(
+                    f"column {name}: {along!r} cannot lose the entries of boxes that {boxes} leaves out; "
+                    "Boxes(min_area=0) keeps all of them"
+                )
+            if along.along not in ("", boxes):
+                raise ValueError(f"column {name}: goes along with {along.along} and {boxes}; give one of the two")
+            if isinstance(along, Points) and isinstance(kind, Boxes):
+                along = replace(along, of=along.of or kind.of)
+            made[name] = (replace(along, along=boxes), maps)
+    return made
+
+
+def column_options(name: str, kind: Kind) -> dict[str, Any]:
+    """Return the library's column."""
+    if kind is None:
+        kind = Stored()
+    if isinstance(kind, Image) and kind.own_geometry:
+        # The same crops whatever other columns there are.
+        stream = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=7).digest(), "little") + 1
+        own = {"geometry": {**asdict(kind.geometry()), "stream": stream}}
+        return {"name": name, "decode": kind.decode, **kind.options(), **own}
+    if isinstance(kind, (Image, LabelMap, Boxes, Points, Items)):
+        return {"name": name, "decode": kind.decode, **kind.options()}
+    return {"name": name, "decode": kind.decode, **asdict(kind)}
+
+
+def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: list[dict[str, Any]]) -> dict[str, Spec]:
+    """Return how each column is decoded; all but the key when none are given."""
+    if columns is None:
+        schema = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0)).schema
+        columns = [column.name for column in schema if not column.is_key]
+    names = column_names(columns)
+    assert names is not None
+    return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(names)
