@@ -74,7 +74,8 @@ absl::Status CheckTokens(const Column& column, const LoaderColumn& options) {
   }
   const Type type = TokenType(column, options);
   const RangeKind kind = RangeKindOf(type);
-  if (ScalarSize(type) == 0 || (kind != RangeKind::kI64 && kind != RangeKind::kU64)) {
+  const bool whole = type != Type::kBool && (kind == RangeKind::kI64 || kind == RangeKind::kU64);
+  if (ScalarSize(type) == 0 || !whole) {
     return InvalidArgument("column \"", column.name, "\": tokens are whole numbers, not ", TypeName(type));
   }
   if (array && options.dtype != Type::kU8 && options.dtype != type) {

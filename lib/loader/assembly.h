@@ -38,8 +38,8 @@ struct TokenPlace {
   uint32_t row = 0;
   uint32_t begin = 0;  // in the row
   uint32_t length = 0;
-  uint32_t offset = 0;    // in the document
-  uint32_t document = 0;  // its length
+  uint32_t offset = 0;  // in the document
+  uint32_t document_length = 0;
 };
 
 // A sample of the batch and the block in memory that holds it.

@@ -5,23 +5,23 @@
 
 namespace shardkit::loader {
 
-// Pieces of rows that are kept for the next step, 20 bytes each. More are packed again.
-constexpr size_t kMostKeptPieces = size_t{1} << 20;
-
 const BatchPlanner::PackedGroup& BatchPlanner::GroupOf(const PlannedSample& row, uint64_t epoch) {
-  const auto key = std::tuple(epoch, row.dataset, row.block);
-  if (const auto known = groups_.find(key); known != groups_.end()) return known->second;
-  if (kept_pieces_ > kMostKeptPieces) {
-    groups_.clear();
-    kept_pieces_ = 0;
+  LaneGroups& lane = lane_groups_[row.dataset][row.lane];
+  if (lane.epoch != epoch || lane.window == UINT64_MAX || row.window > lane.window) {
+    lane.before = std::exchange(lane.now, {});
+    if (lane.epoch != epoch || places_.size() == 1) lane.before.clear();
+    lane.epoch = epoch;
+    lane.window = row.window;
   }
-  PackedGroup& group = groups_[key];
+  for (const auto* groups : {&lane.now, &lane.before}) {
+    if (const auto known = groups->find(row.block); known != groups->end()) return known->second;
+  }
+  PackedGroup& group = lane.now[row.block];
   group.pieces = rows_[row.dataset]->Pack(row.block, epoch);
-  for (size_t i = 0; i < group.pieces.size(); ++i) {
+  for (uint32_t i = 0; i < group.pieces.size(); ++i) {
     if (group.pieces[i].row == group.first.size()) group.first.push_back(i);
   }
-  group.first.push_back(group.pieces.size());
-  kept_pieces_ += group.pieces.size();
+  group.first.push_back(static_cast<uint32_t>(group.pieces.size()));
   return group;
 }
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "loader/batch_task.h"
@@ -27,7 +26,8 @@ class BatchPlanner {
         places_(places),
         rows_(rows.empty() ? std::vector<std::shared_ptr<const TokenRows>>(places.size()) : rows),
         plan_(plan),
-        lane_windows_(places.size(), std::vector<LaneWindow>(plan.lanes() + 1)) {}
+        lane_windows_(places.size(), std::vector<LaneWindow>(plan.lanes() + 1)),
+        lane_groups_(places.size(), std::vector<LaneGroups>(rows.empty() ? 0 : plan.lanes() + 1)) {}
 
   // The rank's samples of a step. *samples says where the order has each of them, or the row that it is in.
   std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step, uint64_t epoch,
@@ -51,10 +51,16 @@ class BatchPlanner {
     std::vector<ClaimedBlock> blocks, blocks_before;
   };
 
-  // The rows of a group of blocks, and where each begins.
+  // The rows of a group of blocks in an epoch, and where each begins.
   struct PackedGroup {
     std::vector<RowPiece> pieces;
-    std::vector<size_t> first;
+    std::vector<uint32_t> first;
+  };
+  // Those of a lane's window, and of the window before, as of blocks.
+  struct LaneGroups {
+    uint64_t epoch = 0;
+    uint64_t window = UINT64_MAX;
+    std::map<uint32_t, PackedGroup> now, before;
   };
   const PackedGroup& GroupOf(const PlannedSample& row, uint64_t epoch);
   void AddRow(const PlannedSample& row, const SampleReference& reference, uint64_t epoch, BatchTask& task,
@@ -68,9 +74,8 @@ class BatchPlanner {
   const std::span<const BlockPlaces> places_;
   const std::vector<std::shared_ptr<const TokenRows>> rows_;  // of each dataset
   const Plan& plan_;
-  std::vector<std::vector<LaneWindow>> lane_windows_;                       // by dataset and lane
-  std::map<std::tuple<uint64_t, uint32_t, uint32_t>, PackedGroup> groups_;  // by epoch, dataset and group
-  size_t kept_pieces_ = 0;                                                  // of these
+  std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane
+  std::vector<std::vector<LaneGroups>> lane_groups_;   // likewise
 };
 
 }  // namespace shardkit::loader

@@ -148,8 +148,9 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenEngine(ReadableFileSystem& file_syst
   ReadOptions read = options.read;
   read.max_block_memory = std::min(read.max_block_memory, options.memory_bytes);
   SHARDKIT_ASSIGN_OR_RETURN(const LoaderColumn* const tokens, TokensOf(options));
-  SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open, loader::OpenAll(file_system, datasets, Names(options),
-                                                                       options.keys, read, options.plan, tokens));
+  SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open,
+                            loader::OpenAll(file_system, datasets, Names(options), options.keys, read, options.plan,
+                                            tokens, options.bad_samples));
   SHARDKIT_ASSIGN_OR_RETURN(auto columns, MakeColumns(open, options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto plan, Plan::Create(std::move(open.shapes), options.plan));
   if (plan->StepsFrom(0) == 0) {

@@ -63,7 +63,7 @@ absl::StatusOr<Values> ReadValues(ReadableFileSystem& file_system, const Dataset
   Values values;
   values.of_samples.reserve(reader->sample_count());
   absl::flat_hash_map<std::string, uint32_t> known;
-  SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, reader->Scan({.threads = AvailableProcessors()}));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, reader->Scan(WholeScan(wish.path)));
   while (true) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto block, scanner->Next());
     if (block == nullptr) break;
@@ -115,7 +115,7 @@ absl::StatusOr<bool> ChooseSamples(ReadableFileSystem& file_system, const Datase
   if (!all) {
     SelectionOptions options;
     static_cast<InputOptions&>(options) = read;
-    options.threads = AvailableProcessors();
+    options.threads = WholeScan(wish.path).threads;
     options.generation = wish.generation;
     SHARDKIT_ASSIGN_OR_RETURN(FoundSamples found, FindSamples(file_system, wish.path, selection, options));
     // With a condition, the keys may be of samples that it leaves out.
@@ -156,9 +156,18 @@ absl::StatusOr<bool> ChooseSamples(ReadableFileSystem& file_system, const Datase
 
 }  // namespace
 
+ScanOptions WholeScan(const std::string& path) {
+  constexpr int kThreadsOfUrls = 16;
+  ScanOptions options;
+  options.threads = IsUrl(path) ? std::max(kThreadsOfUrls, AvailableProcessors()) : AvailableProcessors();
+  options.blocks_ahead = std::max(options.blocks_ahead, options.threads);
+  return options;
+}
+
 absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr<const DatasetReader> reader,
                                 const LoaderDataset& dataset, bool alone, const PlanOptions& options,
-                                const ReadOptions& read, BlockPlaces* places, const LoaderColumn* tokens) {
+                                const ReadOptions& read, BlockPlaces* places, const LoaderColumn* tokens,
+                                BadSamples bad_samples) {
   Shape made;
   PlanDataset& shape = made.dataset;
   shape = {.proportion = dataset.proportion, .repeat = dataset.repeat, .choose = dataset.choose};
@@ -196,7 +205,9 @@ absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr
   }));
   shape.blocks.shrink_to_fit();
   if (tokens != nullptr) {
-    SHARDKIT_ASSIGN_OR_RETURN(made.rows, TokenRows::Create(file_system, dataset, *tokens, options, read, &shape));
+    SHARDKIT_ASSIGN_OR_RETURN(const size_t position, reader->FindColumn(SourceOf(*tokens)));
+    SHARDKIT_ASSIGN_OR_RETURN(made.rows, TokenRows::Create(file_system, dataset, reader->columns()[position], *tokens,
+                                                           options, read, bad_samples, &shape));
   }
   return made;
 }
@@ -220,7 +231,7 @@ absl::StatusOr<std::optional<std::string>> CommonKey(ReadableFileSystem& file_sy
 
 absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
                                      std::span<const std::string> wanted, bool keys, const ReadOptions& read,
-                                     const PlanOptions& plan, const LoaderColumn* tokens) {
+                                     const PlanOptions& plan, const LoaderColumn* tokens, BadSamples bad_samples) {
   if (datasets.empty()) return InvalidArgument("loader: no dataset was given");
   OpenDatasets open;
   open.file_system = std::make_unique<TimedFileSystem>(file_system);
@@ -273,7 +284,7 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
     }
     if (i == 0) open.columns = reader->columns();
     SHARDKIT_ASSIGN_OR_RETURN(Shape shape, ReadShape(*open.file_system, reader, datasets[i], datasets.size() == 1, plan,
-                                                     read, &open.places.emplace_back(), tokens));
+                                                     read, &open.places.emplace_back(), tokens, bad_samples));
     open.shapes.push_back(std::move(shape.dataset));
     open.rows.push_back(std::move(shape.rows));
     if (!shape.balance_note.empty()) open.balance_notes.push_back(std::move(shape.balance_note));

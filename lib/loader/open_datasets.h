@@ -67,12 +67,16 @@ struct OpenDatasets {
 // `file_system`.
 absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr<const DatasetReader> reader,
                                 const LoaderDataset& dataset, bool alone, const PlanOptions& options,
-                                const ReadOptions& read, BlockPlaces* places, const LoaderColumn* tokens = nullptr);
+                                const ReadOptions& read, BlockPlaces* places, const LoaderColumn* tokens = nullptr,
+                                BadSamples bad_samples = BadSamples::kFail);
+
+// Reads all blocks: where each read takes long, many at once.
+ScanOptions WholeScan(const std::string& path);
 
 // Reads the columns `wanted`; all but the key when it is empty. `keys` adds the key column when all datasets have the
 // same one. OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.
 absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
                                      std::span<const std::string> wanted, bool keys, const ReadOptions& read,
-                                     const PlanOptions& plan, const LoaderColumn* tokens);
+                                     const PlanOptions& plan, const LoaderColumn* tokens, BadSamples bad_samples);
 
 }  // namespace shardkit::loader

@@ -201,7 +201,7 @@ absl::Status Plan::CheckCursor(const Cursor& cursor) const {
     }
     return InvalidArgument(
         "the cursor belongs to another plan: datasets, their proportions, the samples chosen and their weights, ",
-        "seed, order, shuffle buffer, lanes and locality must be those of the run that wrote it");
+        "rows of tokens, seed, order, shuffle buffer, lanes and locality must be those of the run that wrote it");
   }
   if (cursor.position > samples_) {
     return InvalidArgument("the cursor's position ", cursor.position, " is past the epoch's ", samples_, " samples");

@@ -59,7 +59,7 @@ class TokensColumn : public ColumnAssembler {
     if (const auto value = Value(assembly, i)) {
       SHARDKIT_ASSIGN_OR_RETURN(tokens, Tokens(*value));
     }
-    if (const uint64_t planned = assembly.samples[i].tokens.document; tokens.size() / size_ != planned) {
+    if (const uint64_t planned = assembly.samples[i].tokens.document_length; tokens.size() / size_ != planned) {
       return DataLoss("a document of ", tokens.size() / size_, " tokens, where the rows are of one of ", planned);
     }
     return absl::OkStatus();

@@ -18,11 +18,22 @@
 namespace shardkit::loader {
 namespace {
 
-// Rows of a group, at least. Only its last row, with kConcat, is not full: less than 0.4 % of the positions on average.
+// A group ends when it has so many rows, or so many bytes of all columns with a few rows. Only its last row, with
+// kConcat, is not full: of 128 rows, less than 0.4 % of the positions on average.
 constexpr uint64_t kGroupRows = 128;
+constexpr uint64_t kFewRows = 8;
+constexpr uint64_t kGroupBytes = uint64_t{32} << 20;
 
-void PackOneAfterAnother(std::span<const uint32_t> lengths, std::span<const uint32_t> order, uint32_t context,
-                         std::vector<RowPiece>* pieces) {
+std::vector<RowPiece> PackOneAfterAnother(std::span<const uint32_t> lengths, uint32_t context,
+                                          std::optional<uint64_t> key) {
+  std::vector<uint32_t> order;
+  if (key) {
+    order = ShuffledIndexes(static_cast<uint32_t>(lengths.size()), *key);
+  } else {
+    order.resize(lengths.size());
+    std::iota(order.begin(), order.end(), 0u);
+  }
+  std::vector<RowPiece> pieces;
   uint32_t row = 0, filled = 0;
   for (const uint32_t document : order) {
     for (uint32_t offset = 0; offset < lengths[document];) {
@@ -31,9 +42,29 @@ void PackOneAfterAnother(std::span<const uint32_t> lengths, std::span<const uint
         filled = 0;
       }
       const uint32_t length = std::min(lengths[document] - offset, context - filled);
-      pieces->push_back({document, row, filled, offset, length});
+      pieces.push_back({document, row, filled, offset, length});
       offset += length;
       filled += length;
+    }
+  }
+  return pieces;
+}
+
+// Swaps pieces of about the same length between rows that have room for them, so that each key has other ones
+// together. `by_length` has the pieces in the order of their lengths.
+void MixRows(std::span<const uint32_t> by_length, uint32_t context, uint64_t key, std::vector<uint32_t> room,
+             std::vector<RowPiece>* pieces) {
+  constexpr uint64_t kNear = 16, kPasses = 8;
+  for (uint64_t pass = 0; pass < kPasses; ++pass) {
+    for (uint32_t i = 0; i + 1 < by_length.size(); ++i) {
+      const uint64_t near = std::min<uint64_t>(kNear, by_length.size() - i - 1);
+      RowPiece& a = (*pieces)[by_length[i]];
+      RowPiece& b = (*pieces)[by_length[i + 1 + RandomBelow(Derive(key, pass << 32 | i), near)]];
+      const uint32_t more = a.length - b.length;  // for the row of b
+      if (a.row == b.row || room[b.row] < more || a.length == context) continue;
+      room[b.row] -= more;
+      room[a.row] += more;
+      std::swap(a.row, b.row);
     }
   }
 }
@@ -41,52 +72,89 @@ void PackOneAfterAnother(std::span<const uint32_t> lengths, std::span<const uint
 // Best-fit decreasing (Johnson, 1973; for documents: Ding et al., Fewer Truncations Improve Language Modeling, 2024):
 // the longest pieces first, each into the row with the least room that is enough. Makes at most 11/9 of the fewest rows
 // possible plus one, in practice a few per thousand more than the fewest.
-void PackByBestFit(std::span<const uint32_t> lengths, std::span<const uint32_t> order, uint32_t context,
-                   std::vector<RowPiece>* pieces) {
-  for (const uint32_t document : order) {
-    for (uint32_t offset = 0; offset < lengths[document]; offset += context) {
-      pieces->push_back({document, 0, 0, offset, std::min(lengths[document] - offset, context)});
-      if (lengths[document] - offset <= context) break;  // before the offset overflows
+std::vector<RowPiece> PackByBestFit(std::span<const uint32_t> lengths, uint32_t context, std::optional<uint64_t> key) {
+  std::vector<RowPiece> pieces;
+  for (uint32_t document = 0; document < lengths.size(); ++document) {
+    for (uint32_t left = lengths[document]; left > 0; left -= std::min(left, context)) {
+      pieces.push_back({document, 0, 0, lengths[document] - left, std::min(left, context)});
     }
   }
-  std::ranges::stable_sort(*pieces, std::greater<>(), &RowPiece::length);
-  std::set<std::pair<uint32_t, uint32_t>> rows;  // room and number of those that are not full
-  uint32_t count = 0;
-  for (RowPiece& piece : *pieces) {
-    auto row = rows.lower_bound({piece.length, 0});
-    if (row == rows.end()) row = rows.insert({context, count++}).first;
-    const auto [room, number] = *row;
-    rows.erase(row);
-    piece.row = number;
-    piece.begin = context - room;
-    if (room > piece.length) rows.insert({room - piece.length, number});
+  std::vector<uint32_t> by_length(pieces.size());
+  std::iota(by_length.begin(), by_length.end(), 0u);
+  std::ranges::stable_sort(by_length, std::greater<>(), [&](uint32_t i) { return pieces[i].length; });
+  std::set<std::pair<uint32_t, uint32_t>> open;  // room and number of rows that are not full
+  std::vector<uint32_t> room;                    // of all rows
+  for (const uint32_t i : by_length) {
+    RowPiece& piece = pieces[i];
+    const auto row = open.lower_bound({piece.length, 0});
+    piece.row = row == open.end() ? static_cast<uint32_t>(room.size()) : row->second;
+    if (row == open.end()) {
+      room.push_back(context);
+    } else {
+      open.erase(row);
+    }
+    room[piece.row] -= piece.length;
+    if (room[piece.row] > 0) open.insert({room[piece.row], piece.row});
   }
-  std::ranges::sort(*pieces, {}, [](const RowPiece& piece) { return std::pair(piece.row, piece.begin); });
+  std::vector<uint32_t> place;  // of rows without a key: in the order of their first documents
+  if (key) {
+    MixRows(by_length, context, *key, room, &pieces);
+    std::ranges::stable_sort(
+        pieces, {}, [&](const RowPiece& piece) { return Derive(*key, uint64_t{piece.document} << 32 | piece.offset); });
+  } else {
+    place.assign(room.size(), UINT32_MAX);
+    uint32_t next = 0;
+    for (RowPiece& piece : pieces) {
+      if (place[piece.row] == UINT32_MAX) place[piece.row] = next++;
+      piece.row = place[piece.row];
+    }
+  }
+  std::ranges::stable_sort(pieces, {}, &RowPiece::row);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const bool first = i == 0 || pieces[i - 1].row != pieces[i].row;
+    pieces[i].begin = first ? 0 : pieces[i - 1].begin + pieces[i - 1].length;
+  }
+  return pieces;
 }
 
 // Of the documents of a dataset, in tokens. What is no sequence of tokens counts as one, so that it is reported where
 // it is read.
 absl::StatusOr<std::vector<uint32_t>> ReadLengths(ReadableFileSystem& file_system, const LoaderDataset& dataset,
-                                                  const LoaderColumn& column, const ReadOptions& read) {
+                                                  const Column& stored, const LoaderColumn& column,
+                                                  const ReadOptions& read, BadSamples bad_samples,
+                                                  std::span<const PlanBlock> blocks) {
   DatasetOptions options;
   static_cast<ReadOptions&>(options) = read;
-  // Only the lengths are needed, and the values are checked when they are loaded.
-  if (options.mode == ReadMode::kAuto) options.mode = ReadMode::kMapped;
-  options.verify = Verify::kNever;
+  // The lengths of blobs stand apart from them. A map reads only the lengths; the blobs are checked when they are
+  // loaded.
+  if (stored.type == Type::kBytes && options.mode == ReadMode::kAuto) {
+    options.mode = ReadMode::kMapped;
+    options.verify = Verify::kNever;
+  }
   options.columns = {SourceOf(column)};
   options.generation = dataset.generation;
   SHARDKIT_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(file_system, dataset.path, options));
-  const Column& stored = reader->columns()[0];
-  SHARDKIT_RETURN_IF_ERROR(CheckTokens(stored, column));
   const uint64_t size = ScalarSize(TokenType(stored, column));
   std::vector<uint32_t> lengths;
   lengths.reserve(reader->sample_count());
-  SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, reader->Scan({.threads = AvailableProcessors()}));
-  while (true) {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto block, scanner->Next());
-    if (block == nullptr) break;
-    for (uint32_t i = 0; i < block->view().sample_count(); ++i) {
-      const std::optional<std::string_view> value = block->view().column(0).value(i);
+  ScanOptions scan = WholeScan(dataset.path);
+  std::unique_ptr<BlockScanner> scanner;
+  while (lengths.size() < reader->sample_count()) {
+    if (scanner == nullptr) {
+      scan.first_sample = lengths.size();
+      SHARDKIT_ASSIGN_OR_RETURN(scanner, reader->Scan(scan));
+    }
+    const auto block = scanner->Next();
+    if (absl::IsDataLoss(block.status()) && bad_samples == BadSamples::kSkip) {
+      const auto bad = std::ranges::upper_bound(blocks, lengths.size(), {}, &PlanBlock::first_sample);
+      lengths.resize(bad == blocks.end() ? reader->sample_count() : bad->first_sample, 1);
+      scanner = nullptr;
+      continue;
+    }
+    if (!block.ok()) return absl::IsDataLoss(block.status()) ? WithWayOn(block.status()) : block.status();
+    if (*block == nullptr) break;
+    for (uint32_t i = 0; i < (*block)->view().sample_count(); ++i) {
+      const std::optional<std::string_view> value = (*block)->view().column(0).value(i);
       uint64_t length = value ? 1 : 0;
       if (value && stored.type == Type::kBytes && value->size() % size == 0) length = value->size() / size;
       if (value && stored.type == Type::kNdarray) {
@@ -99,26 +167,25 @@ absl::StatusOr<std::vector<uint32_t>> ReadLengths(ReadableFileSystem& file_syste
       }
       lengths.push_back(static_cast<uint32_t>(length));
     }
-    SHARDKIT_RETURN_IF_ERROR(block->CheckMapped());
+    SHARDKIT_RETURN_IF_ERROR((*block)->CheckMapped());
   }
   return lengths;
 }
 
 }  // namespace
 
-std::vector<RowPiece> PackDocuments(std::span<const uint32_t> lengths, std::span<const uint32_t> order,
-                                    uint32_t context, TokenPacking packing) {
-  std::vector<RowPiece> pieces;
-  pieces.reserve(order.size());
-  (packing == TokenPacking::kConcat ? PackOneAfterAnother : PackByBestFit)(lengths, order, context, &pieces);
-  return pieces;
+std::vector<RowPiece> PackDocuments(std::span<const uint32_t> lengths, uint32_t context, TokenPacking packing,
+                                    std::optional<uint64_t> key) {
+  return packing == TokenPacking::kConcat ? PackOneAfterAnother(lengths, context, key)
+                                          : PackByBestFit(lengths, context, key);
 }
 
 absl::StatusOr<std::shared_ptr<const TokenRows>> TokenRows::Create(ReadableFileSystem& file_system,
-                                                                   const LoaderDataset& dataset,
+                                                                   const LoaderDataset& dataset, const Column& stored,
                                                                    const LoaderColumn& column,
                                                                    const PlanOptions& options, const ReadOptions& read,
-                                                                   PlanDataset* shape) {
+                                                                   BadSamples bad_samples, PlanDataset* shape) {
+  SHARDKIT_RETURN_IF_ERROR(CheckTokens(stored, column));
   if (shape->weights != nullptr) {
     return InvalidArgument(dataset.path, ": weights and balance are of samples, and column \"", column.name,
                            "\" packs several into a row");
@@ -128,7 +195,8 @@ absl::StatusOr<std::shared_ptr<const TokenRows>> TokenRows::Create(ReadableFileS
   rows->packing_ = column.packing;
   rows->shuffled_ = options.order != SampleOrder::kSequential;
   rows->seed_ = options.seed;
-  SHARDKIT_ASSIGN_OR_RETURN(rows->lengths_, ReadLengths(file_system, dataset, column, read));
+  SHARDKIT_ASSIGN_OR_RETURN(rows->lengths_,
+                            ReadLengths(file_system, dataset, stored, column, read, bad_samples, shape->blocks));
   const uint64_t samples =
       shape->blocks.empty() ? 0 : shape->blocks.back().first_sample + shape->blocks.back().sample_count;
   if (rows->lengths_.size() != samples) {
@@ -159,13 +227,18 @@ absl::Status TokenRows::MakeGroups(PlanDataset* shape) {
       tokens += lengths_[document];
     }
     if (tokens > tokens_before) bytes += blocks_[b].bytes;
-    if (tokens == 0 || (tokens / context_ < kGroupRows && b + 1 < blocks_.size())) continue;
-    if (tokens / context_ >= UINT32_MAX) {
+    const uint64_t full = tokens / context_;
+    const bool enough = full >= kGroupRows || (full >= kFewRows && bytes >= kGroupBytes);
+    if (tokens == 0 || (!enough && b + 1 < blocks_.size())) continue;
+    if (full >= UINT32_MAX) {
       return InvalidArgument(tokens, " tokens in rows of ", context_, " are too many rows; give a longer context");
     }
     groups_.push_back(document);
-    const auto pieces = Pack(static_cast<uint32_t>(groups_.size() - 2), 0);
-    const uint32_t rows = pieces.back().row + 1;
+    uint32_t rows = static_cast<uint32_t>(full + (tokens % context_ > 0 ? 1 : 0));
+    if (packing_ == TokenPacking::kBestFit) {
+      const auto group = static_cast<uint32_t>(groups_.size() - 2);
+      rows = PackByBestFit(Lengths(group), context_, std::nullopt).back().row + 1;
+    }
     shape->blocks.push_back({all_rows, rows, bytes});
     all_rows += rows;
     tokens = bytes = 0;
@@ -197,17 +270,9 @@ TokenRows::Place TokenRows::PlaceOf(uint32_t group, uint32_t document) const {
 }
 
 std::vector<RowPiece> TokenRows::Pack(uint32_t group, uint64_t epoch) const {
-  const std::span<const uint32_t> lengths =
-      std::span(lengths_).subspan(groups_[group], groups_[group + 1] - groups_[group]);
-  const auto count = static_cast<uint32_t>(lengths.size());
-  std::vector<uint32_t> order;
-  if (shuffled_) {
-    order = ShuffledIndexes(count, Derive(Derive(Derive(Mix(seed_), epoch), uint64_t{5} << 61), group));
-  } else {
-    order.resize(count);
-    std::iota(order.begin(), order.end(), 0u);
-  }
-  return PackDocuments(lengths, order, context_, packing_);
+  std::optional<uint64_t> key;
+  if (shuffled_) key = Derive(Derive(Derive(Mix(seed_), epoch), uint64_t{5} << 61), group);
+  return PackDocuments(Lengths(group), context_, packing_, key);
 }
 
 }  // namespace shardkit::loader

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,28 +15,31 @@ namespace shardkit::loader {
 
 // A part of a document in a row. Numbers are of tokens.
 struct RowPiece {
-  uint32_t document = 0;
+  uint32_t document = 0;  // of those given
   uint32_t row = 0;
   uint32_t begin = 0;   // in the row
   uint32_t offset = 0;  // in the document
   uint32_t length = 0;
 };
 
-// Packs documents of these lengths into rows. Equal ones, or with kConcat all, are taken in the order `order`. The
-// pieces come row by row, and in a row from the left. Their rows are as many for every order. Time: n log n.
-std::vector<RowPiece> PackDocuments(std::span<const uint32_t> lengths, std::span<const uint32_t> order,
-                                    uint32_t context, TokenPacking packing);
+// Packs documents of these lengths into rows, as many for every key. Without a key they keep their order as far as the
+// packing lets them; a key draws which documents share a row and in which order. The pieces come row by row, and in a
+// row from the left. Time: n log n.
+std::vector<RowPiece> PackDocuments(std::span<const uint32_t> lengths, uint32_t context, TokenPacking packing,
+                                    std::optional<uint64_t> key);
 
 // Documents are packed within groups of neighbouring blocks, so that a row needs the blocks of one group only. For the
 // plan, a group is a block. Immutable, thread-safe.
 class TokenRows {
  public:
-  // Reads the lengths of the documents in a kTokens column. Makes *shape, the dataset with the samples chosen, that of
-  // its rows. InvalidArgument for a document of 2^32 tokens, and for weights.
+  // Reads the lengths of the documents in a kTokens column; `stored` is what the dataset says of it. Makes *shape, the
+  // dataset with the samples chosen, that of its rows. InvalidArgument for a document of 2^32 tokens, and for weights.
+  // With BadSamples::kSkip, samples of a block that cannot be read count as one token, and are found when it is loaded.
   static absl::StatusOr<std::shared_ptr<const TokenRows>> Create(ReadableFileSystem& file_system,
-                                                                 const LoaderDataset& dataset,
+                                                                 const LoaderDataset& dataset, const Column& stored,
                                                                  const LoaderColumn& column, const PlanOptions& options,
-                                                                 const ReadOptions& read, PlanDataset* shape);
+                                                                 const ReadOptions& read, BadSamples bad_samples,
+                                                                 PlanDataset* shape);
 
   // Where a document of a group is in the dataset.
   struct Place {
@@ -49,11 +53,14 @@ class TokenRows {
   // Of a document of a group, in tokens.
   uint32_t LengthOf(uint32_t group, uint32_t document) const { return lengths_[groups_[group] + document]; }
 
-  // All rows of a group in an epoch. When the order is not sequential, each epoch packs other documents together.
+  // All rows of a group in an epoch.
   std::vector<RowPiece> Pack(uint32_t group, uint64_t epoch) const;
 
  private:
   TokenRows() = default;
+  std::span<const uint32_t> Lengths(uint32_t group) const {
+    return std::span(lengths_).subspan(groups_[group], groups_[group + 1] - groups_[group]);
+  }
   absl::Status MakeGroups(PlanDataset* shape);
   uint64_t Hash() const;
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from shardkit import _core, _process, _values
 from shardkit._workers import Call, Task, Workers
 from shardkit.batch import Batch
 from shardkit.functions import Collected, Failure, FunctionError, Results, SampleFunctions
+
+if TYPE_CHECKING:
+    from shardkit.loader import Loader
 
 
 class Place(NamedTuple):
@@ -389,3 +392,43 @@ class Ahead:
         if self._reader is not threading.current_thread() and not self._workers.is_mine():
             self._reader.join()
         self._workers.full = False
+
+
+class Batches(Iterator[Any]):
+    """One iteration of a loader. No generator, which would be at its end after an exception."""
+
+    def __init__(self, of: Loader, token: object) -> None:
+        self._of = of
+        self._token = token  # the loader's, as long as no other iteration has begun
+        self._source: InLoop | Ahead | None = None
+        self._epoch = 0
+        self._ended = False
+
+    def __next__(self) -> Any:
+        if self._ended:
+            raise StopIteration
+        of, source = self._of, self._source
+        current = of._source
+        if source is not None and source.place.epoch != self._epoch:
+            self._ended = True
+            if source is current:  # also where a function raised for the last batch
+                of._place = source.place
+                of._goes_on = of._look_due = True
+            of._look()
+            raise StopIteration
+        if of._iteration is not self._token:
+            raise RuntimeError(
+                "another iteration of this loader has begun: a second Loader can iterate beside this one"
+            )
+        if source is None:
+            source = of._begin()
+            self._source, self._epoch = source, source.place.epoch
+        elif source is not current:
+            raise RuntimeError("the loader was started again while this epoch was iterated")
+        made = source.next()
+        place = source.place
+        ended = place.epoch != of._place.epoch
+        # Nothing is called from here on, because Python runs the handlers of signals after calls.
+        of._place = place
+        of._goes_on = of._look_due = ended
+        return made

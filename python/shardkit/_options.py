@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import difflib
 import functools
 import inspect
 import math
@@ -13,7 +14,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from shardkit import _core
 
@@ -35,6 +36,16 @@ _SIZES = {
     "shuffle_memory",
     "device_bytes",
 }
+
+
+# The words of options.
+Order = Literal["shuffled", "sequential", "window"]
+Remainder = Literal["keep", "drop", "pad"]
+BadSamples = Literal["fail", "skip"]
+ReadMode = Literal["auto", "buffered", "mapped", "direct"]
+Verify = Literal["every", "first", "never"]
+Collate = Literal["stack", "pad", "list"]
+WorkerKind = Literal["thread", "process"]
 
 
 def located(path: str | os.PathLike[str]) -> str:
@@ -80,6 +91,12 @@ def _kind(hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
         kind = _kind(plain)
         return None if kind is None else (words, kind[1])
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        *words, last = map(repr, inside)
+        return (
+            f"{', '.join(words)} or {last}" if words else last,
+            lambda value: isinstance(value, str) and value in inside,
+        )
     if (hint if origin is None else origin) in _KINDS:
         return _KINDS[hint if origin is None else origin]
     if origin in (typing.Union, types.UnionType):
@@ -158,6 +175,7 @@ def checked(function: _Function) -> _Function:
         try:
             given = signature.bind(*args, **options).arguments
         except TypeError:
+            _refuse_unknown([name for name in options if name not in signature.parameters], signature.parameters)
             return function(*args, **options)  # Python says what is missing or too much
         for name, value in given.items():
             parameter = signature.parameters[name]
@@ -170,6 +188,34 @@ def checked(function: _Function) -> _Function:
         return function(*args, **options)
 
     return typing.cast(_Function, call)
+
+
+class SampleLoaderOptions(TypedDict, total=False):
+    """Options of `Loader` that a loader of single samples has, too."""
+
+    where: str | None
+    indices: Any
+    balance: str | None
+    weights: Any
+    replacement: bool
+    seed: int
+    geometry: Any
+    keys: bool
+    bad_samples: BadSamples
+    memory_bytes: int | str
+    decode_threads: int
+    read_threads: int
+    order: Order
+    shuffle_buffer_bytes: int | str
+    lanes: int
+    expected_world_size: int
+    locality: bool
+    epoch_samples: int
+    mode: ReadMode
+    verify: Verify
+    verify_listed_hashes: bool
+    max_decompression: int | str
+    trace: bool
 
 
 class WriterOptions(TypedDict, total=False):
@@ -233,17 +279,15 @@ _ELSEWHERE = {
     "persistent_workers": "nothing: threads stay",
     "collate_fn": "batch_function",
 }
-_ELSEWHERE |= dict.fromkeys(
-    ("device", "device_geometry", "device_bytes", "device_batches", "pin_memory", "pinned_bytes"),
-    "shardkit.torch.Loader, which has it",
-)
 
 
-def check_known(options: Iterable[str]) -> None:
-    """Refuse options of other loaders, naming what to write."""
-    for name in options:
+def _refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse options that are not known, naming what to write."""
+    for name in names:
         if name in _ELSEWHERE:
             raise TypeError(f"there is no option {name}: give {_ELSEWHERE[name]}")
+        if near := difflib.get_close_matches(name, known, 1, 0.7):
+            raise TypeError(f"there is no option {name}: did you mean {near[0]}?")
 
 
 def refuse(options: Iterable[str], needs: str) -> None:

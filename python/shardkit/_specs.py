@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from shardkit._options import column_names
 from shardkit.columns import (
     Boxes,
     DenseMasks,
+    Geometry,
     Image,
     Items,
     LabelMap,
@@ -97,3 +98,24 @@ def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: l
     names = column_names(columns)
     assert names is not None
     return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(names)
+
+
+def shared_geometry(kinds: Collection[Kind], geometry: Geometry | None) -> Geometry:
+    """Return the geometry of the images of a sample that have none of their own, and of what lies on them."""
+    known = [spec for spec in kinds if isinstance(spec, Image) and not spec.own_geometry]
+    if geometry is None:
+        geometries = {spec.geometry() for spec in known}
+        if len(geometries) > 1:
+            raise ValueError(
+                "the images of a sample share one geometry: give it as `geometry`; own_geometry=True is for views "
+                "that are cropped independently"
+            )
+        geometry = geometries.pop() if geometries else Geometry()
+    elif not any(isinstance(spec, GEOMETRIC) for spec in kinds):
+        raise ValueError("geometry is for images and what lies on them, and no column is decoded as one")
+    elif any(isinstance(spec, Image) for spec in kinds) and not known:
+        raise ValueError("geometry is for images without own_geometry, and there are none")
+    for spec in known:
+        if spec.geometry() not in (Geometry(), geometry):
+            raise ValueError(f"geometry takes the place of that of {spec}: leave one out")
+    return geometry

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -169,35 +170,44 @@ class TokenRows:
         rows, context = self.values.shape
         return f"<{rows} rows of {context} tokens, {len(self.pieces)} pieces of documents>"
 
-    @property
+    @cached_property
     def input_ids(self) -> Any:
         """int64, [rows, context]: the tokens."""
         return self.values.astype(np.int64) if isinstance(self.values, np.ndarray) else self.values.long()
 
-    @property
+    @cached_property
     def position_ids(self) -> Any:
         """int64, [rows, context]: where each token stands in its piece, from 0; 0 for padding."""
-        return self._filled(np.arange(self._ends[-1]) - np.repeat(self._ends[:-1], self._lengths), 0)
+        edges, _ = self._sequences
+        positions = np.ones(self._size, np.int64)  # steps, from one place to the next
+        if self._size > 0:
+            positions[edges[1:-1]] = 1 - np.diff(edges)[:-1]
+            positions[0] = 0
+        np.cumsum(positions, out=positions)
+        positions[self._padding] = 0
+        return self._converted(positions.reshape(self.values.shape))
 
-    @property
+    @cached_property
     def document_ids(self) -> Any:
         """int32, [rows, context]: the number of each token's piece in its row, from 0; -1 for padding."""
-        numbers = np.arange(len(self.pieces)) - np.searchsorted(self.pieces[:, 0], self.pieces[:, 0])
-        return self._filled(np.repeat(numbers.astype(np.int32), self._lengths), -1)
+        edges, numbers = self._sequences
+        return self._converted(np.repeat(numbers, np.diff(edges)).reshape(self.values.shape))
 
-    @property
+    @cached_property
     def cu_seqlens(self) -> Any:
         """int32: where sequences begin, and the last one ends, when the rows stand one after another.
 
         For attention over sequences of different lengths, such as flash_attn_varlen_func. What pads a row is a
         sequence, too.
         """
-        return self._converted(self._edges)
+        if self._size >= 1 << 31:
+            raise OverflowError(f"{self._size} tokens of a batch are too many for int32: lower batch_size")
+        return self._converted(self._sequences[0].astype(np.int32))
 
-    @property
+    @cached_property
     def max_seqlen(self) -> int:
         """The length of the longest sequence in `cu_seqlens`."""
-        return int(np.diff(self._edges).max(initial=0))
+        return int(np.diff(self._sequences[0]).max(initial=0))
 
     def labels(self, ignore: int = -100, *, shifted: bool = False) -> Any:
         """Return what follows from each token, int64, [rows, context], and `ignore` where nothing does.
@@ -211,15 +221,15 @@ class TokenRows:
             True: it is the next place's.
         """
         tokens = self.input_ids
-        first = np.ones(tokens.shape, bool)
-        first.reshape(-1)[self._places[np.arange(self._ends[-1]) != np.repeat(self._ends[:-1], self._lengths)]] = False
-        if shifted:
-            first = np.concatenate([first[:, 1:], np.ones_like(first[:, :1])], axis=1)
-        if isinstance(tokens, np.ndarray):
-            moved = np.roll(tokens, -1, axis=1) if shifted else tokens
-            return np.where(first, ignore, moved)
-        moved = tokens.roll(-1, 1) if shifted else tokens
-        return moved.masked_fill(self._converted(first), ignore)
+        labels = tokens.copy() if isinstance(tokens, np.ndarray) else tokens.clone()
+        nothing = np.concatenate([self._sequences[0][:-1], self._padding])
+        labels.reshape(-1)[self._converted(nothing)] = ignore
+        if not shifted:
+            return labels
+        moved = np.empty_like(labels) if isinstance(labels, np.ndarray) else labels.new_empty(labels.shape)
+        moved[:, :-1] = labels[:, 1:]
+        moved[:, -1:] = ignore
+        return moved
 
     def block_mask(self) -> Any:
         """Return the mask for torch's flex_attention: each token sees its own piece up to itself."""
@@ -235,33 +245,26 @@ class TokenRows:
         return create_block_mask(visible, rows, None, context, context, device=str(documents.device))
 
     @property
-    def _lengths(self) -> Any:
-        return self.pieces[:, 2]
+    def _size(self) -> int:
+        return int(self.values.shape[0] * self.values.shape[1])
 
-    @property
-    def _ends(self) -> Any:
-        return np.concatenate([[0], np.cumsum(self._lengths)])
-
-    @property
-    def _begins(self) -> Any:
-        return self.pieces[:, 0] * self.values.shape[1] + self.pieces[:, 1]
-
-    @property
-    def _places(self) -> Any:
-        """Where the tokens of all pieces stand when the rows stand one after another."""
-        return np.arange(self._ends[-1]) + np.repeat(self._begins - self._ends[:-1], self._lengths)
-
-    @property
-    def _edges(self) -> Any:
+    @cached_property
+    def _sequences(self) -> tuple[Array, Array]:
+        """Where sequences begin and the last ends, and the number of each in its row, -1 of padding."""
         rows, context = self.values.shape
-        begins = self._begins
-        edges = [begins, begins + self._lengths, np.arange(rows + 1) * context]
-        return np.unique(np.concatenate(edges)).astype(np.int32)
+        begins = self.pieces[:, 0] * context + self.pieces[:, 1]
+        edges = np.unique(np.concatenate([begins, begins + self.pieces[:, 2], np.arange(rows + 1) * context]))
+        numbers = np.full(len(edges) - 1, -1, np.int32)
+        in_row = np.arange(len(begins)) - np.searchsorted(self.pieces[:, 0], self.pieces[:, 0])
+        numbers[np.searchsorted(edges, begins)] = in_row
+        return edges, numbers
 
-    def _filled(self, of_tokens: Array, padding: int) -> Any:
-        filled = np.full(self.values.shape, padding, of_tokens.dtype)
-        filled.reshape(-1)[self._places] = of_tokens
-        return self._converted(filled)
+    @cached_property
+    def _padding(self) -> Array:
+        """The places of padding, when the rows stand one after another."""
+        edges, numbers = self._sequences
+        gaps = np.flatnonzero(numbers < 0)
+        return np.concatenate([np.arange(edges[i], edges[i + 1]) for i in gaps] or [np.arange(0)])
 
 
 GEOMETRY = np.dtype(

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, SupportsIndex
+from typing import Annotated, Any, Literal, SupportsIndex
 
 from shardkit._options import checked
 
@@ -302,7 +302,8 @@ class Tokens:
     """Documents of tokens packed into rows, as `TokenRows`: every step has as many rows, all of one shape.
 
     `batch_size` counts rows, and so do states. The batch's samples are the documents in its rows; one that is cut comes
-    once for each piece. Loading begins by reading the lengths of all documents: of bytes little more, of arrays all.
+    once for each piece. Loading begins by reading the lengths of all documents: of columns of bytes without a codec, on
+    a disk, little more; else the column. Of several columns the first says which documents there are.
 
     Parameters
     ----------
@@ -311,8 +312,8 @@ class Tokens:
     mode : str
         ``"best_fit"`` cuts only documents that are longer than a row, and pads the ends of rows; ``"concat"`` puts one
         document after another, and cuts where a row is full. Both pack the documents of neighbouring blocks, 128 rows
-        or more; with "concat" the last of these rows is not full. When shuffled, other documents share a row in every
-        epoch.
+        or more (fewer beside images); with "concat" the last of these rows may be not full. When shuffled, other
+        documents share a row in every epoch, as far as they fit.
     padding_token : int
         What fills a row.
     dtype : str
@@ -328,7 +329,7 @@ class Tokens:
     """
 
     context: int = 4096
-    mode: str = "best_fit"
+    mode: Literal["best_fit", "concat"] = "best_fit"
     padding_token: Annotated[SupportsIndex, "a whole number"] = 0
     dtype: str = "u8"
     source: str = ""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, overload
 import numpy as np
 
 from shardkit import _core, _numbers, _process, _values
-from shardkit._options import checked, column_names, located, path_text, shown, size
+from shardkit._options import ReadMode, Verify, checked, column_names, located, path_text, shown, size
 from shardkit.block import Block
 from shardkit.schema import Schema, describe
 
@@ -395,8 +395,8 @@ def open(
     path: str | os.PathLike[str],
     columns: Sequence[str] | None = None,
     *,
-    mode: str = "auto",
-    verify: str = "every",
+    mode: ReadMode = "auto",
+    verify: Verify = "every",
     verify_listed_hashes: bool = True,
     max_decompression: int = 128 << 20,
     max_open_shards: int = 256,

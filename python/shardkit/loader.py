@@ -9,24 +9,39 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from shardkit import _core, _process
-from shardkit._ahead import Ahead, InLoop, Place, Recipe, Waits
+from shardkit._ahead import Ahead, Batches, InLoop, Place, Recipe, Waits
 from shardkit._mixture import Datasets, dataset_list, located, with_choice
-from shardkit._options import check_known, checked, column_names, parsed
+from shardkit._options import (
+    BadSamples,
+    Collate,
+    Order,
+    ReadMode,
+    Remainder,
+    Verify,
+    WorkerKind,
+    checked,
+    column_names,
+    parsed,
+)
 from shardkit._ranks import check_ranks, ranks
-from shardkit._specs import GEOMETRIC, Kind, Spec, column_options, column_specs, parts, with_boxes
+from shardkit._specs import Kind, Spec, column_options, column_specs, parts, shared_geometry, with_boxes
 from shardkit._values import is_number
 from shardkit._workers import Workers
 from shardkit.batch import Batch
-from shardkit.columns import Geometry, Image, Stored, Tokens, Views
+from shardkit.columns import Geometry, Stored, Tokens, Views
 from shardkit.dataset import Indices
 from shardkit.dataset import open as open_dataset
-from shardkit.functions import Map, Raw, SampleFunctions, Step, check_collate
+from shardkit.functions import Map, Raw, SampleFunctions, Step
 from shardkit.loader_report import LoaderReport
 
+if TYPE_CHECKING:
+    import torch
+
 STATE_VERSION = 2
+Size = Annotated[int | str, "bytes, or 256MiB, 4GB"]
 _log = logging.getLogger("shardkit")
 
 
@@ -37,46 +52,6 @@ def _close(workers: Workers, running: list[InLoop | Ahead], generation: int) -> 
     for source in running:
         source.close()
     workers.close()
-
-
-class _Batches(Iterator[Any]):
-    """One iteration of a loader. No generator, which would be at its end after an exception."""
-
-    def __init__(self, of: Loader, token: object) -> None:
-        self._of = of
-        self._token = token  # the loader's, as long as no other iteration has begun
-        self._source: InLoop | Ahead | None = None
-        self._epoch = 0
-        self._ended = False
-
-    def __next__(self) -> Any:
-        if self._ended:
-            raise StopIteration
-        of, source = self._of, self._source
-        current = of._source
-        if source is not None and source.place.epoch != self._epoch:
-            self._ended = True
-            if source is current:  # also where a function raised for the last batch
-                of._place = source.place
-                of._goes_on = of._look_due = True
-            of._look()
-            raise StopIteration
-        if of._iteration is not self._token:
-            raise RuntimeError(
-                "another iteration of this loader has begun: a second Loader can iterate beside this one"
-            )
-        if source is None:
-            source = of._begin()
-            self._source, self._epoch = source, source.place.epoch
-        elif source is not current:
-            raise RuntimeError("the loader was started again while this epoch was iterated")
-        made = source.next()
-        place = source.place
-        ended = place.epoch != of._place.epoch
-        # Nothing is called from here on, because Python runs the handlers of signals after calls.
-        of._place = place
-        of._goes_on = of._look_due = ended
-        return made
 
 
 class Loader:
@@ -153,11 +128,28 @@ class Loader:
         `shardkit.torch.agree`. It is called with the newest generation of each dataset that this rank sees, on all
         ranks alike: when the loader is made, between epochs, and when an epoch is begun anew; it returns what all of
         them shall open.
-    **options
-        ``order`` ("shuffled", "sequential", "window"), ``remainder`` ("keep", "drop", "pad"), ``shuffle_buffer_bytes``,
-        ``lanes``, ``expected_world_size``, ``locality``, ``epoch_samples``; ``mode``, ``verify``,
-        ``verify_listed_hashes``, ``max_decompression`` as for `open`; ``trace``; ``empty_batches``, to allow steps in
-        which this rank has no sample.
+    order : str
+        ``"shuffled"``; ``"sequential"``, as stored; ``"window"``: blocks as stored, samples shuffled within the buffer.
+    remainder : str
+        What becomes of the samples that do not fill the last step: ``"keep"`` has a smaller step, ``"drop"`` leaves
+        them out, ``"pad"`` repeats others (`Batch.padding`).
+    shuffle_buffer_bytes : int or str
+        The bytes among which samples are shuffled, over all ranks.
+    lanes, expected_world_size : int
+        Into how many streams the order is divided, or a world size that this is to be a multiple of; 0 chooses. Ranks
+        of a world size that divides the lanes read only what is theirs.
+    locality : bool
+        Ranks read the same blocks in every epoch, which their machines may have cached.
+    epoch_samples : int
+        Of datasets with a `proportion`: the samples of an epoch; 0 is all that the datasets have.
+    mode, verify, verify_listed_hashes, max_decompression
+        As for `open`.
+    trace : bool
+        Record what `trace` returns.
+    empty_batches : bool
+        Allow steps in which this rank has no sample.
+    device, device_geometry, pin_memory, pinned_bytes, device_bytes, device_batches
+        For tensors: see `shardkit.torch.Loader`.
 
     Raises
     ------
@@ -197,17 +189,45 @@ class Loader:
         transform: Callable[..., Mapping[str, Any]] | None = None,
         batch_function: Callable[[Batch], Any] | None = None,
         as_tuple: Sequence[str] | None = None,
-        collate: Annotated[str, '"stack", "pad" or "list"'] = "stack",
+        collate: Collate = "stack",
         workers: Annotated[int | str, 'a number, or "auto"'] = "auto",
-        worker_kind: str = "thread",
+        worker_kind: WorkerKind = "thread",
         keys: bool = True,
-        bad_samples: str = "fail",
-        memory_bytes: Annotated[int | str, "bytes, or 256MiB, 4GB"] = 768 << 20,
+        bad_samples: BadSamples = "fail",
+        memory_bytes: Size = 768 << 20,
         decode_threads: int = 0,
         read_threads: int = 0,
         follow: bool | Callable[[list[int]], Sequence[int]] = False,
-        **options: Any,
+        order: Order = "shuffled",
+        remainder: Remainder = "keep",
+        shuffle_buffer_bytes: Size = 256 << 20,
+        lanes: int = 0,
+        expected_world_size: int = 1,
+        locality: bool = False,
+        epoch_samples: int = 0,
+        mode: ReadMode = "auto",
+        verify: Verify = "every",
+        verify_listed_hashes: bool = True,
+        max_decompression: Size = 128 << 20,
+        trace: bool = False,
+        empty_batches: bool = False,
+        device: str | torch.device = "host",
+        device_geometry: bool = False,
+        pin_memory: bool = False,
+        pinned_bytes: Size = 512 << 20,
+        device_bytes: Size = 0,
+        device_batches: int = 2,
     ) -> None:
+        on_device = self._device_options(
+            device,
+            {
+                "device_geometry": device_geometry,
+                "pin_memory": pin_memory,
+                "pinned_bytes": pinned_bytes,
+                "device_bytes": device_bytes,
+                "device_batches": device_batches,
+            },
+        )
         choice = {
             "where": where,
             "indices": indices,
@@ -217,7 +237,6 @@ class Loader:
         }
         self._datasets = dataset_list(with_choice(located(datasets), choice))
         self._running: list[InLoop | Ahead] = []  # one, since it was started
-        check_known(options)
         if batch_size is not None and global_batch_size is not None:
             raise ValueError(
                 "batch_size is that of each rank, global_batch_size that of all together: give one of the two"
@@ -228,22 +247,7 @@ class Loader:
         given = with_boxes({name: parts(name, spec) for name, spec in column_specs(columns, self._datasets).items()})
         specs = {name: kind for name, (kind, _) in given.items()}
         self._names = list(specs)
-        known = [spec for spec in specs.values() if isinstance(spec, Image) and not spec.own_geometry]
-        if geometry is None:
-            geometries = {spec.geometry() for spec in known}
-            if len(geometries) > 1:
-                raise ValueError(
-                    "the images of a sample share one geometry: give it as `geometry`; own_geometry=True is for views "
-                    "that are cropped independently"
-                )
-            geometry = geometries.pop() if geometries else Geometry()
-        elif not any(isinstance(spec, GEOMETRIC) for spec in specs.values()):
-            raise ValueError("geometry is for images and what lies on them, and no column is decoded as one")
-        elif any(isinstance(spec, Image) for spec in specs.values()) and not known:
-            raise ValueError("geometry is for images without own_geometry, and there are none")
-        for spec in known:
-            if spec.geometry() not in (Geometry(), geometry):
-                raise ValueError(f"geometry takes the place of that of {spec}: leave one out")
+        geometry = shared_geometry(specs.values(), geometry)
         self.rank, self.world_size = ranks(rank, world_size)
         self._auto = "auto" in (rank, world_size)
         self._per_rank = global_batch_size is None
@@ -278,8 +282,7 @@ class Loader:
             given, transform, batch_function, as_tuple, collate, workers, worker_kind, seed, bad_samples
         )
         self._options = parsed(
-            options
-            | {
+            {
                 "batch_size": self.global_batch_size,
                 "seed": seed,
                 "rank": self.rank,
@@ -291,8 +294,22 @@ class Loader:
                 "memory_bytes": memory_bytes,
                 "decode_threads": decode_threads,
                 "read_threads": read_threads,
+                "order": order,
+                "remainder": remainder,
+                "shuffle_buffer_bytes": shuffle_buffer_bytes,
+                "lanes": lanes,
+                "expected_world_size": expected_world_size,
+                "locality": locality,
+                "epoch_samples": epoch_samples,
+                "mode": mode,
+                "verify": verify,
+                "verify_listed_hashes": verify_listed_hashes,
+                "max_decompression": max_decompression,
+                "trace": trace,
+                "empty_batches": empty_batches,
                 "epochs": 0,
             }
+            | on_device
         )
         self._loader: _core.Loader | None = None
         self._objects_of: int | None = None
@@ -304,6 +321,15 @@ class Loader:
             least, more = divmod(self.global_batch_size, self.world_size)
             each = f"{least} to {least + 1}" if more else f"{least}"
             _log.info("steps of %d samples over %d ranks: %s each", self.global_batch_size, self.world_size, each)
+
+    def _device_options(self, device: Any, options: dict[str, Any]) -> dict[str, Any]:
+        """Return what the library is told of where batches lie."""
+        defaults = {"device_geometry": False, "pin_memory": False, "pinned_bytes": 512 << 20, "device_bytes": 0}
+        for name, value in {"device": device, **options}.items():
+            default = {"device": "host", "device_batches": 2, **defaults}[name]
+            if type(value) is not type(default) or value != default:
+                raise TypeError(f"there is no option {name}: give shardkit.torch.Loader, which has it")
+        return {}
 
     def _set_functions(
         self,
@@ -317,9 +343,6 @@ class Loader:
         seed: int,
         bad_samples: str,
     ) -> None:
-        check_collate(collate)
-        if worker_kind not in ("thread", "process"):
-            raise ValueError(f'worker_kind={worker_kind!r}: give "thread" or "process"')
         if isinstance(workers, str) and workers != "auto":
             raise ValueError(f'workers={workers!r}: give a number, or "auto"')
         maps = {name: of_column for name, (_, of_column) in columns.items() if of_column}
@@ -489,7 +512,7 @@ class Loader:
 
     def _rest_of_epoch(self) -> Iterator[Any]:
         self._iteration = token = object()
-        return _Batches(self, token)
+        return Batches(self, token)
 
     def _begin(self) -> InLoop | Ahead:
         """Begin an iteration."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
 from shardkit import _core
 from shardkit._mixture import Datasets, dataset_list
-from shardkit._options import checked, parsed
+from shardkit._options import Order, Remainder, checked, parsed
 
 
 class Plan:
@@ -47,15 +47,35 @@ class Plan:
 
 
 @checked
-def plan(datasets: Datasets, global_batch_size: int = 1, *, seed: int = 0, **options: Any) -> Plan:
+def plan(
+    datasets: Datasets,
+    global_batch_size: int = 1,
+    *,
+    seed: int = 0,
+    order: Order = "shuffled",
+    remainder: Remainder = "keep",
+    shuffle_buffer_bytes: Annotated[int | str, "bytes, or 256MiB, 4GB"] = 256 << 20,
+    lanes: int = 0,
+    expected_world_size: int = 1,
+    locality: bool = False,
+    epoch_samples: int = 0,
+) -> Plan:
     """Return the order in which a `Loader` of these options delivers samples; reads only directories of blocks.
 
     Parameters
     ----------
-    datasets, global_batch_size, seed
+    datasets, and all others
         As for `Loader`.
-    **options
-        ``order``, ``remainder``, ``shuffle_buffer_bytes``, ``lanes``, ``expected_world_size``, ``locality``,
-        ``epoch_samples``.
     """
-    return Plan(_core.Plan(dataset_list(datasets), parsed({**options, "batch_size": global_batch_size, "seed": seed})))
+    options = {
+        "batch_size": global_batch_size,
+        "seed": seed,
+        "order": order,
+        "remainder": remainder,
+        "shuffle_buffer_bytes": shuffle_buffer_bytes,
+        "lanes": lanes,
+        "expected_world_size": expected_world_size,
+        "locality": locality,
+        "epoch_samples": epoch_samples,
+    }
+    return Plan(_core.Plan(dataset_list(datasets), parsed(options)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,14 @@ from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
 from shardkit._mixture import Datasets, dataset_list, located
-from shardkit._options import check_known, checked, parsed
+from shardkit._options import SampleLoaderOptions, checked
 from shardkit._ranks import check_ranks, ranks
 from shardkit._specs import Spec, column_specs
 from shardkit.columns import Stored, Tokens
 from shardkit.dataset import open as open_dataset
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _SIGNED = {np.dtype(f"u{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 
@@ -137,7 +140,7 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
 
     Parameters
     ----------
-    *args, **options
+    datasets, batch_size, and other options
         As for `shardkit.Loader`.
     device : str or torch.device
         Where the tensors are wanted: ``"host"``, or a device of torch. Batches reach a CUDA device while the step
@@ -155,45 +158,27 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
         Batches that wait on the CUDA device for the loop, 2 or more.
     """
 
-    @checked
-    def __init__(
-        self,
-        *args: Any,
-        device: str | torch.device = "host",
-        device_geometry: bool = False,
-        pin_memory: bool = False,
-        pinned_bytes: int | str = 512 << 20,
-        device_bytes: int | str = 0,
-        device_batches: int = 2,
-        **options: Any,
-    ) -> None:
+    _epoch_ended = False
+    batch_sampler = None
+
+    def _device_options(self, device: Any, options: dict[str, Any]) -> dict[str, Any]:
         self.device = None if device in ("host", "emulated") else torch.device(device)
         on_cuda = self.device is not None and self.device.type == "cuda" and _core.has_cuda()
         if on_cuda and self.device == torch.device("cuda"):
             self.device = torch.device("cuda", torch.cuda.current_device())
         on_device = on_cuda or device == "emulated"
-        if not on_device and (device_geometry or device_bytes or device_batches != 2):
+        if not on_device and (options["device_geometry"] or options["device_bytes"] or options["device_batches"] != 2):
             raise ValueError(
                 'device_geometry, device_bytes and device_batches are for device="cuda", where the package was built '
                 'with CUDA (tools/wheel --cuda) and the machine has a driver for it, and for device="emulated"'
             )
-        if not on_device and not pin_memory and pinned_bytes != 512 << 20:
+        self._pin_memory = bool(options["pin_memory"])
+        if not on_device and not self._pin_memory and options["pinned_bytes"] != 512 << 20:
             raise ValueError("pinned_bytes is for a CUDA device and for pin_memory=True")
-        self._on_device = parsed(
-            {
-                "device": ("emulated" if self.device is None else str(self.device)) if on_device else "host",
-                "device_geometry": device_geometry,
-                # Without CUDA in this build, torch copies the tensors to page-locked memory.
-                "pin_memory": pin_memory and (on_device or _core.has_cuda()),
-                "pinned_bytes": pinned_bytes,
-                "device_bytes": device_bytes,
-                "device_batches": device_batches,
-            }
-        )
-        self._pin_memory = pin_memory
-        super().__init__(*args, **options)
-        self.batch_sampler = None
-        self._epoch_ended = False
+        self._device = ("emulated" if self.device is None else str(self.device)) if on_device else "host"
+        # Without CUDA in this build, torch copies the tensors to page-locked memory.
+        pin_memory = self._pin_memory and (on_device or _core.has_cuda())
+        return {**options, "device": self._device, "pin_memory": pin_memory}
 
     # Made when it is asked for: an attribute would be a cycle, and the loader would live until the collector runs.
     @property
@@ -202,12 +187,12 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
         return _Sampler(self)
 
     def _open(self, options: dict[str, Any]) -> _core.Loader:
-        if self._on_device["device"] != "host" and self._recipe.functions is not None:
+        if self._device != "host" and self._recipe.functions is not None:
             raise ValueError(
-                f"device={self._on_device['device']!r}: transform and functions of columns need values on the host; "
+                f"device={self._device!r}: transform and functions of columns need values on the host; "
                 "leave device out, or the functions"
             )
-        return super()._open({**options, **self._on_device})
+        return super()._open(options)
 
     def _maker(self) -> Callable[..., Batch]:
         return functools.partial(Batch, self._names, self.device, self._pin_memory)
@@ -215,7 +200,7 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
     @property
     def _ahead(self) -> bool:  # type: ignore[override]
         # What a function of a device's batch queues belongs in the stream of the loop.
-        return bool(self._on_device["device"] == "host")
+        return self._device == "host"
 
     def __iter__(self) -> Iterator[Any]:
         ended, self._epoch_ended = self._epoch_ended, False
@@ -415,7 +400,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     transform : callable
         Called with each sample, a dict from column to value; what it returns takes the sample's place.
     columns, rank, world_size, **options
-        As for `shardkit.Loader`.
+        As for `shardkit.Loader`: those of `SampleLoaderOptions`.
     """
 
     @checked
@@ -428,13 +413,12 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         columns: Mapping[str, Spec] | Sequence[str] | None = None,
         rank: int | str = "auto",
         world_size: int | str = "auto",
-        **options: Any,
+        **options: Unpack[SampleLoaderOptions],
     ) -> None:
         if isinstance(columns, Mapping) and (tokens := [n for n, spec in columns.items() if isinstance(spec, Tokens)]):
             raise ValueError(f"column {tokens[0]}: rows of tokens are of whole batches: use shardkit.torch.Loader")
         if "batch_size" in options:
             raise TypeError("samples come one by one: give batch_size to the DataLoader, or use shardkit.torch.Loader")
-        check_known(options)
         self._columns = columns
         self._options = options
         self._datasets = located(datasets)
@@ -480,7 +464,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 rank=part[0],
                 world_size=parts,
                 empty_batches=True,  # samples are taken one by one
-                **(threads | self._options),
+                **{**threads, **cast(dict[str, Any], self._options)},
             )
         return self._loader
 

@@ -404,8 +404,8 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
     (lambda d: sk.Loader(d, 4, drop_last=True), 'there is no option drop_last: give remainder="drop"'),
     (lambda d: sk.Loader(d, 4, num_workers=2), "workers of Python's functions"),
     *(
-        (lambda d, name=name: sk.Loader(d, 4, **{name: 3}), f"there is no option {name}: give shardkit.torch")
-        for name in ("device", "device_geometry", "device_bytes", "device_batches", "pin_memory", "pinned_bytes")
+        (lambda d, name=name, value=value: sk.Loader(d, 4, **{name: value}), f"no option {name}: give shardkit.torch")
+        for name, value in (("device", "cpu"), ("device_geometry", True), ("device_bytes", 3), ("device_batches", 3))
     ),
     (lambda d: sk.Loader(d, 4, device="cuda"), "shardkit.torch.Loader"),
     *(
@@ -460,7 +460,7 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
     (lambda d: sk.convert(d, d + ".new", columns="label"), "also of one"),
     (lambda d: sk.diff(d, d, columns="label"), "also of one"),
     (lambda d: sk.Loader(d, 4, columns=[]), "the list is empty"),
-    (lambda d: sk.Loader(d, 4, order=""), "order: give one of"),
+    (lambda d: sk.Loader(d, 4, order=""), "order='': give 'shuffled', 'sequential' or 'window'"),
     (lambda d: sk.Loader(d, True), "batch_size=True"),
     (lambda d: sk.Loader(d, 4, seed=True), "seed=True"),
     (lambda d: sk.Loader(d, 4, memory_bytes=1.5), "memory_bytes=1.5: give bytes, or 256MiB"),

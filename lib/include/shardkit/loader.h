@@ -116,7 +116,7 @@ struct BatchSample {
   uint32_t dataset = 0;  // in the order given to the loader
   uint32_t shard = 0;
   uint64_t ordinal = 0;   // in the dataset
-  uint64_t position = 0;  // in the epoch's order
+  uint64_t position = 0;  // in the epoch's order; of the row, where documents are packed
   uint32_t copy = 0;     // PlannedSample::copy: other random crops than those of the same sample elsewhere in the epoch
   bool padding = false;  // repeats a sample of the epoch (Remainder::kPad)
 };
@@ -200,7 +200,7 @@ struct LoaderReport {
   double step_seconds = 0;           // from the end of the first Next() to the end of the last one
 
   uint64_t batches = 0;
-  uint64_t samples = 0;
+  uint64_t samples = 0;     // in rows of tokens, pieces of documents
   uint64_t bytes = 0;       // of batches delivered
   uint64_t bytes_read = 0;  // of blocks, as stored
 
@@ -335,8 +335,8 @@ enum class ColumnDecode {
 // Four numbers of a box, in pixels: left edge x, upper edge y, width, height; both corners; the middle and the size.
 enum class BoxFormat { kXywh, kXyxy, kCxcywh };
 
-// How documents become rows of tokens. They are packed within neighbouring blocks: at least 128 rows, of which with
-// kConcat the last one is not full.
+// How documents become rows of tokens. They are packed within neighbouring blocks: 128 rows or more, fewer where these
+// blocks have 32 MiB with all their columns. With kConcat the last of these rows may be not full.
 enum class TokenPacking {
   kBestFit,  // a document is cut only where it is longer than a row; rows end with some padding
   kConcat,   // one document after another, cut where a row is full
@@ -413,11 +413,15 @@ struct LoaderColumn {
   // kBoxes, kPoints, kItems: the number that pads samples with fewer items.
   int64_t padding = 0;
 
-  // kTokens. The samples of the plan are then rows: PlanOptions::batch_size counts them, every step has so many of the
-  // same shape, and a cursor stands between them. The samples of a batch are the documents in its rows, row by row; of
-  // a document that is cut there is one for each piece. Open reads the lengths of all documents: of columns of bytes
-  // that are blobs little more than that, of others the whole column. In each epoch of a shuffled order other documents
-  // share a row. Several such columns have the same context and packing, and for each document as many tokens.
+  // kTokens. The samples of the plan are then rows: PlanOptions::batch_size counts them, every step has that many, all
+  // of one shape, and a cursor stands between them. The samples of a batch are the documents in its rows, row by row;
+  // of a document that is cut there is one for each piece. In each epoch of a shuffled order other documents share a
+  // row, as far as they fit. Documents without tokens are in no row. Of several such columns the first one says which
+  // documents there are; the others have the same context and packing, and for each document as many tokens.
+  //
+  // Open reads the lengths of all documents. On a disk, of a column of bytes without a codec whose values are blobs
+  // (1 KiB or more on average), that is little more; else each rank reads the column, with `follow` for each
+  // generation.
   uint32_t context = 4096;  // tokens of a row
   TokenPacking packing = TokenPacking::kBestFit;
   int64_t padding_token = 0;
@@ -431,7 +435,7 @@ struct LoaderColumn {
 
 enum class BadSamples {
   kFail,  // the first bad sample ends the loader with its error
-  kSkip,  // bad samples are left out, so their batch is smaller; counted and listed
+  kSkip,  // bad samples are left out, so their batch is smaller, or in rows of tokens padding is; counted and listed
 };
 
 // For profilers: is told what the loader's threads do. Called on the thread that does the work; ranges nest. Must be

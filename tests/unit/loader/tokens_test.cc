@@ -1,6 +1,7 @@
 // Documents packed into rows: every token once and in order, in steps of one shape, and little padding.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <numeric>
 #include <random>
@@ -61,7 +62,7 @@ void Write(FileSystem& files, const std::string& path, Type dtype, const Documen
   Column column{
       .name = "tokens", .type = bytes ? Type::kBytes : Type::kNdarray, .codec = codec, .nullable = absent.has_value()};
   if (!bytes) column.dtype = dtype;
-  WriteRows(files, path, {KeyColumn(), column}, rows, SmallShards(0, 4096));
+  WriteRows(files, path, {KeyColumn(), column}, rows, SmallShards(0, 16));
 }
 
 LoaderOptions Options(uint32_t context, uint64_t batch_size, TokenPacking packing = TokenPacking::kBestFit,
@@ -370,21 +371,12 @@ TEST(TokensTest, ShortDocumentsFillTheirRows) {
   }
 }
 
-// The same rows in a simple way: rows in a list.
-std::vector<std::vector<uint32_t>> SimpleRows(const std::vector<uint32_t>& lengths, const std::vector<uint32_t>& order,
-                                              uint32_t context, TokenPacking packing) {
+// The lengths in each row, packed in a simple way: rows in a list.
+std::vector<std::vector<uint32_t>> SimpleRows(const std::vector<uint32_t>& lengths, uint32_t context) {
   std::vector<uint32_t> pieces;
   std::vector<std::vector<uint32_t>> rows;
-  if (packing == TokenPacking::kConcat) {
-    uint64_t tokens = 0;
-    for (const uint32_t length : lengths) tokens += length;
-    for (uint64_t i = 0; i < tokens; i += context)
-      rows.push_back({static_cast<uint32_t>(std::min<uint64_t>(context, tokens - i))});
-    return rows;
-  }
-  for (const uint32_t document : order) {
-    for (uint32_t left = lengths[document]; left > 0; left -= std::min(left, context))
-      pieces.push_back(std::min(left, context));
+  for (uint32_t left : lengths) {
+    for (; left > 0; left -= std::min(left, context)) pieces.push_back(std::min(left, context));
   }
   std::ranges::sort(pieces, std::greater<>());
   for (const uint32_t length : pieces) {
@@ -402,35 +394,110 @@ std::vector<std::vector<uint32_t>> SimpleRows(const std::vector<uint32_t>& lengt
 
 TEST(TokensTest, PackingIsBestFitDecreasingOrOneAfterAnother) {
   std::mt19937_64 random(2);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 600; ++round) {
     const auto context = static_cast<uint32_t>(1 + random() % 50);
     std::vector<uint32_t> lengths;
     for (uint64_t i = random() % 60; i > 0; --i) lengths.push_back(static_cast<uint32_t>(random() % (2 * context)));
-    std::vector<uint32_t> order(lengths.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::ranges::shuffle(order, random);
     for (const TokenPacking packing : {TokenPacking::kBestFit, TokenPacking::kConcat}) {
-      const std::vector<loader::RowPiece> pieces = loader::PackDocuments(lengths, order, context, packing);
-      const auto simple = SimpleRows(lengths, order, context, packing);
+      const std::optional<uint64_t> key = round % 2 == 0 ? std::nullopt : std::optional<uint64_t>(random());
       std::vector<std::vector<uint32_t>> rows;
-      std::map<uint32_t, uint32_t> tokens;
-      for (const loader::RowPiece& piece : pieces) {
-        if (piece.row == rows.size()) rows.emplace_back();
+      std::vector<std::map<uint32_t, uint32_t>> places(lengths.size());  // length by offset, of each document
+      std::vector<uint32_t> firsts;
+      for (const loader::RowPiece& piece : loader::PackDocuments(lengths, context, packing, key)) {
+        if (piece.row == rows.size()) {
+          rows.emplace_back();
+          firsts.push_back(piece.document);
+        }
         ASSERT_EQ(piece.row + 1, rows.size());
         ASSERT_EQ(piece.begin, std::accumulate(rows.back().begin(), rows.back().end(), 0u));
+        ASSERT_LE(piece.begin + piece.length, context);
         rows.back().push_back(piece.length);
-        tokens[piece.document] += piece.length;
+        ASSERT_TRUE(places[piece.document].emplace(piece.offset, piece.length).second);
       }
-      for (uint32_t i = 0; i < lengths.size(); ++i) ASSERT_EQ(tokens[i], lengths[i]);
-      ASSERT_EQ(rows.size(), simple.size());
-      for (size_t i = 0; i < rows.size(); ++i) {
-        if (packing == TokenPacking::kBestFit) {
-          ASSERT_EQ(rows[i], simple[i]);
+      uint64_t all = 0;
+      for (uint32_t i = 0; i < lengths.size(); ++i) {
+        uint32_t end = 0;
+        for (const auto& [offset, length] : places[i]) {
+          ASSERT_EQ(offset, end);
+          end += length;
         }
-        ASSERT_EQ(std::accumulate(rows[i].begin(), rows[i].end(), 0u),
-                  std::accumulate(simple[i].begin(), simple[i].end(), 0u));
+        ASSERT_EQ(end, lengths[i]);
+        all += lengths[i];
+      }
+      if (packing == TokenPacking::kConcat) {
+        ASSERT_EQ(rows.size(), (all + context - 1) / context);
+        continue;
+      }
+      auto simple = SimpleRows(lengths, context);
+      ASSERT_EQ(rows.size(), simple.size());
+      if (key) continue;
+      ASSERT_TRUE(std::ranges::is_sorted(firsts)) << "rows are not in the order of the documents";
+      for (auto* both : {&rows, &simple}) {
+        for (auto& row : *both) std::ranges::sort(row);
+        std::ranges::sort(*both);
+      }
+      ASSERT_EQ(rows, simple);
+    }
+  }
+}
+
+// Also where hardly two documents have the same length.
+TEST(TokensTest, OtherDocumentsShareARowForAnotherKey) {
+  for (const auto& [least, most, context] :
+       std::vector<std::array<uint32_t, 3>>{{500, 4000, 8192}, {50, 1500, 2048}, {10, 100, 2048}}) {
+    std::mt19937_64 random(least);
+    std::vector<uint32_t> lengths;
+    for (int i = 0; i < 700; ++i) lengths.push_back(least + static_cast<uint32_t>(random() % (most - least)));
+    for (const TokenPacking packing : {TokenPacking::kBestFit, TokenPacking::kConcat}) {
+      std::set<std::set<uint32_t>> before;
+      for (const uint64_t key : {1, 2}) {
+        std::map<uint32_t, std::set<uint32_t>> rows;
+        for (const auto& piece : loader::PackDocuments(lengths, context, packing, key))
+          rows[piece.row].insert(piece.document);
+        std::set<std::set<uint32_t>> together;
+        for (const auto& [row, documents] : rows) together.insert(documents);
+        std::vector<std::set<uint32_t>> both;
+        std::ranges::set_intersection(before, together, std::back_inserter(both));
+        EXPECT_LE(both.size(), rows.size() / 5) << least << " to " << most;
+        before = std::move(together);
       }
     }
+  }
+}
+
+// What cannot be read when the lengths are is left out as where it is loaded.
+TEST(TokensTest, DamageAtOpening) {
+  const auto documents = Documents<uint32_t>(RandomLengths(300, 50, 7));
+  const auto files = NewMemoryFileSystem();
+  Write(*files, "/data", Type::kU32, documents);
+  const std::string path = "/data/" + (*DatasetReader::Open(*files, "/data"))->Shard(0)->name;
+  const std::string shard = ReadAll(*files, path);
+  const auto reader = *ShardReader::Open(*files, path);
+  ASSERT_GT(reader->blocks().size(), 2u);
+  const BlockInfo& block = reader->blocks()[1];
+  std::string damaged = shard;
+  for (uint64_t i = 0; i < 16; ++i)
+    damaged[block.offset + block.front_length - 100 + i] =
+        static_cast<char>(damaged[block.offset + block.front_length - 100 + i] ^ 0x55);
+  ASSERT_TRUE(files->RemoveFile(path).ok());
+  WriteFile(*files, path, damaged);
+  const absl::Status refused = Loader::Open(*files, {{.path = "/data"}}, Options(50, 4)).status();
+  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+  EXPECT_NE(Message(refused).find("bad_samples=\"skip\""), std::string::npos) << refused;
+  LoaderOptions options = Options(50, 4);
+  options.bad_samples = BadSamples::kSkip;
+  const auto loader = OpenLoader(*files, options);
+  ASSERT_NE(loader, nullptr);
+  auto seen = NoneOf(documents);
+  std::set<uint64_t> skipped;
+  for (auto batch = *loader->Next(); batch != nullptr; batch = *loader->Next()) {
+    ExpectPacked<uint32_t>(*batch, documents, 50, 0, &seen);
+    for (const BadSample& bad : batch->skipped()) skipped.insert(bad.sample.ordinal);
+  }
+  EXPECT_GE(skipped.size(), block.sample_count);
+  for (size_t i = 0; i < documents.size(); ++i) {
+    const bool lost = i >= block.first_sample && i < block.first_sample + block.sample_count;
+    for (const int count : seen[i]) ASSERT_EQ(count, lost ? 0 : 1) << i;
   }
 }
 
@@ -451,7 +518,7 @@ TEST(TokensTest, RefusesWhatIsNoToken) {
   EXPECT_TRUE(absl::IsInvalidArgument(status({.path = "/short"}, 0, 0)));
   EXPECT_TRUE(absl::IsInvalidArgument(status({.path = "/float"}, 0, 8)));
   EXPECT_TRUE(status({.path = "/bytes"}, 0, 8).ok());
-  for (const Type type : {Type::kF32, Type::kBytes, Type::kJson}) {
+  for (const Type type : {Type::kF32, Type::kBytes, Type::kJson, Type::kBool}) {
     EXPECT_TRUE(absl::IsInvalidArgument(status({.path = "/bytes"}, 0, 8, type)));
   }
   LoaderDataset weighted{.path = "/short"};
