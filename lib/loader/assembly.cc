@@ -98,10 +98,6 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewItems(size_t position, const Column& column,
                                                           const LoaderColumn& options, const SampleContext& context) {
-  if (!options.along.empty() && !context.boxes.contains(options.along)) {
-    return InvalidArgument("column \"", column.name, "\": goes along with \"", options.along,
-                           "\", which is no column of boxes");
-  }
   const Type type = options.decode == ColumnDecode::kItems ? column.dtype : Type::kF32;
   const RangeKind kind = RangeKindOf(type);
   const bool real = type == Type::kF32 || type == Type::kF64;
@@ -124,6 +120,10 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
     return InvalidArgument("column \"", column.name, "\" of type ", TypeName(column.type), " cannot be decoded as ",
                            what);
   };
+  if (!options.along.empty() && !context.items.contains(options.along)) {
+    return InvalidArgument("column \"", column.name, "\": goes along with \"", options.along,
+                           "\", which is no column of boxes or masks, or goes along with another");
+  }
   switch (options.decode) {
     case ColumnDecode::kStored:
       if (column.type == Type::kRle) return NewMaskRunsColumn(position, column, options);
@@ -164,7 +164,7 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
         return InvalidArgument("column \"", column.name,
                                "\": pad_masks needs masks of one size; choose a geometry that is not native");
       }
-      return NewMasksColumn(position, column, options, geometry, image_position);
+      return NewMasksColumn(position, column, options, context);
     case ColumnDecode::kTokens:
       if (absl::Status status = CheckTokens(column, options); !status.ok()) return status;
       return NewTokensColumn(position, column, options);

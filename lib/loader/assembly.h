@@ -167,13 +167,31 @@ class ColumnAssembler {
 // The error of a bad sample, with the option that leaves such samples out.
 absl::Status WithWayOn(const absl::Status& status);
 
-class BoxesOfSamples;
+// Which items of a sample, such as boxes or masks, a batch has. Immutable, thread-safe.
+class ItemsOfSamples {
+ public:
+  virtual ~ItemsOfSamples() = default;
+
+  struct Taken {
+    uint64_t stored = 0;         // items of the sample
+    std::vector<uint32_t> kept;  // ascending
+  };
+  virtual absl::StatusOr<Taken> Of(const Assembly& assembly, size_t i) const = 0;
+};
+
+// Those of the sample, which are to be `count` in `column`, its partner too.
+absl::StatusOr<std::vector<uint32_t>> KeptAlong(const ItemsOfSamples& along, const std::string& column,
+                                                const Assembly& assembly, size_t i, uint64_t count);
+
+// The numbers of `most` items at most, of those with these sizes.
+void ChooseItems(const LoaderColumn& options, const Assembly& assembly, size_t i, std::span<const double> sizes,
+                 std::vector<uint32_t>* kept);
 
 // What columns of a sample have in common.
 struct SampleContext {
   GeometryOptions geometry;
   std::optional<size_t> image_position;  // the stored column of the image that the column belongs to
-  std::map<std::string, std::shared_ptr<const BoxesOfSamples>> boxes;  // by column
+  std::map<std::string, std::shared_ptr<const ItemsOfSamples>> items;  // by column of boxes or masks
 };
 
 // InvalidArgument when the column cannot be decoded as asked.
@@ -181,9 +199,11 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
                                                                     const LoaderColumn& options,
                                                                     const SampleContext& context);
 
-// Of a kBoxes column; null where there is no image, which NewColumnAssembler refuses.
-std::shared_ptr<const BoxesOfSamples> NewBoxes(size_t position, const Column& column, const LoaderColumn& options,
-                                               const SampleContext& context);
+// Of a column of boxes or masks that goes along with none; null for others, and where NewColumnAssembler refuses it.
+std::shared_ptr<const ItemsOfSamples> NewItemsOfBoxes(size_t position, const Column& column,
+                                                      const LoaderColumn& options, const SampleContext& context);
+std::shared_ptr<const ItemsOfSamples> NewItemsOfMasks(size_t position, const Column& column,
+                                                      const LoaderColumn& options);
 
 // Of a kTokens column: whether the stored column holds tokens, and their type.
 absl::Status CheckTokens(const Column& column, const LoaderColumn& options);
@@ -196,7 +216,7 @@ std::unique_ptr<ColumnAssembler> NewStoredColumn(size_t position, const Column& 
 std::unique_ptr<ColumnAssembler> NewViewsColumn(size_t position, const Column& column, const LoaderColumn& options);
 std::unique_ptr<ColumnAssembler> NewMaskRunsColumn(size_t position, const Column& column, const LoaderColumn& options);
 std::unique_ptr<ColumnAssembler> NewMasksColumn(size_t position, const Column& column, const LoaderColumn& options,
-                                                const GeometryOptions& geometry, std::optional<size_t> image_position);
+                                                const SampleContext& context);
 std::unique_ptr<ColumnAssembler> NewImageColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const GeometryOptions& geometry, std::optional<size_t> image_position);
 std::unique_ptr<ColumnAssembler> NewTokensColumn(size_t position, const Column& column, const LoaderColumn& options);

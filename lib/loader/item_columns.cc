@@ -105,49 +105,82 @@ absl::StatusOr<Items> ParseItems(const Column& column, std::string_view value) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<uint32_t>> KeptAlong(const ItemsOfSamples& along, const std::string& column,
+                                                const Assembly& assembly, size_t i, uint64_t count) {
+  SHARDKIT_ASSIGN_OR_RETURN(ItemsOfSamples::Taken taken, along.Of(assembly, i));
+  if (taken.stored == count) return std::move(taken.kept);
+  return InvalidArgument("has ", count, " items, and column \"", column, "\" ", taken.stored);
+}
+
+void ChooseItems(const LoaderColumn& options, const Assembly& assembly, size_t i, std::span<const double> sizes,
+                 std::vector<uint32_t>* kept) {
+  constexpr uint64_t kStream = ~uint64_t{0};  // apart from crops
+  const size_t most = options.most;
+  if (most == 0 || kept->size() <= most) return;
+  if (options.choose == ItemChoice::kRandom) {
+    AugmentationRandom random = assembly.Random(i, kStream);
+    for (size_t k = 0; k < most; ++k) std::swap((*kept)[k], (*kept)[k + random.Below(kept->size() - k)]);
+  } else if (options.choose == ItemChoice::kLargest) {
+    std::ranges::stable_sort(*kept, std::greater<>(), [&](uint32_t item) { return sizes[item]; });
+  }
+  kept->resize(most);
+  std::ranges::sort(*kept);
+}
+
+namespace {
+
 // Which boxes of a sample a batch has, and where they lie in it.
-class BoxesOfSamples {
+class BoxesOfSamples : public ItemsOfSamples {
  public:
   BoxesOfSamples(size_t position, Column column, LoaderColumn options, const GeometryOptions& geometry,
-                 size_t image_position)
+                 size_t image_position, std::shared_ptr<const ItemsOfSamples> along)
       : position_(position),
         column_(std::move(column)),
         options_(std::move(options)),
         geometry_(geometry),
-        image_position_(image_position) {}
+        image_position_(image_position),
+        along_(std::move(along)) {}
 
-  struct Taken {
-    uint64_t stored = 0;         // boxes of the sample
-    std::vector<uint32_t> kept;  // ascending
-    std::vector<Box> boxes;      // of those
-  };
+  absl::StatusOr<Taken> Of(const Assembly& assembly, size_t i) const override { return Boxes(assembly, i, nullptr); }
 
-  absl::StatusOr<Taken> Of(const Assembly& assembly, size_t i) const {
+  // *boxes, unless it is null, becomes the boxes that are kept.
+  absl::StatusOr<Taken> Boxes(const Assembly& assembly, size_t i, std::vector<Box>* boxes) const {
     Taken taken;
     const auto value = assembly.samples[i].Value(position_);
-    if (!value) return taken;
-    SHARDKIT_ASSIGN_OR_RETURN(const Items items, ParseItems(column_, *value));
-    if (items.count > 0 && (items.shape.size() != 1 || items.each != 4)) {
-      return InvalidArgument("a box has four numbers, not ", items.each);
+    Items items;
+    if (value) {
+      SHARDKIT_ASSIGN_OR_RETURN(items, ParseItems(column_, *value));
+      if (items.count > 0 && (items.shape.size() != 1 || items.each != 4)) {
+        return InvalidArgument("a box has four numbers, not ", items.each);
+      }
     }
     taken.stored = items.count;
+    if (along_ != nullptr) {
+      SHARDKIT_ASSIGN_OR_RETURN(taken.kept, KeptAlong(*along_, options_.along, assembly, i, items.count));
+    }
     if (items.count == 0) return taken;
     SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry,
                               GeometryOfItems(geometry_, image_position_, options_.upright, assembly, i));
+    std::vector<Box> all(items.count);
+    std::vector<double> areas(items.count);
     const bool known = WithNumbers(column_.dtype, items.data, [&](const auto& number) {
       for (uint64_t box = 0; box < items.count; ++box) {
         double values[4];
         for (uint64_t k = 0; k < 4; ++k) values[k] = number(4 * box + k);
         const Box mapped = MapBox(geometry, FromFormat(options_.box_format, values));
         const Box seen = Clipped(mapped, geometry);
+        all[box] = options_.clip ? seen : mapped;
+        areas[box] = seen.width * seen.height;
         // NaN fails, too.
-        if (!(seen.width * seen.height >= options_.min_area)) continue;
-        taken.kept.push_back(static_cast<uint32_t>(box));
-        taken.boxes.push_back(options_.clip ? seen : mapped);
+        if (along_ == nullptr && areas[box] >= options_.min_area) taken.kept.push_back(static_cast<uint32_t>(box));
       }
       return true;
     });
     if (!known) return InvalidArgument("boxes of ", TypeName(column_.dtype), " are none");
+    if (along_ == nullptr) ChooseItems(options_, assembly, i, areas, &taken.kept);
+    if (boxes != nullptr) {
+      for (const uint32_t box : taken.kept) boxes->push_back(all[box]);
+    }
     return taken;
   }
 
@@ -157,16 +190,15 @@ class BoxesOfSamples {
   const LoaderColumn options_;
   const GeometryOptions geometry_;
   const size_t image_position_;
+  const std::shared_ptr<const ItemsOfSamples> along_;  // null: these choose
 };
-
-namespace {
 
 // What boxes, points and items have in common: [n, most items, …], padded.
 class ItemsColumn : public ColumnAssembler {
  public:
-  // `along` are the boxes that say which items there are; null: all.
+  // `along` says which items there are; null: all.
   ItemsColumn(size_t position, Column column, LoaderColumn options, Type dtype,
-              std::shared_ptr<const BoxesOfSamples> along)
+              std::shared_ptr<const ItemsOfSamples> along)
       : ColumnAssembler(position, std::move(column), std::move(options)), dtype_(dtype), along_(std::move(along)) {}
 
   void Layout(Assembly& assembly, ColumnMemory* memory) const override {
@@ -222,8 +254,10 @@ class ItemsColumn : public ColumnAssembler {
   virtual absl::StatusOr<uint64_t> Count(const Assembly& assembly, size_t i,
                                          std::optional<std::vector<uint64_t>>* shape) const {
     const auto value = Value(assembly, i);
-    if (!value) return uint64_t{0};
-    SHARDKIT_ASSIGN_OR_RETURN(const Items items, ParseItems(stored_, *value));
+    Items items;
+    if (value) {
+      SHARDKIT_ASSIGN_OR_RETURN(items, ParseItems(stored_, *value));
+    }
     if (items.count > 0) {
       if (!*shape) *shape = items.shape;
       if (items.shape != **shape) {
@@ -231,12 +265,8 @@ class ItemsColumn : public ColumnAssembler {
       }
     }
     if (along_ == nullptr) return items.count;
-    SHARDKIT_ASSIGN_OR_RETURN(const BoxesOfSamples::Taken boxes, along_->Of(assembly, i));
-    if (boxes.stored != items.count) {
-      return InvalidArgument("has ", items.count, " items, and column \"", options_.along, "\" ", boxes.stored,
-                             " boxes");
-    }
-    return boxes.kept.size();
+    SHARDKIT_ASSIGN_OR_RETURN(const auto kept, KeptAlong(*along_, options_.along, assembly, i, items.count));
+    return kept.size();
   }
 
   // Writes the items of a sample that has some.
@@ -247,8 +277,8 @@ class ItemsColumn : public ColumnAssembler {
       std::memcpy(to, items.data, items.count * bytes);
       return absl::OkStatus();
     }
-    SHARDKIT_ASSIGN_OR_RETURN(const BoxesOfSamples::Taken boxes, along_->Of(assembly, i));
-    for (const uint32_t item : boxes.kept) {
+    SHARDKIT_ASSIGN_OR_RETURN(const ItemsOfSamples::Taken taken, along_->Of(assembly, i));
+    for (const uint32_t item : taken.kept) {
       std::memcpy(to, items.data + item * bytes, bytes);
       to += bytes;
     }
@@ -275,26 +305,27 @@ class ItemsColumn : public ColumnAssembler {
   }
 
   const Type dtype_;
-  const std::shared_ptr<const BoxesOfSamples> along_;
+  const std::shared_ptr<const ItemsOfSamples> along_;
 };
 
 class BoxesColumn : public ItemsColumn {
  public:
   BoxesColumn(size_t position, Column column, LoaderColumn options, std::shared_ptr<const BoxesOfSamples> boxes)
-      : ItemsColumn(position, std::move(column), std::move(options), Type::kF32, std::move(boxes)) {}
+      : ItemsColumn(position, std::move(column), std::move(options), Type::kF32, nullptr), boxes_(std::move(boxes)) {}
 
  private:
   std::optional<std::vector<uint64_t>> ShapeOfItems() const override { return std::vector<uint64_t>{4}; }
 
   absl::StatusOr<uint64_t> Count(const Assembly& assembly, size_t i,
                                  std::optional<std::vector<uint64_t>>*) const override {
-    SHARDKIT_ASSIGN_OR_RETURN(const BoxesOfSamples::Taken boxes, along_->Of(assembly, i));
-    return boxes.kept.size();
+    SHARDKIT_ASSIGN_OR_RETURN(const ItemsOfSamples::Taken taken, boxes_->Of(assembly, i));
+    return taken.kept.size();
   }
 
   absl::Status FillItems(const Assembly& assembly, size_t i, char* to) const override {
-    SHARDKIT_ASSIGN_OR_RETURN(const BoxesOfSamples::Taken boxes, along_->Of(assembly, i));
-    for (const Box& box : boxes.boxes) {
+    std::vector<Box> boxes;
+    SHARDKIT_RETURN_IF_ERROR(boxes_->Boxes(assembly, i, &boxes).status());
+    for (const Box& box : boxes) {
       float made[4];
       ToFormat(options_.output_boxes, box, made);
       std::memcpy(to, made, sizeof(made));
@@ -302,13 +333,15 @@ class BoxesColumn : public ItemsColumn {
     }
     return absl::OkStatus();
   }
+
+  const std::shared_ptr<const BoxesOfSamples> boxes_;
 };
 
 // Of each row of two or more numbers the first two are x and y; the others stay as they are.
 class PointsColumn : public ItemsColumn {
  public:
   PointsColumn(size_t position, Column column, LoaderColumn options, const GeometryOptions& geometry,
-               size_t image_position, std::shared_ptr<const BoxesOfSamples> along)
+               size_t image_position, std::shared_ptr<const ItemsOfSamples> along)
       : ItemsColumn(position, std::move(column), std::move(options), Type::kF32, std::move(along)),
         geometry_(geometry),
         image_position_(image_position) {}
@@ -323,8 +356,8 @@ class PointsColumn : public ItemsColumn {
                               GeometryOfItems(geometry_, image_position_, options_.upright, assembly, i));
     std::vector<uint32_t> kept;
     if (along_ != nullptr) {
-      SHARDKIT_ASSIGN_OR_RETURN(BoxesOfSamples::Taken boxes, along_->Of(assembly, i));
-      kept = std::move(boxes.kept);
+      SHARDKIT_ASSIGN_OR_RETURN(ItemsOfSamples::Taken taken, along_->Of(assembly, i));
+      kept = std::move(taken.kept);
     }
     const uint64_t row = items.shape.back(), count = along_ != nullptr ? kept.size() : items.count;
     const bool known = WithNumbers(stored_.dtype, items.data, [&](const auto& number) {
@@ -351,24 +384,27 @@ class PointsColumn : public ItemsColumn {
 
 }  // namespace
 
-std::shared_ptr<const BoxesOfSamples> NewBoxes(size_t position, const Column& column, const LoaderColumn& options,
-                                               const SampleContext& context) {
+std::shared_ptr<const ItemsOfSamples> NewItemsOfBoxes(size_t position, const Column& column,
+                                                      const LoaderColumn& options, const SampleContext& context) {
   if (!context.image_position) return nullptr;
-  return std::make_shared<const BoxesOfSamples>(position, column, options, context.geometry, *context.image_position);
+  return std::make_shared<const BoxesOfSamples>(position, column, options, context.geometry, *context.image_position,
+                                                nullptr);
 }
 
 std::unique_ptr<ColumnAssembler> NewItemsColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const SampleContext& context) {
-  const auto found = context.boxes.find(options.decode == ColumnDecode::kBoxes ? options.name : options.along);
-  auto boxes = found != context.boxes.end() ? found->second : nullptr;
+  const auto found = context.items.find(options.along);
+  auto along = found != context.items.end() ? found->second : nullptr;
   if (options.decode == ColumnDecode::kBoxes) {
+    auto boxes = std::make_shared<const BoxesOfSamples>(position, column, options, context.geometry,
+                                                        *context.image_position, std::move(along));
     return std::make_unique<BoxesColumn>(position, column, options, std::move(boxes));
   }
   if (options.decode == ColumnDecode::kPoints) {
     return std::make_unique<PointsColumn>(position, column, options, context.geometry, *context.image_position,
-                                          std::move(boxes));
+                                          std::move(along));
   }
-  return std::make_unique<ItemsColumn>(position, column, options, column.dtype, std::move(boxes));
+  return std::make_unique<ItemsColumn>(position, column, options, column.dtype, std::move(along));
 }
 
 }  // namespace shardkit::loader

@@ -54,10 +54,22 @@ absl::Status CheckOptions(const LoaderOptions& options) {
     if (!names.insert(column.name).second)
       return InvalidArgument("loader: column \"", column.name, "\" is named twice");
     const bool image = column.decode == ColumnDecode::kImage;
-    if (column.deferred && !image && column.decode != ColumnDecode::kMasks &&
-        column.decode != ColumnDecode::kPackedMasks) {
+    const bool masks = column.decode == ColumnDecode::kMasks || column.decode == ColumnDecode::kPackedMasks;
+    if (column.deferred && !image && !masks) {
       return InvalidArgument("loader: column \"", column.name,
                              "\": only images and masks have a geometry that can be deferred");
+    }
+    const bool boxes = column.decode == ColumnDecode::kBoxes;
+    if (column.most > 0 && ((!masks && !boxes) || !column.along.empty())) {
+      return InvalidArgument("loader: column \"", column.name,
+                             "\": `most` is for boxes and masks that go along with no other column");
+    }
+    if (column.choose != ItemChoice::kFirst && column.most == 0) {
+      return InvalidArgument("loader: column \"", column.name, "\": without `most` there is nothing to choose");
+    }
+    if (!column.along.empty() && !masks && !boxes && column.decode != ColumnDecode::kPoints &&
+        column.decode != ColumnDecode::kItems) {
+      return InvalidArgument("loader: column \"", column.name, "\": only boxes, points, items and masks go along");
     }
     if (!image && (column.output.planar || column.output.type != Type::kU8)) {
       return InvalidArgument("loader: column \"", column.name, "\": only images have an output");
@@ -112,21 +124,23 @@ absl::StatusOr<std::vector<std::unique_ptr<loader::ColumnAssembler>>> MakeColumn
                                datasets.columns.begin());
   };
   std::vector<loader::SampleContext> contexts;
-  std::map<std::string, std::shared_ptr<const loader::BoxesOfSamples>> boxes;
+  std::map<std::string, std::shared_ptr<const loader::ItemsOfSamples>> items;
   for (const LoaderColumn& column : wanted) {
     SHARDKIT_ASSIGN_OR_RETURN(const LoaderColumn* const image, loader::ImageOf(column, wanted));
     loader::SampleContext& context = contexts.emplace_back();
     context.geometry = image != nullptr && image->geometry ? *image->geometry : options.geometry;
     if (image != nullptr) context.image_position = position(*image);
     const size_t at = position(column);
-    if (column.decode == ColumnDecode::kBoxes) {
-      if (auto made = loader::NewBoxes(at, datasets.columns[at], column, context)) boxes[column.name] = std::move(made);
-    }
+    if (!column.along.empty()) continue;
+    auto made = column.decode == ColumnDecode::kBoxes
+                    ? loader::NewItemsOfBoxes(at, datasets.columns[at], column, context)
+                    : loader::NewItemsOfMasks(at, datasets.columns[at], column);
+    if (made != nullptr) items[column.name] = std::move(made);
   }
   std::vector<std::unique_ptr<loader::ColumnAssembler>> columns;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const size_t at = position(wanted[i]);
-    contexts[i].boxes = boxes;
+    contexts[i].items = items;
     SHARDKIT_ASSIGN_OR_RETURN(auto made, loader::NewColumnAssembler(at, datasets.columns[at], wanted[i], contexts[i]));
     columns.push_back(std::move(made));
   }

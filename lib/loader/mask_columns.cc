@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <numeric>
+#include <utility>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
@@ -29,6 +32,55 @@ class MaskGeometries {
   const std::optional<size_t> image_position_;
 };
 
+// Masks that choose which of them a batch has.
+class MasksOfSamples : public ItemsOfSamples {
+ public:
+  MasksOfSamples(size_t position, LoaderColumn options) : position_(position), options_(std::move(options)) {}
+
+  absl::StatusOr<Taken> Of(const Assembly& assembly, size_t i) const override {
+    Taken taken;
+    const auto value = assembly.samples[i].Value(position_);
+    if (!value) return taken;
+    RleList masks;
+    std::vector<double> areas;
+    if (options_.choose == ItemChoice::kLargest) {
+      SHARDKIT_RETURN_IF_ERROR(ParseRleValue(*value, &masks));
+      for (size_t mask = 0; mask < masks.size(); ++mask) areas.push_back(static_cast<double>(Area(masks[mask])));
+    } else {
+      SHARDKIT_RETURN_IF_ERROR(ParseRleSizes(*value, &masks));
+    }
+    taken.stored = masks.size();
+    taken.kept.resize(masks.size());
+    std::iota(taken.kept.begin(), taken.kept.end(), 0u);
+    ChooseItems(options_, assembly, i, areas, &taken.kept);
+    return taken;
+  }
+
+ private:
+  const size_t position_;
+  const LoaderColumn options_;
+};
+
+// The masks of a sample that a batch has: all, or those that a column chooses.
+class KeptMasks {
+ public:
+  // `along` names the column of `items`, which is null for all masks.
+  KeptMasks(std::shared_ptr<const ItemsOfSamples> items, std::string along)
+      : items_(std::move(items)), along_(std::move(along)) {}
+
+  // Their numbers among `count`.
+  absl::StatusOr<std::vector<uint32_t>> Of(const Assembly& assembly, size_t i, size_t count) const {
+    if (items_ != nullptr) return KeptAlong(*items_, along_, assembly, i, count);
+    std::vector<uint32_t> all(count);
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
+
+ private:
+  const std::shared_ptr<const ItemsOfSamples> items_;
+  const std::string along_;
+};
+
 // A few bytes of runs can stand for 4 GiB of pixels.
 absl::Status AddMaskBytes(uint64_t bytes, uint64_t* end) {
   constexpr uint64_t kMaxBytes = uint64_t{64} << 30;
@@ -47,8 +99,11 @@ uint64_t MaskBytes(const Geometry& geometry, bool packed) {
 // Masks as run lengths: as stored, or with geometries that are applied later.
 class MaskRunsColumn : public ColumnAssembler {
  public:
-  MaskRunsColumn(size_t position, Column column, LoaderColumn options, std::optional<MaskGeometries> deferred)
-      : ColumnAssembler(position, std::move(column), std::move(options)), deferred_(std::move(deferred)) {}
+  MaskRunsColumn(size_t position, Column column, LoaderColumn options, std::optional<MaskGeometries> deferred,
+                 KeptMasks kept)
+      : ColumnAssembler(position, std::move(column), std::move(options)),
+        deferred_(std::move(deferred)),
+        kept_(std::move(kept)) {}
 
   void Layout(Assembly& assembly, ColumnMemory* memory) const override {
     Begin(assembly, BatchLayout::kMaskRuns, Type::kU32, memory);
@@ -59,17 +114,23 @@ class MaskRunsColumn : public ColumnAssembler {
     RleList sizes;
     for (size_t i = 0; i < assembly.samples.size(); ++i) {
       sizes.Clear();
-      if (const auto value = Value(assembly, i)) {
-        absl::Status status = ParseRleSizes(*value, &sizes);
-        if (status.ok() && deferred_) status = AddGeometries(assembly, i, sizes, &deferred_bytes, &memory->geometries);
-        if (!status.ok()) {
-          assembly.Fail(i, Describe(status));
-          sizes.Clear();
-        }
+      absl::StatusOr<std::vector<uint32_t>> kept = std::vector<uint32_t>();
+      absl::Status status;
+      if (const auto value = Value(assembly, i)) status = ParseRleSizes(*value, &sizes);
+      if (status.ok()) {
+        kept = kept_.Of(assembly, i, sizes.size());
+        status = kept.status();
       }
-      const uint64_t runs_before = memory->item_offsets.back();
-      for (size_t mask = 0; mask < sizes.size(); ++mask) {
-        memory->item_offsets.push_back(runs_before + sizes.run_begin[mask + 1]);
+      if (status.ok() && deferred_) {
+        status = AddGeometries(assembly, i, sizes, *kept, &deferred_bytes, &memory->geometries);
+      }
+      if (!status.ok()) {
+        assembly.Fail(i, Describe(status));
+        kept = std::vector<uint32_t>();
+      }
+      for (const uint32_t mask : *kept) {
+        const uint64_t runs = sizes.run_begin[mask + 1] - sizes.run_begin[mask];
+        memory->item_offsets.push_back(memory->item_offsets.back() + runs);
         memory->shapes.push_back(sizes.heights[mask]);
         memory->shapes.push_back(sizes.widths[mask]);
       }
@@ -82,26 +143,36 @@ class MaskRunsColumn : public ColumnAssembler {
     for (size_t i = begin; i < end; ++i) {
       const auto value = Value(assembly, i);
       if (!value) continue;
-      if (absl::Status status = ParseRleValue(*value, &scratch.masks); !status.ok()) {
+      absl::Status status = ParseRleValue(*value, &scratch.masks);
+      absl::StatusOr<std::vector<uint32_t>> kept = std::vector<uint32_t>();
+      if (status.ok()) {
+        kept = kept_.Of(assembly, i, scratch.masks.size());
+        status = kept.status();
+      }
+      if (!status.ok()) {
         assembly.Fail(i, Describe(status));
         continue;
       }
-      const std::vector<uint32_t>& runs = scratch.masks.runs;
-      if (runs.empty()) continue;
-      char* const to = memory->values.data() + memory->item_offsets[memory->offsets[i]] * sizeof(uint32_t);
-      std::memcpy(to, runs.data(), runs.size() * sizeof(uint32_t));
+      const RleList& masks = scratch.masks;
+      char* to = memory->values.data() + memory->item_offsets[memory->offsets[i]] * sizeof(uint32_t);
+      for (const uint32_t mask : *kept) {
+        const uint64_t bytes = (masks.run_begin[mask + 1] - masks.run_begin[mask]) * sizeof(uint32_t);
+        if (bytes > 0) std::memcpy(to, masks.runs.data() + masks.run_begin[mask], bytes);
+        to += bytes;
+      }
     }
   }
 
  private:
   // Adds the geometries of all masks of the sample, or of none. *bytes is what the batch's masks will take.
-  absl::Status AddGeometries(const Assembly& assembly, size_t i, const RleList& sizes, uint64_t* bytes,
-                             std::vector<Geometry>* geometries) const {
+  absl::Status AddGeometries(const Assembly& assembly, size_t i, const RleList& sizes, std::span<const uint32_t> kept,
+                             uint64_t* bytes, std::vector<Geometry>* geometries) const {
     const size_t before = geometries->size();
     const uint64_t bytes_before = *bytes;
-    for (size_t mask = 0; mask < sizes.size(); ++mask) {
+    for (size_t k = 0; k < kept.size(); ++k) {
+      const uint32_t mask = kept[k], last = kept[k > 0 ? k - 1 : 0];
       const bool as_before =
-          mask > 0 && sizes.heights[mask] == sizes.heights[mask - 1] && sizes.widths[mask] == sizes.widths[mask - 1];
+          k > 0 && sizes.heights[mask] == sizes.heights[last] && sizes.widths[mask] == sizes.widths[last];
       absl::StatusOr<Geometry> geometry = as_before ? geometries->back() : deferred_->Of(assembly, i, sizes, mask);
       absl::Status status = geometry.status();
       if (status.ok())
@@ -117,13 +188,15 @@ class MaskRunsColumn : public ColumnAssembler {
   }
 
   const std::optional<MaskGeometries> deferred_;
+  const KeptMasks kept_;
 };
 
 class MasksColumn : public ColumnAssembler {
  public:
-  MasksColumn(size_t position, Column column, LoaderColumn options, MaskGeometries geometries)
+  MasksColumn(size_t position, Column column, LoaderColumn options, MaskGeometries geometries, KeptMasks kept)
       : ColumnAssembler(position, std::move(column), std::move(options)),
         geometries_(std::move(geometries)),
+        kept_(std::move(kept)),
         packed_(options_.decode == ColumnDecode::kPackedMasks) {}
 
   void Layout(Assembly& assembly, ColumnMemory* memory) const override {
@@ -137,14 +210,12 @@ class MasksColumn : public ColumnAssembler {
     RleList sizes;
     for (size_t i = 0; i < assembly.samples.size(); ++i) {
       sizes.Clear();
-      if (const auto value = Value(assembly, i)) {
-        if (absl::Status status = LayOut(assembly, i, *value, fixed, &sizes, memory); !status.ok()) {
-          assembly.Fail(i, Describe(status));
-          // Drops the sample's earlier masks too, so that they get no memory: a few bytes of runs can stand for any
-          // number of pixels.
-          memory->item_offsets.resize(memory->offsets.back() + 1);
-          memory->shapes.resize(2 * memory->offsets.back());
-        }
+      if (absl::Status status = LayOut(assembly, i, fixed, &sizes, memory); !status.ok()) {
+        assembly.Fail(i, Describe(status));
+        // Drops the sample's earlier masks too, so that they get no memory: a few bytes of runs can stand for any
+        // number of pixels.
+        memory->item_offsets.resize(memory->offsets.back() + 1);
+        memory->shapes.resize(2 * memory->offsets.back());
       }
       memory->offsets.push_back(memory->item_offsets.size() - 1);
       most = std::max(most, memory->offsets[i + 1] - memory->offsets[i]);
@@ -183,13 +254,17 @@ class MasksColumn : public ColumnAssembler {
  private:
   uint64_t RowBytes(uint32_t width) const { return packed_ ? PackedRowBytes(width) : width; }
 
-  absl::Status LayOut(const Assembly& assembly, size_t i, std::string_view value, const OutputSize& fixed,
-                      RleList* sizes, ColumnMemory* memory) const {
-    SHARDKIT_RETURN_IF_ERROR(ParseRleSizes(value, sizes));
+  absl::Status LayOut(const Assembly& assembly, size_t i, const OutputSize& fixed, RleList* sizes,
+                      ColumnMemory* memory) const {
+    if (const auto value = Value(assembly, i)) {
+      SHARDKIT_RETURN_IF_ERROR(ParseRleSizes(*value, sizes));
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const auto kept, kept_.Of(assembly, i, sizes->size()));
     uint64_t height = fixed.height, width = fixed.width;
-    for (size_t mask = 0; mask < sizes->size(); ++mask) {
-      const bool as_before = mask > 0 && sizes->heights[mask] == sizes->heights[mask - 1] &&
-                             sizes->widths[mask] == sizes->widths[mask - 1];
+    for (size_t k = 0; k < kept.size(); ++k) {
+      const uint32_t mask = kept[k], last = kept[k > 0 ? k - 1 : 0];
+      const bool as_before =
+          k > 0 && sizes->heights[mask] == sizes->heights[last] && sizes->widths[mask] == sizes->widths[last];
       if (fixed.width == 0 && !as_before) {
         SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry, geometries_.Of(assembly, i, *sizes, mask));
         height = geometry.output_height;
@@ -210,17 +285,19 @@ class MasksColumn : public ColumnAssembler {
     if (!value) return;
     absl::Status status = [&]() -> absl::Status {
       SHARDKIT_RETURN_IF_ERROR(ParseRleValue(*value, &scratch.masks));
+      SHARDKIT_ASSIGN_OR_RETURN(const auto kept, kept_.Of(assembly, i, scratch.masks.size()));
       uint32_t height = 0, width = 0;
-      for (size_t mask = 0; mask < scratch.masks.size(); ++mask) {
+      for (size_t k = 0; k < kept.size(); ++k) {
+        const uint32_t mask = kept[k];
         const RleView runs = scratch.masks[mask];
-        if (mask == 0 || runs.height != height || runs.width != width) {
+        if (k == 0 || runs.height != height || runs.width != width) {
           SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry, geometries_.Of(assembly, i, scratch.masks, mask));
           SHARDKIT_RETURN_IF_ERROR(scratch.rasterizer.SetGeometry(geometry));
           height = runs.height;
           width = runs.width;
         }
-        SHARDKIT_RETURN_IF_ERROR(packed_ ? scratch.rasterizer.Packed(runs, place(mask))
-                                         : scratch.rasterizer.Dense(runs, place(mask)));
+        SHARDKIT_RETURN_IF_ERROR(packed_ ? scratch.rasterizer.Packed(runs, place(k))
+                                         : scratch.rasterizer.Dense(runs, place(k)));
       }
       return absl::OkStatus();
     }();
@@ -228,20 +305,33 @@ class MasksColumn : public ColumnAssembler {
   }
 
   const MaskGeometries geometries_;
+  const KeptMasks kept_;
   const bool packed_;
 };
 
 }  // namespace
 
+std::shared_ptr<const ItemsOfSamples> NewItemsOfMasks(size_t position, const Column& column,
+                                                      const LoaderColumn& options) {
+  const bool masks = options.decode == ColumnDecode::kMasks || options.decode == ColumnDecode::kPackedMasks;
+  if (!masks || column.type != Type::kRle) return nullptr;
+  return std::make_shared<const MasksOfSamples>(position, options);
+}
+
 std::unique_ptr<ColumnAssembler> NewMaskRunsColumn(size_t position, const Column& column, const LoaderColumn& options) {
-  return std::make_unique<MaskRunsColumn>(position, column, options, std::nullopt);
+  return std::make_unique<MaskRunsColumn>(position, column, options, std::nullopt, KeptMasks(nullptr, ""));
 }
 
 std::unique_ptr<ColumnAssembler> NewMasksColumn(size_t position, const Column& column, const LoaderColumn& options,
-                                                const GeometryOptions& geometry, std::optional<size_t> image_position) {
-  const MaskGeometries geometries(geometry, image_position);
-  if (options.deferred) return std::make_unique<MaskRunsColumn>(position, column, options, geometries);
-  return std::make_unique<MasksColumn>(position, column, options, geometries);
+                                                const SampleContext& context) {
+  const MaskGeometries geometries(context.geometry, context.image_position);
+  const bool all = options.along.empty() && options.most == 0;
+  const std::string& chooser = options.along.empty() ? options.name : options.along;
+  KeptMasks kept(all ? nullptr : context.items.at(chooser), chooser);
+  if (options.deferred) {
+    return std::make_unique<MaskRunsColumn>(position, column, options, geometries, std::move(kept));
+  }
+  return std::make_unique<MasksColumn>(position, column, options, geometries, std::move(kept));
 }
 
 }  // namespace shardkit::loader

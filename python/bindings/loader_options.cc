@@ -61,6 +61,10 @@ LoaderColumn TakeColumn(const nb::dict& given) {
   reader.Take("min_area", column.min_area);
   reader.Take("upright", column.upright);
   reader.Take("along", column.along);
+  reader.Take("most", column.most);
+  reader.TakeChoice<ItemChoice>(
+      "choose", column.choose,
+      {{"first", ItemChoice::kFirst}, {"random", ItemChoice::kRandom}, {"largest", ItemChoice::kLargest}});
   reader.Take("padding", column.padding);
   reader.Take("source", column.source);
   reader.Take("of", column.of);

@@ -184,7 +184,8 @@ def checked(function: _Function) -> _Function:
             kind = kind_of(name)
             if kind is not None and not kind[1](value):
                 also = ", also of one" if isinstance(value, str) and "a list" in kind[0] else ""
-                raise TypeError(f"{name}={shown(value)}: give {kind[0]}{also}")
+                wrong_word = isinstance(value, str) and kind[0].startswith("'")
+                raise (ValueError if wrong_word else TypeError)(f"{name}={shown(value)}: give {kind[0]}{also}")
         return function(*args, **options)
 
     return typing.cast(_Function, call)

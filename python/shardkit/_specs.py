@@ -55,24 +55,26 @@ def parts(name: str, spec: Spec) -> tuple[Kind, list[Map]]:
     return kind, maps
 
 
-def with_boxes(columns: Mapping[str, tuple[Kind, list[Map]]]) -> dict[str, tuple[Kind, list[Map]]]:
-    """Return the columns with those that go along with boxes."""
+def with_items(columns: Mapping[str, tuple[Kind, list[Map]]]) -> dict[str, tuple[Kind, list[Map]]]:
+    """Return the columns with those that go along with boxes or masks."""
     made = dict(columns)
-    for boxes, (kind, _) in columns.items():
-        for name in kind.with_columns if isinstance(kind, Boxes) else ():
+    for chooser, (kind, _) in columns.items():
+        if not isinstance(kind, (Boxes, DenseMasks)):
+            continue
+        for name in kind.with_columns:
             along, maps = made.get(name, (None, []))
             if along is None or isinstance(along, Stored):
                 along = Items()
-            if not isinstance(along, (Points, Items)):
+            if not isinstance(along, (Boxes, DenseMasks, Points, Items)):
                 raise ValueError(
-                    f"column {name}: {along!r} cannot lose the entries of boxes that {boxes} leaves out; "
-                    "Boxes(min_area=0) keeps all of them"
+                    f"column {name}: {along!r} cannot lose the entries of what {kind} leaves out; give Items, Points, "
+                    "Boxes or masks"
                 )
-            if along.along not in ("", boxes):
-                raise ValueError(f"column {name}: goes along with {along.along} and {boxes}; give one of the two")
-            if isinstance(along, Points) and isinstance(kind, Boxes):
+            if along.along not in ("", chooser):
+                raise ValueError(f"column {name}: goes along with {along.along} and {chooser}; give one of the two")
+            if not isinstance(along, Items):
                 along = replace(along, of=along.of or kind.of)
-            made[name] = (replace(along, along=boxes), maps)
+            made[name] = (replace(along, along=chooser), maps)
     return made
 
 
@@ -85,7 +87,7 @@ def column_options(name: str, kind: Kind) -> dict[str, Any]:
         stream = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=7).digest(), "little") + 1
         own = {"geometry": {**asdict(kind.geometry()), "stream": stream}}
         return {"name": name, "decode": kind.decode, **kind.options(), **own}
-    if isinstance(kind, (Image, LabelMap, Boxes, Points, Items)):
+    if isinstance(kind, (Image, LabelMap, DenseMasks, Boxes, Points, Items)):
         return {"name": name, "decode": kind.decode, **kind.options()}
     return {"name": name, "decode": kind.decode, **asdict(kind)}
 

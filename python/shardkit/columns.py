@@ -30,6 +30,18 @@ def _check_flip(flip: float, name: str) -> None:
         raise ValueError(f"{name}={flip!r}: give a probability from 0 to 1, as 0.5")
 
 
+Choose = Literal["first", "random", "largest"]
+
+
+def _check_chooser(kind: DenseMasks | Boxes) -> None:
+    if isinstance(kind.with_columns, str):
+        raise TypeError(f"with_columns={kind.with_columns!r}: give a list of names")
+    if kind.choose != "first" and kind.most == 0:
+        raise ValueError(f"choose={kind.choose!r}: without `most` there is nothing to choose")
+    if kind.along and (kind.most > 0 or kind.with_columns):
+        raise ValueError("along: the other column says which items there are; leave most and with_columns out")
+
+
 @checked
 @dataclass(frozen=True)
 class Geometry:
@@ -259,9 +271,19 @@ class DenseMasks:
     ----------
     pad_masks : bool
         One array [samples, most masks, height, width], zeros where a sample has fewer; else the masks of all samples
-        after one another.
+        after one another. ``batch.counts(name)`` says how many each sample has.
     deferred : bool
         Masks come as runs and as stored, and `Batch.geometries` says what is to be done with each.
+    most : int
+        The most masks of a sample; 0 for all.
+    choose : str
+        Which ones a sample with more has: the ``"first"``, ``"random"`` ones, others in every epoch, or the
+        ``"largest"``, by their pixels as stored. They keep their order.
+    with_columns : sequence of str
+        Columns of one entry for each mask, which lose the entries of masks that are left out: arrays such as scores as
+        `Items`, or as `Points`, `Boxes` or masks where the columns of the loader say so.
+    along : str
+        The column of boxes or masks that says which masks there are, as its `with_columns` does.
     source : str
         The stored column, where the batch's column has another name.
     of : str
@@ -270,6 +292,10 @@ class DenseMasks:
 
     pad_masks: bool = False
     deferred: bool = False
+    most: int = 0
+    choose: Choose = "first"
+    with_columns: Sequence[str] = ()
+    along: str = ""
     source: str = ""
     of: str = ""
 
@@ -278,22 +304,18 @@ class DenseMasks:
     def __post_init__(self) -> None:
         if self.pad_masks and self.deferred:
             raise ValueError("pad_masks is for masks that are decoded; deferred ones come as runs")
+        _check_chooser(self)
+
+    def options(self) -> dict[str, Any]:
+        """Return what the library's column is given."""
+        names = ("pad_masks", "deferred", "most", "choose", "along", "source", "of")
+        return {name: getattr(self, name) for name in names}
 
 
-@checked
-@dataclass(frozen=True)
-class PackedMasks:
+class PackedMasks(DenseMasks):
     """As `DenseMasks`, one bit per pixel, the lowest first; rows are whole bytes."""
 
-    pad_masks: bool = False
-    deferred: bool = False
-    source: str = ""
-    of: str = ""
-
     decode = "packed_masks"
-
-    def __post_init__(self) -> None:
-        DenseMasks(self.pad_masks, self.deferred)  # the same is refused
 
 
 @checked
@@ -416,9 +438,11 @@ class Boxes:
         Cut boxes at the edges of the picture.
     min_area : float
         Boxes of which fewer square pixels can be seen are left out, as crops leave them. 0 keeps all.
+    most, choose, along
+        As for `DenseMasks`; "largest" is by what can be seen. With `along` no box is left out for its area.
     with_columns : sequence of str
         Columns of one entry for each box, such as classes, which lose the entries of boxes that are left out: as
-        `Items`, or as `Points` where the columns of the loader say so.
+        `Items`, or as `Points` or masks where the columns of the loader say so.
     upright : bool
         Boxes are drawn on the upright picture, as annotation tools show it; False: on the picture as it is stored.
         Images that EXIF turns then want ``sk.Image(apply_orientation=True)``: without it they are bad samples.
@@ -434,7 +458,10 @@ class Boxes:
     to: str = "xyxy"
     clip: bool = True
     min_area: float = 1
+    most: int = 0
+    choose: Choose = "first"
     with_columns: Sequence[str] = ()
+    along: str = ""
     upright: bool = True
     padding: Annotated[SupportsIndex, "a whole number"] = 0
     source: str = ""
@@ -448,13 +475,15 @@ class Boxes:
                 raise ValueError(f"{name}={value!r}: give one of {', '.join(_BOXES)}")
         if not 0 <= self.min_area < math.inf:
             raise ValueError(f"min_area={self.min_area}: give square pixels, 0 or more")
-        if isinstance(self.with_columns, str):
-            raise TypeError(f"with_columns={self.with_columns!r}: give a list of names")
+        _check_chooser(self)
         _check_padding(self.padding)
 
     def options(self) -> dict[str, Any]:
         """Return what the library's column is given."""
         return {
+            "most": self.most,
+            "choose": self.choose,
+            "along": self.along,
             "box_format": self.format,
             "output_boxes": self.to,
             "clip": self.clip,

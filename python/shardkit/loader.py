@@ -27,7 +27,7 @@ from shardkit._options import (
     parsed,
 )
 from shardkit._ranks import check_ranks, ranks
-from shardkit._specs import Kind, Spec, column_options, column_specs, parts, shared_geometry, with_boxes
+from shardkit._specs import Kind, Spec, column_options, column_specs, parts, shared_geometry, with_items
 from shardkit._values import is_number
 from shardkit._workers import Workers
 from shardkit.batch import Batch
@@ -244,7 +244,7 @@ class Loader:
         for name, size in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
             if size is not None and size < 1:
                 raise ValueError(f"{name}={size}: batches have samples")
-        given = with_boxes({name: parts(name, spec) for name, spec in column_specs(columns, self._datasets).items()})
+        given = with_items({name: parts(name, spec) for name, spec in column_specs(columns, self._datasets).items()})
         specs = {name: kind for name, (kind, _) in given.items()}
         self._names = list(specs)
         geometry = shared_geometry(specs.values(), geometry)

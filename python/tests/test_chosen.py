@@ -344,7 +344,7 @@ def test_what_is_shown(tmp_path: Path) -> None:
     assert "float32 [20]" in page
     assert "0 samples" in sk.open(path, where="label > 10")._repr_html_()
     (batch,) = sk.Loader(path, 9, columns={"big": None, "text": None, "raw": sk.Views(), "label": sk.Map(float)})
-    assert repr(batch) == "<batch of 9 samples: big f32[9, 20], text ragged u8, raw bytes, label float64[9]>"
+    assert repr(batch) == "<batch of 9 samples: big f32[9, 20], text utf8, raw bytes, label float64[9]>"
     damaged = os.fspath(tmp_path / "damaged")
     with sk.Writer(damaged, {"image": "jpeg"}) as writer:
         writer.write("a", image=b"\xff\xd8\xff no picture")

@@ -362,9 +362,9 @@ def test_options_of_the_loader(images: str, blocks: str, name: str, base: dict[s
 def test_the_tables_are_whole() -> None:
     for kind, table in ((sk.Image, IMAGE), (sk.Geometry, GEOMETRY), (sk.DenseMasks, MASKS), (sk.Tokens, TOKENS)):
         # max_memory is a limit, which other tests reach; test_views.py has columns of other names, and views;
-        # test_tokens.py tokens in bytes.
+        # test_tokens.py tokens in bytes; test_items.py what is chosen.
         assert {field.name for field in dataclasses.fields(kind)} - {
-            *(("dtype",) if kind is sk.Tokens else ()),
+            *(("dtype",) if kind is sk.Tokens else ("most", "choose", "with_columns", "along")),
             "max_memory",
             "reduce_depth",
             "strict",

@@ -148,7 +148,7 @@ def test_balance_is_not_for_rows(path: str) -> None:
         sk.Loader(path, columns={"tokens": sk.Tokens(CONTEXT)}, balance="number")
     with pytest.raises(ValueError, match='its context and packing are not those of "tokens"'):
         sk.Loader(path, columns={"tokens": sk.Tokens(CONTEXT), "b": sk.Tokens(8, source="tokens")})
-    with pytest.raises(TypeError, match="mode='first_fit': give 'best_fit' or 'concat'"):
+    with pytest.raises(ValueError, match="mode='first_fit': give 'best_fit' or 'concat'"):
         sk.Tokens(CONTEXT, "first_fit")  # type: ignore[arg-type]
 
 

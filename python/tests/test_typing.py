@@ -12,7 +12,7 @@ import pytest
 
 import shardkit as sk
 
-RIGHT = '''
+RIGHT = """
 import numpy as np
 
 import shardkit as sk
@@ -54,7 +54,7 @@ def train(path: str) -> None:
     sample: dict[str, object] = dataset[0]
     order = sk.plan(path, 8, order="sequential", remainder="pad")
     print(steps, sample, len(order), loader.report(), loader.metrics()["samples"])
-'''
+"""
 
 WRONG = [
     'sk.Loader("a", order="shufled")',

@@ -39,7 +39,7 @@ def test_every_type(tmp_path: Path) -> None:
         if name == "f32":
             assert read[name] == np.float32(0.1)
         elif name == "json":
-            assert read[name] == b'{"a": 1}'
+            assert read[name] == {"a": 1}
         elif name == "view":
             assert read[name] == b"abc"
         else:
@@ -207,7 +207,7 @@ def test_right_values(tmp_path: Path) -> None:
         )
     sample = sk.open(path)[0]
     assert (sample["a"], sample["b"], sample["c"], sample["g"]) == (JPEG, PNG, JPEG, b"abc")
-    assert (sample["e"], sample["f"]) == ('{"ü": [1, null]}'.encode(), b" [1e999] ")
+    assert (sample["e"], sample["f"]) == ({"ü": [1, None]}, [float("inf")])
 
 
 def test_pixels_are_encoded(tmp_path: Path) -> None:

@@ -332,6 +332,13 @@ enum class ColumnDecode {
   kFunction,     // LoaderColumn::function
 };
 
+// Which items of a sample with more than LoaderColumn::most a batch has; they keep their order.
+enum class ItemChoice {
+  kFirst,
+  kRandom,   // others in every epoch
+  kLargest,  // boxes by what the output shows of them, masks by their pixels as stored
+};
+
 // Four numbers of a box, in pixels: left edge x, upper edge y, width, height; both corners; the middle and the size.
 enum class BoxFormat { kXywh, kXyxy, kCxcywh };
 
@@ -406,8 +413,13 @@ struct LoaderColumn {
   bool clip = true;
   double min_area = 1;
 
-  // kPoints, kItems: the kBoxes column that they belong to, item by item: those of boxes that are left out are, too.
-  // A sample with another number of items than boxes is a bad one.
+  // kBoxes, kMasks, kPackedMasks, without `along`: the most items of a sample, 0 for all, and which.
+  uint32_t most = 0;
+  ItemChoice choose = ItemChoice::kFirst;
+
+  // kBoxes, kPoints, kItems, kMasks, kPackedMasks: the column of boxes or masks that they belong to, item by item, and
+  // which has none itself. What is left out there is left out here, and nothing else (min_area does not count). A
+  // sample with other numbers of items in the two is a bad one.
   std::string along;
 
   // kBoxes, kPoints, kItems: the number that pads samples with fewer items.
