@@ -342,11 +342,10 @@ enum class ItemChoice {
 // Four numbers of a box, in pixels: left edge x, upper edge y, width, height; both corners; the middle and the size.
 enum class BoxFormat { kXywh, kXyxy, kCxcywh };
 
-// How documents become rows of tokens. They are packed within neighbouring blocks: 128 rows or more, fewer where these
-// blocks have 32 MiB with all their columns. With kConcat the last of these rows may be not full.
+// How documents become rows of tokens: within neighbouring blocks of 128 rows or more, fewer where these have 32 MiB.
 enum class TokenPacking {
   kBestFit,  // a document is cut only where it is longer than a row; rows end with some padding
-  kConcat,   // one document after another, cut where a row is full
+  kConcat,   // one document after another, cut where a row is full; the last of these rows may be not full
 };
 
 // The argument of a user's function. Valid during the call.
