@@ -15,11 +15,29 @@ bool IsSquare(GeometryOptions::Kind kind) {
   return kind == GeometryOptions::Kind::kCenterCrop || kind == GeometryOptions::Kind::kLongestSide;
 }
 
+// EXIF's orientation of an image that is turned by 90 degrees, clockwise, or mirrored top to bottom after
+// `orientation`.
+constexpr int kQuarterTurn[] = {0, 6, 7, 8, 5, 2, 3, 4, 1};
+constexpr int kUpsideDown[] = {0, 4, 3, 2, 1, 8, 7, 6, 5};
+
+// As if the upright image was another one. Draws apart from crops, which stay what they are without it.
+int Turned(const GeometryOptions& options, int orientation, const Assembly& assembly, size_t i) {
+  constexpr uint64_t kStream = uint64_t{1} << 63;
+  if (orientation < 1 || orientation > 8) return orientation;  // CheckGeometry refuses it
+  AugmentationRandom random = assembly.Random(i, options.stream ^ kStream);
+  const uint64_t quarters = random.Below(4);
+  if (random.Uniform() < options.vertical_flip_probability) orientation = kUpsideDown[orientation];
+  for (uint64_t turn = 0; options.rotate90 && turn < quarters; ++turn) orientation = kQuarterTurn[orientation];
+  return orientation;
+}
+
 }  // namespace
 
 absl::Status CheckGeometryOptions(const GeometryOptions& options) {
-  if (!(options.flip_probability >= 0 && options.flip_probability <= 1)) {
-    return InvalidArgument("geometry: a flip probability of ", options.flip_probability, " is outside 0 to 1");
+  for (const double probability : {options.flip_probability, options.vertical_flip_probability}) {
+    if (!(probability >= 0 && probability <= 1)) {
+      return InvalidArgument("geometry: a flip probability of ", probability, " is outside 0 to 1");
+    }
   }
   if (options.kind == GeometryOptions::Kind::kNative) return absl::OkStatus();
   if (options.width == 0 || options.width > kMaxImageSide || HeightOf(options) > kMaxImageSide) {
@@ -68,7 +86,10 @@ OutputSize FixedOutputSize(const GeometryOptions& options) {
 absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize stored, const Assembly& assembly,
                                       size_t i) {
   AugmentationRandom random = assembly.Random(i, options.stream);
-  if (!options.apply_orientation) stored.orientation = 1;
+  if (!options.apply_orientation || stored.orientation == 0) stored.orientation = 1;
+  if (options.rotate90 || options.vertical_flip_probability > 0) {
+    stored.orientation = Turned(options, stored.orientation, assembly, i);
+  }
   Geometry geometry;
   switch (options.kind) {
     case GeometryOptions::Kind::kNative:

@@ -32,6 +32,8 @@ GeometryOptions TakeGeometry(const nb::dict& given) {
   reader.Take("min_ratio", geometry.crop.min_ratio);
   reader.Take("max_ratio", geometry.crop.max_ratio);
   reader.Take("flip_probability", geometry.flip_probability);
+  reader.Take("vertical_flip_probability", geometry.vertical_flip_probability);
+  reader.Take("rotate90", geometry.rotate90);
   reader.Take("apply_orientation", geometry.apply_orientation);
   reader.Take("stream", geometry.stream);
   reader.Finish();

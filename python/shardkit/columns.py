@@ -59,8 +59,10 @@ class Geometry:
         Of a random box: its area as a part of the image's.
     min_ratio, max_ratio : float
         Of a random box: width / height.
-    flip_probability : float
-        Of mirroring it, 0 to 1.
+    flip_probability, vertical_flip_probability : float
+        Of mirroring it left to right, and top to bottom, 0 to 1.
+    rotate90 : bool
+        Turn it by 0, 90, 180 or 270 degrees, equally often, before the crop.
     apply_orientation : bool
         Turn the image upright as its EXIF orientation says.
     """
@@ -74,6 +76,8 @@ class Geometry:
     min_ratio: float = 3 / 4
     max_ratio: float = 4 / 3
     flip_probability: Annotated[float, "a probability from 0 to 1, as 0.5"] = 0.0
+    vertical_flip_probability: Annotated[float, "a probability from 0 to 1, as 0.5"] = 0.0
+    rotate90: bool = False
     apply_orientation: bool = False
 
     def __post_init__(self) -> None:
@@ -81,6 +85,7 @@ class Geometry:
         if self.kind not in kinds:
             raise ValueError(f"kind: give one of {', '.join(kinds)}, not {self.kind!r}")
         _check_flip(self.flip_probability, "flip_probability")
+        _check_flip(self.vertical_flip_probability, "vertical_flip_probability")
         box = (self.min_scale, self.max_scale, self.min_ratio, self.max_ratio)
         if self.kind == "native" and (self.width or self.height or self.resize):
             raise ValueError("width, height and resize are for the other kinds; native images are as stored")
@@ -121,8 +126,10 @@ class Image:
         Pixels: of both sides, or height and width.
     resize : int
         For ``"center"``: what the shorter side becomes first.
-    flip : float
-        Probability of mirroring.
+    flip, vertical_flip : float
+        Probability of mirroring left to right, and top to bottom.
+    rotate90 : bool
+        Turn it by 0, 90, 180 or 270 degrees, equally often, before the crop.
     scale, ratio : (float, float)
         For ``"random"``: area of the box as a part of the image's, and its width / height.
     apply_orientation : bool
@@ -164,6 +171,8 @@ class Image:
     size: Annotated[int | tuple[int, int] | None, "pixels, as 224, or (224, 160) for height and width"] = None
     resize: int = 0
     flip: Annotated[float, "a probability from 0 to 1, as 0.5"] = 0.0
+    vertical_flip: Annotated[float, "a probability from 0 to 1, as 0.5"] = 0.0
+    rotate90: bool = False
     scale: Annotated[tuple[float, float], "the least and the most, as (0.08, 1.0)"] = (0.08, 1.0)
     ratio: Annotated[tuple[float, float], "the least and the most, as (0.75, 1.33)"] = (3 / 4, 4 / 3)
     apply_orientation: bool = False
@@ -185,6 +194,7 @@ class Image:
 
     def __post_init__(self) -> None:
         _check_flip(self.flip, "flip")
+        _check_flip(self.vertical_flip, "vertical_flip")
         if self.size is not None:
             sides = self.size if isinstance(self.size, (tuple, list)) else (self.size, self.size)
             whole = all(hasattr(side, "__index__") and not isinstance(side, bool) and side > 0 for side in sides)
@@ -241,6 +251,8 @@ class Image:
             min_ratio=self.ratio[0],
             max_ratio=self.ratio[1],
             flip_probability=self.flip,
+            vertical_flip_probability=self.vertical_flip,
+            rotate90=self.rotate90,
             apply_orientation=self.apply_orientation,
         )
 

@@ -174,8 +174,6 @@ class Batch {
   virtual std::optional<absl::Status> outcome() const { return absl::OkStatus(); }
 };
 
-// What a loader has done, and what limits its speed.
-
 // Seconds summed over the stage's threads.
 struct StageTimes {
   double busy = 0;
@@ -311,8 +309,10 @@ struct GeometryOptions {
   uint32_t height = 0;  // pixels; 0 is `width`
   uint32_t resize = 0;  // pixels; 0 is `width`
   RandomCropOptions crop;
-  double flip_probability = 0;     // 0 to 1
-  bool apply_orientation = false;  // turn the image (and masks) upright as its EXIF orientation says
+  double flip_probability = 0;           // 0 to 1: of mirroring left and right
+  double vertical_flip_probability = 0;  // 0 to 1: of mirroring top and bottom
+  bool rotate90 = false;                 // turn it by 0, 90, 180 or 270 degrees, equally often, before the crop
+  bool apply_orientation = false;        // turn the image (and masks) upright as its EXIF orientation says
 
   // Geometries of a sample that differ in this number draw their crops and flips independently.
   uint64_t stream = 0;
