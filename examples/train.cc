@@ -1,6 +1,9 @@
 // A training loop: batches from a dataset of photographs, regular checkpoints, and resuming from a checkpoint.
 //
-//   train DATASET CHECKPOINT [EPOCHS [STOP_AFTER_STEPS]]
+//   train DATASET CHECKPOINT [EPOCHS [STOP_AFTER_STEPS [WHERE [BALANCE]]]]
+//
+// WHERE is a condition on the samples, such as "width > 64" or "" for all, BALANCE a column whose values come equally
+// often.
 //
 // RANK and WORLD_SIZE in the environment make it one of several ranks. Each rank has its own checkpoint. The "model" is
 // one number: the mean brightness of all images so far. An interrupted run that resumes from its checkpoint prints the
@@ -58,7 +61,9 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3 || argc > 5) return Fail("usage: train DATASET CHECKPOINT [EPOCHS [STOP_AFTER_STEPS]]");
+  if (argc < 3 || argc > 7) {
+    return Fail("usage: train DATASET CHECKPOINT [EPOCHS [STOP_AFTER_STEPS [WHERE [BALANCE]]]]");
+  }
   const std::string checkpoint = argv[2];
   const uint64_t stop_after = argc > 4 ? std::strtoull(argv[4], nullptr, 10) : UINT64_MAX;
 
@@ -71,6 +76,9 @@ int main(int argc, char** argv) {
   options.columns = {{.name = "image", .decode = shardkit::ColumnDecode::kImage}};
   options.geometry = {
       .kind = shardkit::GeometryOptions::Kind::kRandomResizedCrop, .width = 64, .flip_probability = 0.5};
+  shardkit::LoaderDataset dataset{.path = argv[1]};
+  if (argc > 5) dataset.selection.where = argv[5];
+  if (argc > 6) dataset.balance = argv[6];
   options.bad_samples = shardkit::BadSamples::kSkip;
 
   Model model;
@@ -83,7 +91,7 @@ int main(int argc, char** argv) {
     options.cursor = *parsed;
   }
 
-  const auto loader = shardkit::Loader::Open(*shardkit::PosixFileSystem(), {{.path = argv[1]}}, options);
+  const auto loader = shardkit::Loader::Open(*shardkit::PosixFileSystem(), {dataset}, options);
   if (!loader.ok()) return Fail(std::string(loader.status().message()));
 
   for (uint64_t steps = 0; steps < stop_after; ++steps) {

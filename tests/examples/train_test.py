@@ -67,6 +67,14 @@ class TrainTest(unittest.TestCase):
             self.assertEqual(self.read(f"rank{rank}").splitlines()[1], self.read("alone").splitlines()[1])
         self.assertEqual([sum(step) for step in zip(*counts)], [8] * len(alone))
 
+    def test_chosen_and_balanced_samples(self):
+        lines = self.train("data", "chosen", 2, 99, "image_id < 20")[0]
+        self.assertEqual(len(lines), 2 * 2)  # 20 samples an epoch, in steps of 8, and no rest
+        pieces = [line for steps in (1, 2, 99) for line in self.train("data", "balanced", 2, steps, "image_id < 20", "image_id")[0]]
+        self.assertEqual(pieces, self.train("data", "at once", 2, 99, "image_id < 20", "image_id")[0])
+        self.assertIn("another plan", self.train("data", "balanced", 3, 1, "image_id < 21", "image_id", code=1)[1])
+        self.assertIn("at character 1", self.train("data", "none", 1, 1, "< 20", code=1)[1])
+
     def test_errors(self):
         for words, says in (([], "usage"), (["missing", "x"], "missing: "), (["pairs", "x"], "is no dataset"),
                             (["data", "no/such/folder/x"], "cannot be written")):

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
-from harness import SAMPLES
+from harness import CONTEXT, SAMPLES, group_of
 
 import shardkit as sk
 
@@ -41,7 +42,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     if call.when == "call" and "framework" in parameters:
         row = item.config.stash[TABLE].setdefault(parameters["framework"], {})
-        row[parameters["stop"]] = report.outcome
+        stop, loads = parameters["stop"], parameters.get("loads", "a column")
+        row[stop if loads == "a column" else f"{stop}, {loads}"] = report.outcome
     return report
 
 
@@ -60,7 +62,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = os.fspath(tmp_path_factory.mktemp("data") / "dataset")
-    with sk.Writer(path, {"label": "i64"}, max_block_samples=4, shard_samples=70) as writer:
+    columns = {"label": "i64", "group": "i64", "tokens": "u32[]"}
+    with sk.Writer(path, columns, max_block_samples=4, shard_samples=70) as writer:
+        token = 0
         for i in range(SAMPLES):
-            writer.write(f"key {i}", label=i)
+            count = CONTEXT + (4 if i % 2 else -4)  # two documents fill two rows
+            writer.write(
+                f"key {i}", label=i, group=group_of(i), tokens=np.arange(token, token + count, dtype=np.uint32)
+            )
+            token += count
     return path

@@ -7,17 +7,21 @@ import json
 import multiprocessing
 import os
 import socket
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 import shardkit as sk
 import shardkit.torch
 
-SAMPLES = 200
+SAMPLES = 200  # of an epoch, or rows of tokens
+CONTEXT = 16  # tokens of a row
+CHOSEN = 190  # samples, where some are left out
 BATCH = 30  # divided by 1, 2, 3 and 5 ranks
 STEPS = 7  # of an epoch; the last has 20 samples
 SEED = 11
@@ -34,6 +38,28 @@ PRELOADED = [
 ]
 
 
+def as_it_is(value: Any) -> Any:
+    return value
+
+
+def options_of(loads: str, dataset: str) -> dict[str, Any]:
+    """Return what a training script gives the loader, for what it loads."""
+    chosen = sk.LoaderDataset(dataset, choose=SAMPLES, where=f"label < {CHOSEN}", balance="group")
+    return {
+        "a column": {"datasets": dataset, "columns": ["label"]},
+        "functions": {"datasets": dataset, "columns": {"label": sk.Map(as_it_is)}, "transform": as_it_is, "workers": 2},
+        "where and balance": {"datasets": chosen, "columns": ["label"]},
+        "rows of tokens": {"datasets": dataset, "columns": {"tokens": sk.Tokens(CONTEXT, "concat")}},
+    }[loads]
+
+
+def numbers(batch: sk.Batch) -> list[int]:
+    """Return a number for each sample: its ordinal; of a row, one made of its tokens."""
+    if "tokens" in batch:
+        return [zlib.crc32(row.tobytes()) for row in np.asarray(batch["tokens"].values)]
+    return [int(label) for label in batch["label"]]
+
+
 class Stopped(Exception):  # noqa: N818 (nothing went wrong)
     """Ends a run after its checkpoint, as a crash would."""
 
@@ -43,6 +69,7 @@ class Run:
     """One rank of one leg of a training run."""
 
     dataset: str
+    loads: str  # of options_of
     folder: Path  # of the checkpoint, which outlives the legs
     rank: int
     world_size: int
@@ -73,17 +100,16 @@ class Run:
     def loader(self, **options: Any) -> shardkit.torch.Loader:
         """The loader of a training script: nothing of it depends on the leg."""
         return shardkit.torch.Loader(
-            self.dataset,
+            **options_of(self.loads, self.dataset),
             global_batch_size=BATCH,
-            columns=["label"],
             seed=SEED,
             batch_function=self._deliver,
             **options,
         )
 
     def _deliver(self, batch: shardkit.torch.Batch) -> dict[str, torch.Tensor]:
-        self.delivered.append(batch.ordinals.tolist())
-        return {"label": batch["label"]}
+        self.delivered.append(numbers(batch))
+        return {"label": torch.tensor(self.delivered[-1])}
 
     def train(self, batch: dict[str, torch.Tensor]) -> None:
         """What a training step does: remembers its samples."""
@@ -174,7 +200,9 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def run_leg(driver: str, dataset: str, folder: Path, leg: Leg, first_step: int, epochs: int) -> list[Result]:
+def run_leg(
+    driver: str, dataset: str, folder: Path, leg: Leg, first_step: int, epochs: int, loads: str = "a column"
+) -> list[Result]:
     """Run all ranks of a leg; `driver` is MODULE.FUNCTION."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
@@ -184,7 +212,7 @@ def run_leg(driver: str, dataset: str, folder: Path, leg: Leg, first_step: int, 
     processes = []
     for rank in range(leg.world_size):
         (folder / f"result-{rank}").unlink(missing_ok=True)
-        run = Run(dataset, folder, rank, leg.world_size, first_step, leg.stop, leg.when, epochs)
+        run = Run(dataset, loads, folder, rank, leg.world_size, first_step, leg.stop, leg.when, epochs)
         processes.append(context.Process(target=_child, args=(module, function, run, port, end)))
         processes[-1].start()
     for process in processes:
@@ -198,18 +226,38 @@ def run_leg(driver: str, dataset: str, folder: Path, leg: Leg, first_step: int, 
     return [Result(**json.loads((folder / f"result-{rank}").read_text())) for rank in range(leg.world_size)]
 
 
-def reference(dataset: str, epochs: int) -> list[list[int]]:
+def reference(dataset: str, epochs: int, loads: str = "a column") -> list[list[int]]:
     """The steps of a run of one process that is never stopped."""
-    loader = sk.Loader(dataset, BATCH, columns=["label"], seed=SEED)
-    return [batch.ordinals.tolist() for _ in range(epochs) for batch in loader]
+    loader = sk.Loader(**options_of(loads, dataset), batch_size=BATCH, seed=SEED)
+    steps = []
+    for _ in range(epochs):
+        seen: list[int] = []
+        for batch in loader:
+            steps.append(numbers(batch))
+            seen += batch["tokens"].values.reshape(-1).tolist() if "tokens" in batch else steps[-1]
+        if loads == "where and balance":
+            assert len(seen) == SAMPLES
+            assert set(seen) <= set(range(CHOSEN))
+            groups = np.bincount([group_of(label) for label in seen])
+            assert groups.max() - groups.min() <= 1
+        else:
+            assert sorted(seen) == list(range(len(seen)))
+    return steps
 
 
-def check_run(driver: str, dataset: str, folder: Path, legs: Sequence[Leg], epochs: int) -> None:
+def group_of(label: int) -> int:
+    """Return one of four groups, of which some are rare."""
+    return min(label % 16, 3)
+
+
+def check_run(
+    driver: str, dataset: str, folder: Path, legs: Sequence[Leg], epochs: int, loads: str = "a column"
+) -> None:
     """Train `epochs` in these legs, and check that each sample is trained on once in each epoch, in the one order."""
-    whole = reference(dataset, epochs)
+    whole = reference(dataset, epochs, loads)
     first_step = 0
     for leg in legs:
-        results = run_leg(driver, dataset, folder, leg, first_step, epochs)
+        results = run_leg(driver, dataset, folder, leg, first_step, epochs, loads)
         end = len(whole) if leg.stop is None else leg.stop
         for result in results:
             # What is read and not trained on was skipped by reading the past.
@@ -225,6 +273,3 @@ def check_run(driver: str, dataset: str, folder: Path, legs: Sequence[Leg], epoc
             assert sorted(i for part in parts for i in part) == sorted(whole[step]), f"step {step}"
         first_step = end
     assert first_step == epochs * STEPS
-    for epoch in range(epochs):
-        seen = [i for step in whole[epoch * STEPS : (epoch + 1) * STEPS] for i in step]
-        assert sorted(seen) == list(range(SAMPLES))

@@ -39,6 +39,14 @@ def test_exactly_once(framework: str, stop: str, dataset: str, tmp_path: Path) -
     check_run(FRAMEWORKS[framework], dataset, tmp_path, legs, epochs)
 
 
+@pytest.mark.parametrize("loads", ["functions", "where and balance", "rows of tokens"])
+@pytest.mark.parametrize("stop", list(STOPS)[:1])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_exactly_once_of_what_is_made(framework: str, stop: str, loads: str, dataset: str, tmp_path: Path) -> None:
+    epochs, legs = STOPS[stop]
+    check_run(FRAMEWORKS[framework], dataset, tmp_path, legs, epochs, loads)
+
+
 @pytest.mark.parametrize("stop", [1, 7, 12])
 def test_workers_of_two_ranks(stop: int, dataset: str, tmp_path: Path) -> None:
     driver = "pytorch_runs.stateful_dataloader_workers"
