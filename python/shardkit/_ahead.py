@@ -314,7 +314,8 @@ class Ahead:
     """The batches of the library one after another, with functions called ahead of the loop by workers.
 
     A thread asks the library for batches as long as there is room for more; the workers take their samples. What is
-    given out is in the library's order.
+    given out is in the library's order. It begins when the first batch is asked for: functions get nothing that a
+    state, which is loaded before, passes over.
     """
 
     def __init__(self, loader: _core.Loader, recipe: Recipe, workers: Workers, samples: int, waits: Waits) -> None:
@@ -328,8 +329,7 @@ class Ahead:
         self._jobs: deque[Job] = deque()  # not given out yet
         self._error: BaseException | None = None  # after which nothing comes
         self._closed = False
-        self._reader = threading.Thread(target=self._read, name="shardkit batches", daemon=True)
-        self._reader.start()
+        self._reader: threading.Thread | None = None
 
     def _read(self) -> None:
         while True:
@@ -367,6 +367,9 @@ class Ahead:
         """Return the next batch; it counts as given out also when a function failed on it."""
         begin = time.perf_counter()
         with self._lock:
+            if self._reader is None and not self._closed:
+                self._reader = threading.Thread(target=self._read, name="shardkit batches", daemon=True)
+                self._reader.start()
             while not (self._jobs and self._jobs[0].done) and (self._jobs or self._error is None):
                 self._done.wait()  # a signal's exception leaves the batch for the next call
             if not self._jobs:
@@ -389,8 +392,9 @@ class Ahead:
             self._jobs.clear()
             self._room.notify_all()
         self._loader.cancel()
-        if self._reader is not threading.current_thread() and not self._workers.is_mine():
-            self._reader.join()
+        reader = self._reader
+        if reader is not None and reader is not threading.current_thread() and not self._workers.is_mine():
+            reader.join()
         self._workers.full = False
 
 

@@ -515,3 +515,29 @@ def test_what_is_refused(dataset: str) -> None:
         sk.Map(doubled, collate="pile")
     with pytest.raises(TypeError, match="give a function"):
         sk.Map(3)  # type: ignore[arg-type]
+
+
+def test_functions_get_nothing_that_a_state_passes_over(dataset: str) -> None:
+    seen: list[int] = []
+
+    def note(label: Any) -> int:
+        seen.append(int(label))
+        return int(label)
+
+    def loader() -> sk.Loader:
+        return sk.Loader(dataset, 20, columns={"label": note}, seed=3, workers=2)
+
+    first = loader()
+    time.sleep(0.05)
+    assert seen == []  # nothing has been asked for
+    passed: list[int] = []
+    for _, batch in zip(range(4), first, strict=False):
+        passed += batch["label"].tolist()
+        state = first.state_dict()
+    del first
+    seen.clear()
+    second = loader()
+    second.load_state_dict(state)
+    assert seen == []
+    assert not set(next(iter(second))["label"].tolist()) & set(passed)
+    assert not set(seen) & set(passed)

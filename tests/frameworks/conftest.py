@@ -20,7 +20,11 @@ that stops, and goes on in new processes with another number of ranks: 1, 2, 3, 
 
 - the steps of all its parts are those of a run of one process that is never stopped, each sample once in each epoch,
 - the state of the data has at most 1 KB, and
-- the loader delivers in each part only what is trained on in it: nothing of the past is read to be skipped.
+- the loader delivers in each part what is trained on in it, and a few batches that are made ahead of the loop: nothing
+  of the past is read to be skipped.
+
+What is loaded is a column; or it goes through functions of Python that run ahead, or is chosen by a condition and
+balanced, or is documents packed into rows of tokens.
 
 Composer is not installed: a script makes the calls of its trainer. [docs/frameworks.md](../../docs/frameworks.md) says
 what each framework needs, and `test_pitfalls.py` shows what happens without it.

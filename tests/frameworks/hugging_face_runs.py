@@ -95,7 +95,7 @@ def hugging_face_trainer(run: Run) -> None:
 
 def _samples(run: Run) -> IterableDataset:
     def remember(sample: dict[str, Any]) -> dict[str, Any]:
-        run.delivered.append([int(sample["label"])])
+        run.made.append((0, len(run.made), [int(sample["label"])]))
         return {"label": sample["label"]}
 
     return IterableDataset(run.dataset, columns=["label"], seed=SEED, transform=remember)

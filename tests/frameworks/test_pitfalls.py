@@ -49,7 +49,7 @@ def test_accelerate_skips_by_reading(dataset: str, tmp_path: Path) -> None:
     assert len(trained([result])) == SAMPLES - 150
     assert len(delivered([result])) == SAMPLES
     [result] = run_leg("hugging_face_runs.accelerate_skips_steps", dataset, tmp_path, Leg(1, None), 0, 1)
-    assert result.trained == result.delivered == reference(dataset, 1)[5:]
+    assert result.trained == result.delivered[: len(result.trained)] == reference(dataset, 1)[5:]
 
 
 def test_trainer_resumes_by_reading(dataset: str, tmp_path: Path) -> None:
@@ -66,9 +66,11 @@ def test_a_loader_resumes_without_reading_the_past(tmp_path: Path) -> None:
         for i in range(8000):
             writer.write(f"{i}", blob=random.bytes(4000))
     loader = sk.Loader(path, 80, seed=1, shuffle_buffer_bytes="1MiB", memory_bytes="4MiB")
-    for step in (1, 50, 98):
+    for i, step in enumerate((1, 50, 98)):
+        before = loader.report()
         loader.seek(step)
         next(iter(loader))
         report = loader.report()
-        assert (loader.steps_left, report.batches) == (99 - step, 1)
-        assert report.bytes_read + report.bytes_from_cache < 4 << 20  # of 32 MB
+        assert (loader.steps_left, report.batches) == (99 - step, i + 1)
+        read = report.bytes_read + report.bytes_from_cache - before.bytes_read - before.bytes_from_cache
+        assert read < 4 << 20  # of 32 MB
