@@ -97,6 +97,8 @@ def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: l
     if columns is None:
         schema = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0)).schema
         columns = [column.name for column in schema if not column.is_key]
+        if not columns:
+            raise ValueError(f"{datasets[0]['path']}: there is nothing to load: it has no column but the key")
     names = column_names(columns)
     assert names is not None
     return dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(names)

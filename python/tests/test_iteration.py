@@ -185,3 +185,9 @@ def test_totals_of_a_report_survive_new_starts(dataset: str) -> None:
     run(20)
     assert before.batches == before.samples // 20
     assert before.stage != "none"
+
+
+def test_a_dataset_of_keys_alone(tmp_path: Path) -> None:
+    sk.pack(({"key": str(i)} for i in range(3)), tmp_path / "keys")
+    with pytest.raises(ValueError, match="there is nothing to load: it has no column but the key"):
+        sk.Loader(tmp_path / "keys")
