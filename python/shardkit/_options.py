@@ -13,7 +13,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal, TypedDict, TypeVar
 
 from shardkit import _core
@@ -175,7 +175,7 @@ def checked(function: _Function) -> _Function:
         try:
             given = signature.bind(*args, **options).arguments
         except TypeError:
-            _refuse_unknown([name for name in options if name not in signature.parameters], signature.parameters)
+            refuse_unknown(options, signature.parameters)
             return function(*args, **options)  # Python says what is missing or too much
         for name, value in given.items():
             parameter = signature.parameters[name]
@@ -207,6 +207,7 @@ class SampleLoaderOptions(TypedDict, total=False):
     decode_threads: int
     read_threads: int
     order: Order
+    remainder: Remainder
     shuffle_buffer_bytes: int | str
     lanes: int
     expected_world_size: int
@@ -282,9 +283,11 @@ _ELSEWHERE = {
 }
 
 
-def _refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse options that are not known, naming what to write."""
+def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse options that are not known and have another name here, naming that."""
     for name in names:
+        if name in known:
+            continue
         if name in _ELSEWHERE:
             raise TypeError(f"there is no option {name}: give {_ELSEWHERE[name]}")
         if near := difflib.get_close_matches(name, known, 1, 0.7):

@@ -18,7 +18,7 @@ from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
 from shardkit._mixture import Datasets, dataset_list, located
-from shardkit._options import SampleLoaderOptions, checked
+from shardkit._options import SampleLoaderOptions, checked, refuse_unknown
 from shardkit._ranks import check_ranks, ranks
 from shardkit._specs import Spec, column_specs
 from shardkit.columns import Stored, Tokens
@@ -419,6 +419,10 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             raise ValueError(f"column {tokens[0]}: rows of tokens are of whole batches: use shardkit.torch.Loader")
         if "batch_size" in options:
             raise TypeError("samples come one by one: give batch_size to the DataLoader, or use shardkit.torch.Loader")
+        known = SampleLoaderOptions.__annotations__
+        refuse_unknown(options, known)
+        if unknown := options.keys() - known.keys():
+            raise TypeError(f"there is no option {min(unknown)}; those of SampleLoaderOptions are {', '.join(known)}")
         self._columns = columns
         self._options = options
         self._datasets = located(datasets)

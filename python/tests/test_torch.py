@@ -511,3 +511,14 @@ def test_the_state_of_another_part_is_refused(dataset: str) -> None:
     again.load_state_dict(first.state_dict())
     with pytest.raises(ValueError, match="part 0 of 1, and this is part 0 of 2"):
         next(iter(again))
+
+
+def test_options_that_samples_do_not_have(dataset: str) -> None:
+    for options, message in (
+        ({"num_workers": 2}, "there is no option num_workers: give nothing, or workers"),
+        ({"ordr": "window"}, "did you mean order"),
+        ({"follow": True}, "there is no option follow; those of SampleLoaderOptions are"),
+        ({"batch_size": 2}, "samples come one by one"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            skt.IterableDataset(dataset, **options)  # type: ignore[arg-type]
