@@ -51,6 +51,24 @@ def timed(command, before=None):
     return measured.seconds, measured.memory
 
 
+def memory_of_tree(ident):
+    """Bytes that a process and all that it began take together (Pss), and which of them are pages of files."""
+    total = of_files = 0
+    try:
+        with open(f"/proc/{ident}/smaps_rollup", encoding="ascii") as lines_of:
+            for line in lines_of:
+                total += 1024 * int(line.split()[1]) if line.startswith("Pss:") else 0
+                of_files += 1024 * int(line.split()[1]) if line.startswith("Pss_File:") else 0
+        for task in os.listdir(f"/proc/{ident}/task"):
+            with open(f"/proc/{ident}/task/{task}/children", encoding="ascii") as children:
+                for child in children.read().split():
+                    more, more_of_files = memory_of_tree(int(child))
+                    total, of_files = total + more, of_files + more_of_files
+    except OSError:
+        pass
+    return total, of_files
+
+
 def warm(folder):
     """Reads all files below a folder. Some virtual machines give their page cache back to the host within seconds, so that what is measured
     with a warm cache is read right before."""

@@ -72,6 +72,7 @@ absl::Status CheckTokens(const Column& column, const LoaderColumn& options) {
     return InvalidArgument("column \"", column.name, "\" of type ", TypeName(column.type),
                            " cannot be decoded as tokens, only one-dimensional arrays and bytes");
   }
+  if (options.context == 0) return InvalidArgument("column \"", column.name, "\": a context of 0 tokens");
   const Type type = TokenType(column, options);
   const RangeKind kind = RangeKindOf(type);
   const bool whole = type != Type::kBool && (kind == RangeKind::kI64 || kind == RangeKind::kU64);

@@ -1,18 +1,12 @@
 #include "loader/batch_planner.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace shardkit::loader {
 
 const BatchPlanner::PackedGroup& BatchPlanner::GroupOf(const PlannedSample& row, uint64_t epoch) {
-  LaneGroups& lane = lane_groups_[row.dataset][row.lane];
-  if (lane.epoch != epoch || lane.window == UINT64_MAX || row.window > lane.window) {
-    lane.before = std::exchange(lane.now, {});
-    if (lane.epoch != epoch || places_.size() == 1) lane.before.clear();
-    lane.epoch = epoch;
-    lane.window = row.window;
-  }
+  auto& lane = lane_groups_[{row.dataset, row.lane}];
+  lane.Enter(epoch, row.window, places_.size() > 1, [](auto& groups) { groups.clear(); });
   for (const auto* groups : {&lane.now, &lane.before}) {
     if (const auto known = groups->find(row.block); known != groups->end()) return known->second;
   }
@@ -84,15 +78,9 @@ std::shared_ptr<BlockEntry> BatchPlanner::BlockFor(const EpochOrder& order, cons
     entry->claims.push_back(
         {epoch, sample.window,
          exact ? order.BlockUses(sample.dataset, sample.window, sample.block) : WindowClaim::kUnknown});
-    LaneWindow& lane = lane_windows_[sample.dataset][sample.lane];
-    if (lane.epoch != epoch || lane.window == UINT64_MAX || sample.window > lane.window) {
-      Retire(lane.blocks_before, blocks);
-      lane.blocks_before = std::exchange(lane.blocks, {});
-      if (lane.epoch != epoch || places_.size() == 1) Retire(lane.blocks_before, blocks);
-      lane.epoch = epoch;
-      lane.window = sample.window;
-    }
-    lane.blocks.push_back({entry, epoch, sample.window});
+    auto& lane = lane_windows_[sample.dataset][sample.lane];
+    lane.Enter(epoch, sample.window, places_.size() > 1, [&](auto& claimed) { Retire(claimed, blocks); });
+    lane.now.push_back({entry, epoch, sample.window});
   }
   const auto claim = find();
   if (claim->uses != WindowClaim::kUnknown && --claim->uses == 0) entry->claims.erase(claim);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "loader/batch_task.h"
@@ -26,8 +27,7 @@ class BatchPlanner {
         places_(places),
         rows_(rows.empty() ? std::vector<std::shared_ptr<const TokenRows>>(places.size()) : rows),
         plan_(plan),
-        lane_windows_(places.size(), std::vector<LaneWindow>(plan.lanes() + 1)),
-        lane_groups_(places.size(), std::vector<LaneGroups>(rows.empty() ? 0 : plan.lanes() + 1)) {}
+        lane_windows_(places.size(), std::vector<LaneWindow<std::vector<ClaimedBlock>>>(plan.lanes() + 1)) {}
 
   // The rank's samples of a step. *samples says where the order has each of them, or the row that it is in.
   std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step, uint64_t epoch,
@@ -43,24 +43,29 @@ class BatchPlanner {
     uint64_t epoch;
     uint64_t window;
   };
-  // The blocks claimed for a lane's window, and for the window before. In a mixture of datasets the last samples of a
-  // window come among the first samples of the next.
-  struct LaneWindow {
-    uint64_t epoch = 0;
-    uint64_t window = UINT64_MAX;
-    std::vector<ClaimedBlock> blocks, blocks_before;
-  };
-
   // The rows of a group of blocks in an epoch, and where each begins.
   struct PackedGroup {
     std::vector<RowPiece> pieces;
     std::vector<uint32_t> first;
   };
-  // Those of a lane's window, and of the window before, as of blocks.
-  struct LaneGroups {
+  // What a lane has for its window, and for the window before. In a mixture of datasets the last samples of a window
+  // come among the first samples of the next.
+  template <typename Things>
+  struct LaneWindow {
     uint64_t epoch = 0;
     uint64_t window = UINT64_MAX;
-    std::map<uint32_t, PackedGroup> now, before;
+    Things now, before;
+
+    // Before something of a sample is added. Gives `retire` what is needed no longer; it empties that.
+    template <typename Retire>
+    void Enter(uint64_t of_epoch, uint64_t of_window, bool mixed, const Retire& retire) {
+      if (epoch == of_epoch && window != UINT64_MAX && of_window <= window) return;
+      retire(before);
+      before = std::exchange(now, {});
+      if (epoch != of_epoch || !mixed) retire(before);
+      epoch = of_epoch;
+      window = of_window;
+    }
   };
   const PackedGroup& GroupOf(const PlannedSample& row, uint64_t epoch);
   void AddRow(const PlannedSample& row, const SampleReference& reference, uint64_t epoch, BatchTask& task,
@@ -74,8 +79,9 @@ class BatchPlanner {
   const std::span<const BlockPlaces> places_;
   const std::vector<std::shared_ptr<const TokenRows>> rows_;  // of each dataset
   const Plan& plan_;
-  std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane
-  std::vector<std::vector<LaneGroups>> lane_groups_;   // likewise
+  std::vector<std::vector<LaneWindow<std::vector<ClaimedBlock>>>> lane_windows_;  // by dataset and lane
+  // Likewise, of those that have rows; the groups by their numbers.
+  std::map<std::pair<uint32_t, uint32_t>, LaneWindow<std::map<uint32_t, PackedGroup>>> lane_groups_;
 };
 
 }  // namespace shardkit::loader

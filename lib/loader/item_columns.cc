@@ -147,12 +147,10 @@ class BoxesOfSamples : public ItemsOfSamples {
   absl::StatusOr<Taken> Boxes(const Assembly& assembly, size_t i, std::vector<Box>* boxes) const {
     Taken taken;
     const auto value = assembly.samples[i].Value(position_);
-    Items items;
-    if (value) {
-      SHARDKIT_ASSIGN_OR_RETURN(items, ParseItems(column_, *value));
-      if (items.count > 0 && (items.shape.size() != 1 || items.each != 4)) {
-        return InvalidArgument("a box has four numbers, not ", items.each);
-      }
+    if (!value) return taken;
+    SHARDKIT_ASSIGN_OR_RETURN(const Items items, ParseItems(column_, *value));
+    if (items.count > 0 && (items.shape.size() != 1 || items.each != 4)) {
+      return InvalidArgument("a box has four numbers, not ", items.each);
     }
     taken.stored = items.count;
     if (along_ != nullptr) {
@@ -254,10 +252,8 @@ class ItemsColumn : public ColumnAssembler {
   virtual absl::StatusOr<uint64_t> Count(const Assembly& assembly, size_t i,
                                          std::optional<std::vector<uint64_t>>* shape) const {
     const auto value = Value(assembly, i);
-    Items items;
-    if (value) {
-      SHARDKIT_ASSIGN_OR_RETURN(items, ParseItems(stored_, *value));
-    }
+    if (!value) return uint64_t{0};
+    SHARDKIT_ASSIGN_OR_RETURN(const Items items, ParseItems(stored_, *value));
     if (items.count > 0) {
       if (!*shape) *shape = items.shape;
       if (items.shape != **shape) {

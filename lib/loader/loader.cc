@@ -90,7 +90,6 @@ absl::StatusOr<const LoaderColumn*> TokensOf(const LoaderOptions& options) {
   const LoaderColumn* tokens = nullptr;
   for (const LoaderColumn& column : options.columns) {
     if (column.decode != ColumnDecode::kTokens) continue;
-    if (column.context == 0) return InvalidArgument("column \"", column.name, "\": a context of 0 tokens");
     if (tokens != nullptr && (column.context != tokens->context || column.packing != tokens->packing)) {
       return InvalidArgument("column \"", column.name, "\": its context and packing are not those of \"", tokens->name,
                              "\": rows of tokens have the same documents in all columns");

@@ -68,12 +68,29 @@ class KeptMasks {
   KeptMasks(std::shared_ptr<const ItemsOfSamples> items, std::string along)
       : items_(std::move(items)), along_(std::move(along)) {}
 
-  // Their numbers among `count`.
-  absl::StatusOr<std::vector<uint32_t>> Of(const Assembly& assembly, size_t i, size_t count) const {
-    if (items_ != nullptr) return KeptAlong(*items_, along_, assembly, i, count);
-    std::vector<uint32_t> all(count);
-    std::iota(all.begin(), all.end(), 0u);
-    return all;
+  // Parses the masks of a sample, which has some, with runs or without, and leaves out those that it does not have.
+  template <typename Parse>
+  absl::Status Read(const Assembly& assembly, size_t i, std::string_view value, const Parse& parse,
+                    RleList* masks) const {
+    SHARDKIT_RETURN_IF_ERROR(parse(value, masks));
+    if (items_ == nullptr) return absl::OkStatus();
+    SHARDKIT_ASSIGN_OR_RETURN(const auto kept, KeptAlong(*items_, along_, assembly, i, masks->size()));
+    uint64_t end = 0;
+    for (size_t k = 0; k < kept.size(); ++k) {
+      const uint32_t mask = kept[k];
+      const uint64_t begin = masks->run_begin[mask], count = masks->run_begin[mask + 1] - begin;
+      if (!masks->runs.empty())
+        std::copy_n(masks->runs.begin() + static_cast<ptrdiff_t>(begin), count,
+                    masks->runs.begin() + static_cast<ptrdiff_t>(end));
+      masks->heights[k] = masks->heights[mask];
+      masks->widths[k] = masks->widths[mask];
+      masks->run_begin[k + 1] = end += count;
+    }
+    masks->heights.resize(kept.size());
+    masks->widths.resize(kept.size());
+    masks->run_begin.resize(kept.size() + 1);
+    if (!masks->runs.empty()) masks->runs.resize(end);
+    return absl::OkStatus();
   }
 
  private:
@@ -114,23 +131,17 @@ class MaskRunsColumn : public ColumnAssembler {
     RleList sizes;
     for (size_t i = 0; i < assembly.samples.size(); ++i) {
       sizes.Clear();
-      absl::StatusOr<std::vector<uint32_t>> kept = std::vector<uint32_t>();
-      absl::Status status;
-      if (const auto value = Value(assembly, i)) status = ParseRleSizes(*value, &sizes);
-      if (status.ok()) {
-        kept = kept_.Of(assembly, i, sizes.size());
-        status = kept.status();
+      if (const auto value = Value(assembly, i)) {
+        absl::Status status = kept_.Read(assembly, i, *value, ParseRleSizes, &sizes);
+        if (status.ok() && deferred_) status = AddGeometries(assembly, i, sizes, &deferred_bytes, &memory->geometries);
+        if (!status.ok()) {
+          assembly.Fail(i, Describe(status));
+          sizes.Clear();
+        }
       }
-      if (status.ok() && deferred_) {
-        status = AddGeometries(assembly, i, sizes, *kept, &deferred_bytes, &memory->geometries);
-      }
-      if (!status.ok()) {
-        assembly.Fail(i, Describe(status));
-        kept = std::vector<uint32_t>();
-      }
-      for (const uint32_t mask : *kept) {
-        const uint64_t runs = sizes.run_begin[mask + 1] - sizes.run_begin[mask];
-        memory->item_offsets.push_back(memory->item_offsets.back() + runs);
+      const uint64_t runs_before = memory->item_offsets.back();
+      for (size_t mask = 0; mask < sizes.size(); ++mask) {
+        memory->item_offsets.push_back(runs_before + sizes.run_begin[mask + 1]);
         memory->shapes.push_back(sizes.heights[mask]);
         memory->shapes.push_back(sizes.widths[mask]);
       }
@@ -143,36 +154,26 @@ class MaskRunsColumn : public ColumnAssembler {
     for (size_t i = begin; i < end; ++i) {
       const auto value = Value(assembly, i);
       if (!value) continue;
-      absl::Status status = ParseRleValue(*value, &scratch.masks);
-      absl::StatusOr<std::vector<uint32_t>> kept = std::vector<uint32_t>();
-      if (status.ok()) {
-        kept = kept_.Of(assembly, i, scratch.masks.size());
-        status = kept.status();
-      }
-      if (!status.ok()) {
+      if (absl::Status status = kept_.Read(assembly, i, *value, ParseRleValue, &scratch.masks); !status.ok()) {
         assembly.Fail(i, Describe(status));
         continue;
       }
-      const RleList& masks = scratch.masks;
-      char* to = memory->values.data() + memory->item_offsets[memory->offsets[i]] * sizeof(uint32_t);
-      for (const uint32_t mask : *kept) {
-        const uint64_t bytes = (masks.run_begin[mask + 1] - masks.run_begin[mask]) * sizeof(uint32_t);
-        if (bytes > 0) std::memcpy(to, masks.runs.data() + masks.run_begin[mask], bytes);
-        to += bytes;
-      }
+      const std::vector<uint32_t>& runs = scratch.masks.runs;
+      if (runs.empty()) continue;
+      char* const to = memory->values.data() + memory->item_offsets[memory->offsets[i]] * sizeof(uint32_t);
+      std::memcpy(to, runs.data(), runs.size() * sizeof(uint32_t));
     }
   }
 
  private:
   // Adds the geometries of all masks of the sample, or of none. *bytes is what the batch's masks will take.
-  absl::Status AddGeometries(const Assembly& assembly, size_t i, const RleList& sizes, std::span<const uint32_t> kept,
-                             uint64_t* bytes, std::vector<Geometry>* geometries) const {
+  absl::Status AddGeometries(const Assembly& assembly, size_t i, const RleList& sizes, uint64_t* bytes,
+                             std::vector<Geometry>* geometries) const {
     const size_t before = geometries->size();
     const uint64_t bytes_before = *bytes;
-    for (size_t k = 0; k < kept.size(); ++k) {
-      const uint32_t mask = kept[k], last = kept[k > 0 ? k - 1 : 0];
+    for (size_t mask = 0; mask < sizes.size(); ++mask) {
       const bool as_before =
-          k > 0 && sizes.heights[mask] == sizes.heights[last] && sizes.widths[mask] == sizes.widths[last];
+          mask > 0 && sizes.heights[mask] == sizes.heights[mask - 1] && sizes.widths[mask] == sizes.widths[mask - 1];
       absl::StatusOr<Geometry> geometry = as_before ? geometries->back() : deferred_->Of(assembly, i, sizes, mask);
       absl::Status status = geometry.status();
       if (status.ok())
@@ -210,12 +211,14 @@ class MasksColumn : public ColumnAssembler {
     RleList sizes;
     for (size_t i = 0; i < assembly.samples.size(); ++i) {
       sizes.Clear();
-      if (absl::Status status = LayOut(assembly, i, fixed, &sizes, memory); !status.ok()) {
-        assembly.Fail(i, Describe(status));
-        // Drops the sample's earlier masks too, so that they get no memory: a few bytes of runs can stand for any
-        // number of pixels.
-        memory->item_offsets.resize(memory->offsets.back() + 1);
-        memory->shapes.resize(2 * memory->offsets.back());
+      if (const auto value = Value(assembly, i)) {
+        if (absl::Status status = LayOut(assembly, i, *value, fixed, &sizes, memory); !status.ok()) {
+          assembly.Fail(i, Describe(status));
+          // Drops the sample's earlier masks too, so that they get no memory: a few bytes of runs can stand for any
+          // number of pixels.
+          memory->item_offsets.resize(memory->offsets.back() + 1);
+          memory->shapes.resize(2 * memory->offsets.back());
+        }
       }
       memory->offsets.push_back(memory->item_offsets.size() - 1);
       most = std::max(most, memory->offsets[i + 1] - memory->offsets[i]);
@@ -254,17 +257,13 @@ class MasksColumn : public ColumnAssembler {
  private:
   uint64_t RowBytes(uint32_t width) const { return packed_ ? PackedRowBytes(width) : width; }
 
-  absl::Status LayOut(const Assembly& assembly, size_t i, const OutputSize& fixed, RleList* sizes,
-                      ColumnMemory* memory) const {
-    if (const auto value = Value(assembly, i)) {
-      SHARDKIT_RETURN_IF_ERROR(ParseRleSizes(*value, sizes));
-    }
-    SHARDKIT_ASSIGN_OR_RETURN(const auto kept, kept_.Of(assembly, i, sizes->size()));
+  absl::Status LayOut(const Assembly& assembly, size_t i, std::string_view value, const OutputSize& fixed,
+                      RleList* sizes, ColumnMemory* memory) const {
+    SHARDKIT_RETURN_IF_ERROR(kept_.Read(assembly, i, value, ParseRleSizes, sizes));
     uint64_t height = fixed.height, width = fixed.width;
-    for (size_t k = 0; k < kept.size(); ++k) {
-      const uint32_t mask = kept[k], last = kept[k > 0 ? k - 1 : 0];
-      const bool as_before =
-          k > 0 && sizes->heights[mask] == sizes->heights[last] && sizes->widths[mask] == sizes->widths[last];
+    for (size_t mask = 0; mask < sizes->size(); ++mask) {
+      const bool as_before = mask > 0 && sizes->heights[mask] == sizes->heights[mask - 1] &&
+                             sizes->widths[mask] == sizes->widths[mask - 1];
       if (fixed.width == 0 && !as_before) {
         SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry, geometries_.Of(assembly, i, *sizes, mask));
         height = geometry.output_height;
@@ -284,20 +283,18 @@ class MasksColumn : public ColumnAssembler {
     const auto value = Value(assembly, i);
     if (!value) return;
     absl::Status status = [&]() -> absl::Status {
-      SHARDKIT_RETURN_IF_ERROR(ParseRleValue(*value, &scratch.masks));
-      SHARDKIT_ASSIGN_OR_RETURN(const auto kept, kept_.Of(assembly, i, scratch.masks.size()));
+      SHARDKIT_RETURN_IF_ERROR(kept_.Read(assembly, i, *value, ParseRleValue, &scratch.masks));
       uint32_t height = 0, width = 0;
-      for (size_t k = 0; k < kept.size(); ++k) {
-        const uint32_t mask = kept[k];
+      for (size_t mask = 0; mask < scratch.masks.size(); ++mask) {
         const RleView runs = scratch.masks[mask];
-        if (k == 0 || runs.height != height || runs.width != width) {
+        if (mask == 0 || runs.height != height || runs.width != width) {
           SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry, geometries_.Of(assembly, i, scratch.masks, mask));
           SHARDKIT_RETURN_IF_ERROR(scratch.rasterizer.SetGeometry(geometry));
           height = runs.height;
           width = runs.width;
         }
-        SHARDKIT_RETURN_IF_ERROR(packed_ ? scratch.rasterizer.Packed(runs, place(k))
-                                         : scratch.rasterizer.Dense(runs, place(k)));
+        SHARDKIT_RETURN_IF_ERROR(packed_ ? scratch.rasterizer.Packed(runs, place(mask))
+                                         : scratch.rasterizer.Dense(runs, place(mask)));
       }
       return absl::OkStatus();
     }();

@@ -63,7 +63,7 @@ absl::StatusOr<Values> ReadValues(ReadableFileSystem& file_system, const Dataset
   Values values;
   values.of_samples.reserve(reader->sample_count());
   absl::flat_hash_map<std::string, uint32_t> known;
-  SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, reader->Scan(WholeScan(wish.path)));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, reader->Scan({.threads = ScanThreads(wish.path)}));
   while (true) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto block, scanner->Next());
     if (block == nullptr) break;
@@ -115,7 +115,7 @@ absl::StatusOr<bool> ChooseSamples(ReadableFileSystem& file_system, const Datase
   if (!all) {
     SelectionOptions options;
     static_cast<InputOptions&>(options) = read;
-    options.threads = WholeScan(wish.path).threads;
+    options.threads = ScanThreads(wish.path);
     options.generation = wish.generation;
     SHARDKIT_ASSIGN_OR_RETURN(FoundSamples found, FindSamples(file_system, wish.path, selection, options));
     // With a condition, the keys may be of samples that it leaves out.
@@ -156,12 +156,9 @@ absl::StatusOr<bool> ChooseSamples(ReadableFileSystem& file_system, const Datase
 
 }  // namespace
 
-ScanOptions WholeScan(const std::string& path) {
-  constexpr int kThreadsOfUrls = 16;
-  ScanOptions options;
-  options.threads = IsUrl(path) ? std::max(kThreadsOfUrls, AvailableProcessors()) : AvailableProcessors();
-  options.blocks_ahead = std::max(options.blocks_ahead, options.threads);
-  return options;
+int ScanThreads(const std::string& path) {
+  constexpr int kLeastOfUrls = 16;
+  return std::max(AvailableProcessors(), IsUrl(path) ? kLeastOfUrls : 1);
 }
 
 absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr<const DatasetReader> reader,

@@ -70,8 +70,8 @@ absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr
                                 const ReadOptions& read, BlockPlaces* places, const LoaderColumn* tokens = nullptr,
                                 BadSamples bad_samples = BadSamples::kFail);
 
-// Reads all blocks: where each read takes long, many at once.
-ScanOptions WholeScan(const std::string& path);
+// To scan a dataset with: more of a URL, where each read takes long.
+int ScanThreads(const std::string& path);
 
 // Reads the columns `wanted`; all but the key when it is empty. `keys` adds the key column when all datasets have the
 // same one. OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.

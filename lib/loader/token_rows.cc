@@ -137,7 +137,7 @@ absl::StatusOr<std::vector<uint32_t>> ReadLengths(ReadableFileSystem& file_syste
   const uint64_t size = ScalarSize(TokenType(stored, column));
   std::vector<uint32_t> lengths;
   lengths.reserve(reader->sample_count());
-  ScanOptions scan = WholeScan(dataset.path);
+  ScanOptions scan{.threads = ScanThreads(dataset.path)};
   std::unique_ptr<BlockScanner> scanner;
   while (lengths.size() < reader->sample_count()) {
     if (scanner == nullptr) {

@@ -2,7 +2,7 @@
 
 from shardkit._core import Column, DataLossError, SimulatedEpoch, SimulationReport, __version__
 from shardkit._mixture import LoaderDataset
-from shardkit._options import WriterOptions
+from shardkit._options import SampleLoaderOptions, WriterOptions
 from shardkit.batch import Batch, BatchMasks, Ragged, TokenRows
 from shardkit.block import Block, Values
 from shardkit.change import add_columns, drop_columns, rename_columns, set_columns
@@ -98,6 +98,7 @@ __all__ = [
     "Ragged",
     "Raw",
     "Repaired",
+    "SampleLoaderOptions",
     "Schema",
     "SimulatedEpoch",
     "SimulationReport",

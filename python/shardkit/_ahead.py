@@ -107,13 +107,20 @@ class Recipe:
         """Return what the loop gets of a batch."""
         return batch if self.as_tuple is None else tuple(batch[name] for name in self.as_tuple)
 
-    def inputs(self, batch: Batch, core: _core.Batch) -> dict[str, Callable[[int, int], list[Any]]]:
-        """Return for each column that functions get how its values of the samples from a first to a last are had."""
+    def inputs(
+        self, batch: Batch, core: _core.Batch, unread: dict[int, Failure]
+    ) -> dict[str, Callable[[int, int], list[Any]]]:
+        """Return for each column that functions get how its values of the samples from a first to a last are had.
+
+        They add to `unread` the samples of which a value is not what its column says.
+        """
         assert self.functions is not None
         wanted = self.names if self.functions.transform is not None else list(self.functions.columns)
-        return {name: self._values_of(batch, core, name) for name in wanted}
+        return {name: self._values_of(batch, core, name, unread) for name in wanted}
 
-    def _values_of(self, batch: Batch, core: _core.Batch, name: str) -> Callable[[int, int], list[Any]]:
+    def _values_of(
+        self, batch: Batch, core: _core.Batch, name: str, unread: dict[int, Failure]
+    ) -> Callable[[int, int], list[Any]]:
         layout, _, views, offsets, _, _, present = core.column(self.names.index(name))
         if name in self.objects:
             column = self.objects[name]
@@ -121,7 +128,11 @@ class Recipe:
 
             def value(i: int) -> Any:
                 view = empty if views[i] is None else views[i]
-                return bytes(view) if column is None else _values.of_view(column, view)
+                try:
+                    return bytes(view) if column is None else _values.of_view(column, view)
+                except _core.DataLossError as error:
+                    unread[i] = Failure(name, "reading", error)
+                    return None
 
         else:
             values = batch.stored_column(name)
@@ -152,10 +163,11 @@ class Job:
         self._lock = threading.Lock()
         self._left = 0
         self._failures: dict[int, Failure] = {}
+        self._unread: dict[int, Failure] = {}
         self._collected: dict[str, Collected] | None = None
         functions = recipe.functions
         if functions is not None:
-            self._inputs = recipe.inputs(self._batch, core)
+            self._inputs = recipe.inputs(self._batch, core, self._unread)
             self._identities = [(dataset, ordinal, copy) for dataset, _, ordinal, _, copy in core.samples().tolist()]
             if functions.transform is None:
                 self._collected = self._collectors(list(functions.columns))
@@ -201,6 +213,8 @@ class Job:
         try:
             values = {name: of(begin, end) for name, of in self._inputs.items()}
             results = call(values, self._core.epoch, self._identities[begin:end])
+            if self._unread:
+                results.failures |= {i - begin: self._unread[i] for i in range(begin, end) if i in self._unread}
             self._put(begin, results)
         except BaseException as error:  # such as SystemExit: it is the loop's
             with self._lock:

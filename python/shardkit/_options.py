@@ -14,7 +14,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 from shardkit import _core
 
@@ -46,6 +46,7 @@ ReadMode = Literal["auto", "buffered", "mapped", "direct"]
 Verify = Literal["every", "first", "never"]
 Collate = Literal["stack", "pad", "list"]
 WorkerKind = Literal["thread", "process"]
+Size = Annotated[int | str, "bytes, or 256MiB, 4GB"]
 
 
 def located(path: str | os.PathLike[str]) -> str:
@@ -184,7 +185,7 @@ def checked(function: _Function) -> _Function:
             kind = kind_of(name)
             if kind is not None and not kind[1](value):
                 also = ", also of one" if isinstance(value, str) and "a list" in kind[0] else ""
-                wrong_word = isinstance(value, str) and kind[0].startswith("'")
+                wrong_word = isinstance(value, str) and kind[0].startswith("'")  # the words of a Literal are quoted
                 raise (ValueError if wrong_word else TypeError)(f"{name}={shown(value)}: give {kind[0]}{also}")
         return function(*args, **options)
 

@@ -64,8 +64,23 @@ def decode(column: _core.Column, value: bytes | bytearray | None) -> Any:
 
 
 def of_text(kind: str, value: bytes | bytearray) -> Any:
-    """Return a text, or what is in a JSON document."""
-    return value.decode() if kind == "utf8" else json.loads(value)
+    """Return a text, or what is in a JSON document. Raises `DataLossError` for what is none, as containers may have."""
+    try:
+        return value.decode() if kind == "utf8" else json.loads(value)
+    except (ValueError, RecursionError) as error:
+        what = "text of UTF-8" if kind == "utf8" else "JSON document"
+        raise damaged(f"the value is no {what}: {error}; as bytes it is there by sk.Raw and sk.Views") from None
+
+
+def damaged(
+    message: str, path: str | None = None, sample: int | None = None, column: str | None = None
+) -> _core.DataLossError:
+    """Return an error of a value, with its place as those of the library have it."""
+    error = _core.DataLossError(message)
+    place = {"path": path, "shard": None, "block": None, "sample": sample, "column": column}
+    for name, value in place.items():
+        setattr(error, name, value)
+    return error
 
 
 def encode(column: _core.Column, value: Any) -> bytes | None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shardkit import _core, _numbers
-from shardkit._values import of_text
+from shardkit._values import damaged, of_text
 from shardkit.functions import Padded
 from shardkit.masks import Masks
 
@@ -387,7 +387,7 @@ class Batch:
         if layout == "views":
             return values
         if dtype in TEXTS:
-            return texts(dtype, values, offsets, present)
+            return texts(self._batch, name, dtype, values, offsets, present)
         return laid_out(layout, _numbers.numbers(values, dtype), offsets, items, shapes, present)
 
     def sizes(self, name: str) -> Array:
@@ -457,14 +457,19 @@ class Batch:
 TEXTS = ("utf8", "json")
 
 
-def texts(kind: str, values: Array, offsets: Array, present: Array | None) -> list[Any]:
-    """Return the str, or the objects, of stored texts."""
+def texts(batch: _core.Batch, name: str, kind: str, values: Array, offsets: Array, present: Array | None) -> list[Any]:
+    """Return the str, or the objects, of a column of stored texts."""
     stored, places = values.tobytes(), offsets.tolist()
     there = itertools.repeat(True) if present is None else present.tolist()
-    return [
-        of_text(kind, stored[begin:end]) if is_there else None
-        for begin, end, is_there in zip(places, places[1:], there, strict=False)
-    ]
+    made: list[Any] = []
+    try:
+        for begin, end, is_there in zip(places, places[1:], there, strict=False):
+            made.append(of_text(kind, stored[begin:end]) if is_there else None)
+    except _core.DataLossError as error:
+        dataset, _, ordinal, *_ = batch.samples()[len(made)].tolist()
+        message = f'dataset {dataset}: sample {ordinal}: column "{name}": {error}'
+        raise damaged(message, sample=ordinal, column=name) from None
+    return made
 
 
 def laid_out(layout: str, values: Any, offsets: Any, items: Any, shapes: Any, present: Any) -> Any:

@@ -147,10 +147,15 @@ class Dataset(Sequence[Mapping[str, Any]]):
         reader = self._library
         if self._chosen is not None:
             sample = int(self._ordinals[sample])
-        return {
-            column.name: _values.decode(column, reader.read_value(sample, i, _values.wants_writable(column)))
-            for i, column in enumerate(self._columns)
-        }
+        made = {}
+        for i, column in enumerate(self._columns):
+            stored = reader.read_value(sample, i, _values.wants_writable(column))
+            try:
+                made[column.name] = _values.decode(column, stored)
+            except _core.DataLossError as error:
+                message = f'{self._path}: sample {sample}: column "{column.name}": {error}'
+                raise _values.damaged(message, self._path, sample, column.name) from None
+        return made
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a sample has this key."""

@@ -10,15 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from shardkit._options import checked, shown
-
-COLLATE = ("stack", "pad", "list")
-_Collate = Annotated[str | None, '"stack", "pad" or "list"']
+from shardkit._options import Collate, checked, shown
 
 
 class FunctionError(RuntimeError):
@@ -71,10 +68,7 @@ class Map:
     """
 
     function: Callable[..., Any]
-    collate: _Collate = None
-
-    def __post_init__(self) -> None:
-        check_collate(self.collate)
+    collate: Collate | None = None
 
 
 @checked
@@ -109,12 +103,6 @@ class Choice(Map):
     """
 
     function: Callable[..., Any] = field(default=staticmethod(choose_one), init=False)
-
-
-def check_collate(collate: str | None) -> None:
-    """Refuse what says nothing of how results become a batch."""
-    if collate is not None and collate not in COLLATE:
-        raise ValueError(f"collate={collate!r}: give {', '.join(map(repr, COLLATE))}")
 
 
 class Step(NamedTuple):

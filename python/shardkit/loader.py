@@ -20,6 +20,7 @@ from shardkit._options import (
     Order,
     ReadMode,
     Remainder,
+    Size,
     Verify,
     WorkerKind,
     checked,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     import torch
 
 STATE_VERSION = 2
-Size = Annotated[int | str, "bytes, or 256MiB, 4GB"]
 _log = logging.getLogger("shardkit")
 
 

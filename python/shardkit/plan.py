@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
 from shardkit import _core
 from shardkit._mixture import Datasets, dataset_list
-from shardkit._options import Order, Remainder, checked, parsed
+from shardkit._options import Order, Remainder, Size, checked, parsed
 
 
 class Plan:
@@ -54,7 +53,7 @@ def plan(
     seed: int = 0,
     order: Order = "shuffled",
     remainder: Remainder = "keep",
-    shuffle_buffer_bytes: Annotated[int | str, "bytes, or 256MiB, 4GB"] = 256 << 20,
+    shuffle_buffer_bytes: Size = 256 << 20,
     lanes: int = 0,
     expected_world_size: int = 1,
     locality: bool = False,

@@ -101,7 +101,7 @@ class Batch(_batch.Batch):
         stream = 0 if self.device is None else torch.cuda.current_stream(self.device).cuda_stream
         values = torch.utils.dlpack.from_dlpack(self._batch.dlpack(position, stream))
         if dtype in _batch.TEXTS:
-            return _batch.texts(dtype, values.cpu().numpy(), offsets, present)
+            return _batch.texts(self._batch, name, dtype, values.cpu().numpy(), offsets, present)
         column = _batch.laid_out(layout, values, offsets, items, shapes, present)
         if isinstance(column, _batch.TokenRows):
             return _batch.TokenRows(values, column.pieces, self._from_numpy)

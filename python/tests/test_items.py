@@ -186,3 +186,15 @@ def test_other_numbers_of_items_are_bad_samples(tmp_path: Any) -> None:
         list(sk.Loader(tmp_path / "data", 2, columns=columns))
     (batch,) = sk.Loader(tmp_path / "data", 2, columns=columns, bad_samples="skip")
     assert batch.counts("score").tolist() == batch.counts("masks").tolist() == [2]
+
+
+def test_absent_values_have_no_items(tmp_path: Any) -> None:
+    with sk.Writer(tmp_path / "data", {"masks": "rle", "score": "f32[]?"}) as writer:
+        writer.write("a", masks=np.ones((3, 4, 4), bool), score=None)
+        writer.write("b", masks=np.ones((1, 4, 4), bool), score=np.ones(1, np.float32))
+        writer.write("c", masks=np.zeros((0, 4, 4), bool), score=None)
+    columns = {"masks": sk.DenseMasks(most=2, with_columns=["score"]), "score": None}
+    (batch,) = sk.Loader(tmp_path / "data", 3, columns=columns, order="sequential")
+    assert batch.counts("masks").tolist() == [2, 1, 0]
+    assert batch.counts("score").tolist() == [0, 1, 0]
+    assert batch.present("score").tolist() == [False, True, False]

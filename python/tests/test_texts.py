@@ -90,7 +90,7 @@ def captions(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
-def length(text: str) -> int:
+def length(text: str | bytes) -> int:
     return len(text)
 
 
@@ -143,3 +143,50 @@ def test_texts_that_are_no_json(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="no JSON document"):
             writer.write("c", meta="a plain str")
     assert [sample["meta"] for sample in sk.open(tmp_path / "data")] == [{"text": "is a document"}, [1]]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> str:
+    """A dataset of MDS, whose writer does not look at texts: of five samples 1 has no UTF-8, 3 no JSON."""
+    rows = ({"text": f"text {i}", "meta": {"number": i}} for i in range(5))
+    sk.pack(rows, tmp_path / "own", columns={"text": "utf8", "meta": "json"}, codecs={"text": "none", "meta": "none"})
+    sk.convert(tmp_path / "own", tmp_path / "mds", to="mds")
+    (shard,) = (tmp_path / "mds").glob("*.mds")
+    stored = shard.read_bytes()
+    assert stored.count(b"text 1") == stored.count(b'"number": 3}') == 1
+    shard.write_bytes(stored.replace(b"text 1", b"text \xff").replace(b'"number": 3}', b'"number": 3 '))
+    return str(tmp_path / "mds")
+
+
+def test_texts_that_are_none(damaged: str) -> None:
+    dataset = sk.open(damaged)
+    assert (dataset[0]["text"], dataset[0]["meta"]) == ("text 0", {"number": 0})
+    for sample, column, what in ((1, "text", "no text of UTF-8"), (3, "meta", "no JSON document")):
+        with pytest.raises(
+            sk.DataLossError, match=f'sample {sample}: column "{column}": the value is {what}'
+        ) as caught:
+            dataset[sample]
+        assert (caught.value.path, caught.value.sample, caught.value.column) == (damaged, sample, column)
+        (batch,) = sk.Loader(damaged, 5, columns=["text", "meta"], order="sequential")
+        with pytest.raises(
+            sk.DataLossError, match=f'dataset 0: sample {sample}: column "{column}": the value is {what}'
+        ):
+            batch[column]
+    columns = {"text": length, "meta": sk.Map(str)}
+    with pytest.raises(sk.FunctionError, match="column 'text': reading failed on sample 1"):
+        list(sk.Loader(damaged, 5, columns=columns, order="sequential"))
+    for workers in (0, 2):
+        (batch,) = sk.Loader(damaged, 5, columns=columns, order="sequential", bad_samples="skip", workers=workers)
+        assert batch.ordinals.tolist() == [0, 2, 4]
+        assert batch["text"].tolist() == [6, 6, 6]
+        assert [ordinal for _, ordinal, _ in batch.skipped] == [1, 3]
+    (batch,) = sk.Loader(damaged, 5, columns={"text": sk.Raw(length)}, order="sequential")
+    assert batch["text"].tolist() == [6] * 5
+
+
+def test_mds_has_objects(damaged: str) -> None:
+    """Of another container the same comes."""
+    (batch,) = sk.Loader(
+        damaged, 5, columns={"meta": lambda meta: meta["number"]}, order="sequential", indices=[0, 2, 4]
+    )
+    assert batch["meta"].tolist() == [0, 2, 4]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -185,3 +186,83 @@ def test_block_mask(path: str) -> None:
             for key in range(CONTEXT):
                 seen = bool(mask.mask_mod(row, 0, query, key))
                 assert seen == (query >= key and documents[row][query] == documents[row][key])
+
+
+def tokens_of(batch: sk.Batch) -> list[int]:
+    """Return the tokens that do not repeat others of the epoch."""
+    rows = batch["tokens"]
+    made: list[int] = []
+    for (row, begin, length, _), again in zip(rows.pieces.tolist(), batch.padding.tolist(), strict=True):
+        made += [] if again else rows.values[row, begin : begin + length].tolist()
+    return made
+
+
+@pytest.mark.parametrize("mode", ["best_fit", "concat"])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_few_documents_and_many_ranks(count: int, mode: str, tmp_path: Path) -> None:
+    sk.pack(
+        ({"tokens": np.arange(40 * i, 40 * i + 40, dtype=np.uint16)} for i in range(count)),
+        tmp_path / "data",
+        columns={"tokens": "u16[]"},
+    )
+    for world_size in (1, 2, 3):
+        for remainder in ("keep", "pad", "drop"):
+            seen: list[int] = []
+            shapes = set()
+            for rank in range(world_size):
+                options = {"remainder": remainder, "empty_batches": True, "rank": rank, "world_size": world_size}
+                columns = {"tokens": sk.Tokens(CONTEXT, mode)}
+                if remainder == "drop" and -(-40 * count // CONTEXT) < 2 * world_size:  # an epoch would have no step
+                    with pytest.raises(ValueError, match="fewer than one batch"):
+                        sk.Loader(tmp_path / "data", 2, columns=columns, **options)
+                    continue
+                for batch in sk.Loader(tmp_path / "data", 2, columns=columns, **options):
+                    seen += tokens_of(batch)
+                    shapes.add(batch["tokens"].values.shape)
+            assert len(seen) == len(set(seen))
+            if remainder != "drop":
+                assert sorted(seen) == list(range(40 * count))
+            if remainder != "keep":
+                assert shapes <= {(2, CONTEXT)}
+
+
+def test_no_documents(tmp_path: Path) -> None:
+    sk.pack(({"tokens": np.zeros(0, np.uint16)} for _ in range(3)), tmp_path / "data", columns={"tokens": "u16[]"})
+    with pytest.raises(ValueError, match='no sample chosen has a token in column "tokens"'):
+        sk.Loader(tmp_path / "data", columns={"tokens": sk.Tokens(CONTEXT)})
+
+
+def test_seek_and_another_container(path: str, tmp_path: Path) -> None:
+    def steps(where: str, begin: int) -> list[Any]:
+        loader = sk.Loader(where, 4, columns={"raw": sk.Tokens(CONTEXT, dtype="u16")}, order="sequential")
+        if begin:
+            loader.seek(begin)
+        return [batch["raw"].values.tolist() for batch in loader]
+
+    whole = steps(path, 0)
+    assert steps(path, 7) == whole[7:]
+    sk.convert(path, tmp_path / "mds", to="mds", columns=["raw"])
+    seen = sorted(token for step in steps(str(tmp_path / "mds"), 0) for row in step for token in row if token)
+    assert seen == sorted(token for step in whole for row in step for token in row if token)
+
+
+def test_following_packs_what_was_appended(tmp_path: Path) -> None:
+    def write(first: int, **options: Any) -> None:
+        rows = (
+            {"key": str(i), "tokens": np.arange(50 * i, 50 * i + 50, dtype=np.uint16)} for i in range(first, first + 6)
+        )
+        sk.pack(rows, tmp_path / "data", columns={"tokens": "u16[]"}, **options)
+
+    write(0)
+    loader = sk.Loader(tmp_path / "data", 2, columns={"tokens": sk.Tokens(CONTEXT)}, follow=True)
+    seen = []
+    for step, batch in enumerate(loader):
+        seen += tokens_of(batch)
+        if step == 0:
+            write(6, append=True)  # for the next epoch
+    assert sorted(seen) == list(range(300))
+    assert sorted(token for batch in loader for token in tokens_of(batch)) == list(range(600))
+    state = loader.state_dict()
+    again = sk.Loader(tmp_path / "data", 2, columns={"tokens": sk.Tokens(CONTEXT)}, follow=True)
+    again.load_state_dict(state)
+    assert sorted(token for batch in again for token in tokens_of(batch)) == list(range(600))

@@ -73,6 +73,7 @@ class TrainTest(unittest.TestCase):
         pieces = [line for steps in (1, 2, 99) for line in self.train("data", "balanced", 2, steps, "image_id < 20", "image_id")[0]]
         self.assertEqual(pieces, self.train("data", "at once", 2, 99, "image_id < 20", "image_id")[0])
         self.assertIn("another plan", self.train("data", "balanced", 3, 1, "image_id < 21", "image_id", code=1)[1])
+        self.assertEqual(self.train("data", "all", 1, 99, "")[0], self.train("data", "plain", 1)[0])
         self.assertIn("at character 1", self.train("data", "none", 1, 1, "< 20", code=1)[1])
 
     def test_errors(self):

@@ -418,7 +418,7 @@ struct LoaderColumn {
 
   // kBoxes, kPoints, kItems, kMasks, kPackedMasks: the column of boxes or masks that they belong to, item by item, and
   // which has none itself. What is left out there is left out here, and nothing else (min_area does not count). A
-  // sample with other numbers of items in the two is a bad one.
+  // sample with other numbers of items in the two is a bad one, but for an absent value here, which has none.
   std::string along;
 
   // kBoxes, kPoints, kItems: the number that pads samples with fewer items.
