@@ -112,7 +112,7 @@ void FullThenCropLoop(JpegDecoder& decoder, Resizer& resizer, const Set& set, ui
   for (size_t i = 0; i < set.images.size(); ++i) {
     const MutableImageView view = View(whole, set.width, set.height);
     Must(decoder.DecodeInto(set.images[i], view));
-    Must(resizer.ResizeBilinear(view, Crop(set, epoch, i).source, View(pixels, kCrop, kCrop)));
+    Must(resizer.Resize(view, Crop(set, epoch, i).source, Interpolation::kBilinear, View(pixels, kCrop, kCrop)));
   }
 }
 

@@ -36,7 +36,7 @@ def main() -> None:
     torch.manual_seed(1)
     layers = [torch.nn.Conv2d(3, 16, 4, 4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(16 * 64, 16)]
     model = torch.nn.Sequential(*layers)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     begin = 0
     if given.checkpoint and given.checkpoint.exists():
         begin, weights, state = torch.load(given.checkpoint)

@@ -39,9 +39,17 @@ double RoundHalfToEven(double value) { return std::nearbyint(value); }
 
 }  // namespace
 
+Geometry Geometry::WithoutPadding() const {
+  Geometry content = *this;
+  content.content_left = content.content_top = 0;
+  content.output_width = content_width;
+  content.output_height = content_height;
+  return content;
+}
+
 bool Geometry::IsIdentity() const {
   return orientation == 1 && !flip && source == WholeUpright(*this) && content_width == stored_width &&
-         content_height == stored_height && output_width == stored_width && output_height == stored_height;
+         content_height == stored_height && *this == WithoutPadding();
 }
 
 absl::Status CheckGeometry(const Geometry& geometry) {
@@ -66,10 +74,11 @@ absl::Status CheckGeometry(const Geometry& geometry) {
                            "), empty or not inside the upright image of ", geometry.upright_width(), " x ",
                            geometry.upright_height());
   }
-  if (geometry.content_width > geometry.output_width || geometry.content_height > geometry.output_height) {
+  if (uint64_t{geometry.content_left} + geometry.content_width > geometry.output_width ||
+      uint64_t{geometry.content_top} + geometry.content_height > geometry.output_height) {
     return InvalidArgument("geometry: the content of ", geometry.content_width, " x ", geometry.content_height,
-                           " pixels is larger than the output of ", geometry.output_width, " x ",
-                           geometry.output_height);
+                           " pixels at (", geometry.content_left, ", ", geometry.content_top, ") leaves the output of ",
+                           geometry.output_width, " x ", geometry.output_height);
   }
   return absl::OkStatus();
 }
@@ -118,13 +127,31 @@ Geometry ResizeLongestSide(const StoredSize& stored, uint32_t target) {
   return geometry;
 }
 
+Geometry Letterbox(const StoredSize& stored, uint32_t width, uint32_t height) {
+  Geometry geometry = OfStored(stored);
+  geometry.source = WholeUpright(geometry);
+  geometry.output_width = width;
+  geometry.output_height = height;
+  if (geometry.source.width == 0 || geometry.source.height == 0) return geometry;
+  const double scale = std::min(width / geometry.source.width, height / geometry.source.height);
+  const auto resized = [&](double side, uint32_t most) {
+    return std::clamp<uint32_t>(static_cast<uint32_t>(std::floor(side * scale + 0.5)), 1, std::max(most, 1u));
+  };
+  geometry.content_width = resized(geometry.source.width, width);
+  geometry.content_height = resized(geometry.source.height, height);
+  // Sizes of 0 are for CheckGeometry to refuse.
+  geometry.content_left = (std::max(width, 1u) - geometry.content_width) / 2;
+  geometry.content_top = (std::max(height, 1u) - geometry.content_height) / 2;
+  return geometry;
+}
+
 Geometry FlipHorizontal(Geometry geometry) {
   geometry.flip = !geometry.flip;
   return geometry;
 }
 
 Geometry RandomResizedCrop(const StoredSize& stored, uint32_t width, uint32_t height, AugmentationRandom& random,
-                           const RandomCropOptions& options) {
+                           const RandomResizedCropOptions& options) {
   Geometry geometry = OfStored(stored);
   SetSize(&geometry, width, height);
   const double image_width = geometry.upright_width();
@@ -157,6 +184,44 @@ Geometry RandomResizedCrop(const StoredSize& stored, uint32_t width, uint32_t he
   return geometry;
 }
 
+namespace {
+
+// One side of a random crop.
+struct CropSpan {
+  double begin = 0;  // of the source
+  double length = 0;
+  uint32_t content = 0;
+  uint32_t before = 0;  // padding
+};
+
+CropSpan PlaceCrop(uint32_t size, double zoom, uint32_t crop, uint32_t padding, AugmentationRandom& random) {
+  const auto zoomed = static_cast<int64_t>(std::clamp(RoundHalfToEven(size * zoom), 1.0, double{kMaxImageSide}));
+  const int64_t first = -int64_t{padding}, last = zoomed + padding - crop;
+  const int64_t from =
+      std::min(first, last) + static_cast<int64_t>(random.Below(static_cast<uint64_t>(std::abs(last - first)) + 1));
+  const int64_t begin = std::max<int64_t>(from, 0), end = std::min<int64_t>(from + crop, zoomed);
+  const double scale = static_cast<double>(size) / static_cast<double>(zoomed);
+  return {static_cast<double>(begin) * scale, static_cast<double>(end - begin) * scale,
+          static_cast<uint32_t>(std::max<int64_t>(end - begin, 0)), static_cast<uint32_t>(begin - from)};
+}
+
+}  // namespace
+
+Geometry RandomCrop(const StoredSize& stored, uint32_t width, uint32_t height, AugmentationRandom& random,
+                    const RandomCropOptions& options) {
+  Geometry geometry = OfStored(stored);
+  SetSize(&geometry, width, height);
+  const double zoom = random.Uniform(options.min_zoom, options.max_zoom);
+  const CropSpan y = PlaceCrop(geometry.upright_height(), zoom, height, options.padding, random);
+  const CropSpan x = PlaceCrop(geometry.upright_width(), zoom, width, options.padding, random);
+  geometry.source = {x.begin, y.begin, x.length, y.length};
+  geometry.content_width = x.content;
+  geometry.content_height = y.content;
+  geometry.content_left = x.before;
+  geometry.content_top = y.before;
+  return geometry;
+}
+
 Point MapPoint(const Geometry& geometry, const Point& stored) {
   const codec::Turn turn = codec::TurnOf(geometry.orientation);
   Point point = turn.transpose ? Point{stored.y, stored.x} : stored;
@@ -165,7 +230,7 @@ Point MapPoint(const Geometry& geometry, const Point& stored) {
   point.x = (point.x - geometry.source.x) * geometry.content_width / geometry.source.width;
   point.y = (point.y - geometry.source.y) * geometry.content_height / geometry.source.height;
   if (geometry.flip) point.x = geometry.content_width - point.x;
-  return point;
+  return {point.x + geometry.content_left, point.y + geometry.content_top};
 }
 
 Box MapBox(const Geometry& geometry, const Box& stored) {

@@ -31,17 +31,22 @@ absl::Status Take(const std::vector<uint8_t>& numbers, const Geometry& geometry,
                turn.mirror_x, geometry.flip, turn.transpose ? row : 1);
   const std::vector<size_t> ys = PlacesOf(geometry.upright_height(), geometry.source.y, geometry.source.height,
                                           geometry.content_height, turn.mirror_y, false, turn.transpose ? 1 : row);
-  std::vector<Out> line(geometry.output_width, static_cast<Out>(fill));
-  for (uint32_t y = 0; y < geometry.output_height; ++y, out += line.size() * sizeof(Out)) {
-    if (y == ys.size()) line.assign(line.size(), static_cast<Out>(fill));
-    for (size_t x = 0; y < ys.size() && x < xs.size(); ++x) {
+  const std::vector<Out> padding(geometry.output_width, static_cast<Out>(fill));
+  std::vector<Out> line = padding;
+  for (size_t i = 0; i < geometry.output_height; ++i, out += line.size() * sizeof(Out)) {
+    const size_t y = i - geometry.content_top;  // wraps above the content
+    if (y >= ys.size()) {
+      std::memcpy(out, padding.data(), padding.size() * sizeof(Out));
+      continue;
+    }
+    for (size_t x = 0; x < xs.size(); ++x) {
       Stored number;
       std::memcpy(&number, numbers.data() + (ys[y] + xs[x]) * sizeof(Stored), sizeof(Stored));
       if (uint64_t{number} > static_cast<uint64_t>(std::numeric_limits<Out>::max())) {
         return absl::OutOfRangeError(
             StrCat("label map: has the class ", number, ", which does not fit the dtype: choose a larger one"));
       }
-      line[x] = static_cast<Out>(number);
+      line[geometry.content_left + x] = static_cast<Out>(number);
     }
     std::memcpy(out, line.data(), line.size() * sizeof(Out));
   }

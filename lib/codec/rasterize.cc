@@ -23,8 +23,11 @@ struct Axis {
   std::vector<uint32_t> stored;  // stored position of each output position, ascending
   std::vector<uint32_t> begin;   // begin[s]: number of positions with a stored one below s; size of the axis + 1
   bool descending = false;       // position i above is output position stored.size() - 1 - i
+  uint32_t offset = 0;           // of the content in the output, to be added
 
-  void Build(uint32_t stored_size, double from, double length, uint32_t count, bool mirror_stored, bool flip) {
+  void Build(uint32_t stored_size, double from, double length, uint32_t count, bool mirror_stored, bool flip,
+             uint32_t content_offset) {
+    offset = content_offset;
     stored.resize(count);
     for (uint32_t i = 0; i < count; ++i) {
       stored[mirror_stored ? count - 1 - i : i] =
@@ -38,11 +41,10 @@ struct Axis {
 
   // Converts [first, last), not empty, from ascending positions to output positions.
   void ToOutput(uint32_t* first, uint32_t* last) const {
-    if (!descending) return;
     const auto count = static_cast<uint32_t>(stored.size());
-    const uint32_t end = count - *first;
-    *first = count - *last;
-    *last = end;
+    const uint32_t begin = descending ? count - *last : *first;
+    *last = offset + (descending ? count - *first : *last);
+    *first = offset + begin;
   }
 };
 
@@ -120,7 +122,8 @@ void MaskRasterizer::State::Mark(const RleView& mask, const OutputArea& area, ui
       uint32_t last = rows.begin[column == last_x ? last_y + 1 : mask.height];
       if (first == last) continue;
       rows.ToOutput(&first, &last);
-      const uint32_t position = columns.descending ? static_cast<uint32_t>(columns.stored.size()) - 1 - i : i;
+      const uint32_t position =
+          columns.offset + (columns.descending ? static_cast<uint32_t>(columns.stored.size()) - 1 - i : i);
       if (transpose) {
         SetBits(bits + (position - area.top) * row_bytes, first - area.left, last - area.left);
       } else {
@@ -149,9 +152,9 @@ absl::Status MaskRasterizer::SetGeometry(const Geometry& geometry) {
   Axis& x = turn.transpose ? state.rows : state.columns;
   Axis& y = turn.transpose ? state.columns : state.rows;
   x.Build(geometry.upright_width(), geometry.source.x, geometry.source.width, geometry.content_width, turn.mirror_x,
-          geometry.flip);
+          geometry.flip, geometry.content_left);
   y.Build(geometry.upright_height(), geometry.source.y, geometry.source.height, geometry.content_height, turn.mirror_y,
-          false);
+          false, geometry.content_top);
   return absl::OkStatus();
 }
 

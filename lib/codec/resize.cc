@@ -1,4 +1,4 @@
-// Bilinear resizing: the two passes and their portable inner loops.
+// Resizing: the two passes and their portable inner loops.
 #include "codec/resize.h"
 
 #include <algorithm>
@@ -15,14 +15,27 @@ namespace {
 
 constexpr uint32_t kPaddedTo = 8;
 
+// Half the width, in outputs, and the weight at a distance from the middle.
+double SupportOf(Interpolation interpolation) { return interpolation == Interpolation::kBicubic ? 2.0 : 1.0; }
+
+double WeightAt(Interpolation interpolation, double distance) {
+  if (interpolation == Interpolation::kBilinear) return std::max(1.0 - distance, 0.0);
+  // In Pillow's order of operations.
+  constexpr double kA = -0.5;
+  if (distance < 1.0) return ((kA + 2.0) * distance - (kA + 3.0)) * distance * distance + 1;
+  if (distance < 2.0) return (((distance - 5) * distance + 8) * distance - 4) * kA;
+  return 0.0;
+}
+
 int32_t Weight(int16_t high, int16_t low) { return (int32_t{high} << kLowBits) + low; }
 
 }  // namespace
 
-void AxisFilter::Build(uint32_t size, double from, double length, uint32_t count, bool mirror) {
+void AxisFilter::Build(uint32_t size, double from, double length, uint32_t count, Interpolation interpolation,
+                       bool mirror) {
   const double scale = length / count;
   const double filter_scale = std::max(scale, 1.0);
-  const double support = filter_scale;  // half the width of a triangle as wide as two outputs
+  const double support = SupportOf(interpolation) * filter_scale;
   padded_taps = static_cast<uint32_t>(std::ceil(support)) * 2 + 1;
   padded_taps = (padded_taps + kPaddedTo - 1) / kPaddedTo * kPaddedTo;
   first.resize(count);
@@ -43,13 +56,14 @@ void AxisFilter::Build(uint32_t size, double from, double length, uint32_t count
     uint32_t used = highest - std::min(lowest, highest);
     for (uint32_t j = 0; j < used; ++j) {
       const double distance = std::abs((static_cast<double>(j) + lowest - center + 0.5) * inverse);
-      weights[j] = std::max(1.0 - distance, 0.0);
+      weights[j] = WeightAt(interpolation, distance);
       sum += weights[j];
     }
     const uint32_t output = mirror ? count - 1 - i : i;
     uint32_t skipped = 0;
     const auto fixed = [&](uint32_t j) {
-      return static_cast<int32_t>(std::floor(0.5 + weights[j] / sum * (1 << kWeightBits)));
+      const double weight = weights[j] / sum * (1 << kWeightBits);
+      return static_cast<int32_t>(weight < 0 ? weight - 0.5 : weight + 0.5);
     };
     while (used > 1 && fixed(used - 1) == 0) --used;
     while (skipped + 1 < used && fixed(skipped) == 0) ++skipped;
@@ -82,7 +96,7 @@ void ResizeRowsPortable(const AxisFilter& filter, const uint8_t* const* from, ui
         const int32_t weight = Weight(high[j], low[j]);
         for (size_t c = 0; c < step; ++c) sums[c] += weight * pixel[c];
       }
-      for (size_t c = 0; c < step; ++c) out[c] = static_cast<uint8_t>(std::min(sums[c] >> kWeightBits, 255));
+      for (size_t c = 0; c < step; ++c) out[c] = static_cast<uint8_t>(std::clamp(sums[c] >> kWeightBits, 0, 255));
     }
   }
 }
@@ -99,21 +113,21 @@ void BlendRowsPortable(const uint8_t* const* from, const int16_t* high, const in
       const uint8_t* const row = from[j] + x;
       for (size_t i = 0; i < length; ++i) sums[i] += weight * row[i];
     }
-    for (size_t i = 0; i < length; ++i) to[x + i] = static_cast<uint8_t>(std::min(sums[i] >> kWeightBits, 255));
+    for (size_t i = 0; i < length; ++i) to[x + i] = static_cast<uint8_t>(std::clamp(sums[i] >> kWeightBits, 0, 255));
   }
 }
 
-BilinearResizer::BilinearResizer()
-    : BilinearResizer(HasAvx2Kernels() ? Kernels{ResizeRowsAvx2, BlendRowsAvx2}
-                                       : Kernels{ResizeRowsPortable, BlendRowsPortable}) {}
+FilterResizer::FilterResizer()
+    : FilterResizer(HasAvx2Kernels() ? Kernels{ResizeRowsAvx2, BlendRowsAvx2}
+                                     : Kernels{ResizeRowsPortable, BlendRowsPortable}) {}
 
-void BilinearResizer::Prepare(uint32_t width, uint32_t height, const Box& source, uint32_t out_width,
-                              uint32_t out_height, bool mirror_x, bool mirror_y) {
-  horizontal_.Build(width, source.x, source.width, out_width, mirror_x);
-  vertical_.Build(height, source.y, source.height, out_height, mirror_y);
+void FilterResizer::Prepare(uint32_t width, uint32_t height, const Box& source, uint32_t out_width, uint32_t out_height,
+                            Interpolation interpolation, bool mirror_x, bool mirror_y) {
+  horizontal_.Build(width, source.x, source.width, out_width, interpolation, mirror_x);
+  vertical_.Build(height, source.y, source.height, out_height, interpolation, mirror_y);
 }
 
-void BilinearResizer::ResizeRows(const uint8_t* from, size_t stride, uint8_t* const* to, size_t rows, int channels) {
+void FilterResizer::ResizeRows(const uint8_t* from, size_t stride, uint8_t* const* to, size_t rows, int channels) {
   std::array<const uint8_t*, kRowGroup> source;
   for (size_t r = 0; r < rows; ++r) source[r] = from + r * stride;
   if (horizontal_.identity) {
@@ -124,7 +138,7 @@ void BilinearResizer::ResizeRows(const uint8_t* from, size_t stride, uint8_t* co
   kernels_.resize_rows(horizontal_, source.data(), to, rows, channels, tail_.data());
 }
 
-void BilinearResizer::Run(const ImageView& part, uint32_t x, uint32_t y, const MutableImageView& out) {
+void FilterResizer::Run(const ImageView& part, uint32_t x, uint32_t y, const MutableImageView& out) {
   tail_.resize(TailBytes(horizontal_));
   const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
   // Row i of the needed part.
@@ -170,7 +184,7 @@ void BilinearResizer::Run(const ImageView& part, uint32_t x, uint32_t y, const M
 }  // namespace codec
 
 struct Resizer::State {
-  codec::BilinearResizer resizer;
+  codec::FilterResizer resizer;
 };
 
 Resizer::Resizer() : state_(std::make_unique<State>()) {}
@@ -178,7 +192,8 @@ Resizer::~Resizer() = default;
 Resizer::Resizer(Resizer&&) noexcept = default;
 Resizer& Resizer::operator=(Resizer&&) noexcept = default;
 
-absl::Status Resizer::ResizeBilinear(const ImageView& image, const Box& source, const MutableImageView& out) {
+absl::Status Resizer::Resize(const ImageView& image, const Box& source, Interpolation interpolation,
+                             const MutableImageView& out) {
   for (const ImageView& view : {image, ImageView(out)}) {
     if (view.pixels == nullptr || view.width == 0 || view.height == 0 || view.width > kMaxImageSide ||
         view.height > kMaxImageSide || (view.channels != 1 && view.channels != 3) ||
@@ -198,8 +213,8 @@ absl::Status Resizer::ResizeBilinear(const ImageView& image, const Box& source, 
     return InvalidArgument("resize: a box of ", source.width, " x ", source.height, " at (", source.x, ", ", source.y,
                            ") is empty or not inside the image of ", image.width, " x ", image.height);
   }
-  codec::BilinearResizer& resizer = state_->resizer;
-  resizer.Prepare(image.width, image.height, source, out.width, out.height, false, false);
+  codec::FilterResizer& resizer = state_->resizer;
+  resizer.Prepare(image.width, image.height, source, out.width, out.height, interpolation, false, false);
   resizer.Run(image, 0, 0, out);
   return absl::OkStatus();
 }

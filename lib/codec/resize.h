@@ -1,4 +1,4 @@
-// Bilinear resizing in two steps, so that only the needed part of the image must be in memory.
+// Resizing in two steps, so that only the needed part of the image must be in memory.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 namespace shardkit::codec {
 
 // Reuses its memory. One thread at a time.
-class BilinearResizer {
+class FilterResizer {
  public:
   struct Kernels {
     ResizeRowsFunction resize_rows;
     BlendRowsFunction blend_rows;
   };
-  BilinearResizer();
-  explicit BilinearResizer(const Kernels& kernels) : kernels_(kernels) {}
+  FilterResizer();
+  explicit FilterResizer(const Kernels& kernels) : kernels_(kernels) {}
 
   // `source` is not empty and lies within [0, width] x [0, height]. It becomes out_width x out_height, both above 0,
   // mirrored as requested.
   void Prepare(uint32_t width, uint32_t height, const Box& source, uint32_t out_width, uint32_t out_height,
-               bool mirror_x, bool mirror_y);
+               Interpolation interpolation, bool mirror_x, bool mirror_y);
 
   // The part of the image that Run needs.
   uint32_t left() const { return horizontal_.begin; }

@@ -172,7 +172,7 @@ SHARDKIT_AVX2 void ResizeGray(const AxisFilter& filter, const uint8_t* const* fr
         low_sum = _mm_add_epi32(low_sum, _mm_madd_epi16(pixels, low_weights));
       }
       const int32_t sum = SumOfFour(_mm_add_epi32(_mm_slli_epi32(high_sum, kLowBits), low_sum)) + kRound;
-      to[r][i] = static_cast<uint8_t>(std::min(sum >> kWeightBits, 255));
+      to[r][i] = static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
     }
   }
 }

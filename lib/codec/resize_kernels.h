@@ -1,4 +1,4 @@
-// Bilinear resizing: coefficients, and the inner loops for different processors.
+// Resizing: coefficients, and the inner loops for different processors.
 //
 // Weights are Pillow's: fixed point with 22 fractional bits, each pass rounded to 8 bits. They are stored in two
 // halves, weight = high * 2^11 + low. Each half fits the 16-bit multiply-and-add, which is fast on vector units. So
@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "shardkit/image.h"
 
 namespace shardkit::codec {
 
@@ -28,7 +30,7 @@ struct AxisFilter {
 
   // The axis has `size` positions. [from, from + length) becomes `count` outputs, the last one first with `mirror`. 0 <
   // length; from and from + length lie within [0, size]; count > 0.
-  void Build(uint32_t size, double from, double length, uint32_t count, bool mirror);
+  void Build(uint32_t size, double from, double length, uint32_t count, Interpolation interpolation, bool mirror);
 };
 
 // Up to this many source rows are resized together, with the same weights.

@@ -46,6 +46,8 @@ struct ResampleImage {
   uint32_t transpose = 0;  // content pixel (x, y) is resized pixel (y, x)
   uint32_t content_width = 0;
   uint32_t content_height = 0;
+  uint32_t content_left = 0;  // in the output
+  uint32_t content_top = 0;
   uint32_t padding = 0;
 };
 
@@ -67,8 +69,8 @@ struct ResampleImages {
 
 // Masks from COCO runs (column-major, background first; rle.h), one after the other, of any sizes.
 //
-// Pixel (x, y) of a mask is the stored pixel (columns[x], rows[y]), or with `transpose` column rows[y], row columns[x],
-// and 0 beyond the content. Without tables it is the stored pixel (x, y).
+// Pixel (x, y) of a mask's content is the stored pixel (columns[x], rows[y]), or with `transpose` column rows[y], row
+// columns[x], and 0 beyond the content. Without tables it is the stored pixel (x, y).
 struct RasterizeMask {
   uint64_t runs = 0;              // index of the first run
   uint64_t run_count = 0;         // below 2^32; 0: all pixels are 0
@@ -82,6 +84,8 @@ struct RasterizeMask {
   uint32_t width = 0;
   uint32_t content_height = 0;
   uint32_t content_width = 0;
+  uint32_t content_left = 0;  // in the output
+  uint32_t content_top = 0;
   uint32_t transpose = 0;
   uint32_t padding = 0;
 };

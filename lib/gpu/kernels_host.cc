@@ -31,7 +31,7 @@ class HostFilter {
 
 constexpr int32_t kHalf = 1 << (codec::kWeightBits - 1);
 
-uint8_t Rounded(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> codec::kWeightBits, 255)); }
+uint8_t Rounded(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> codec::kWeightBits, 0, 255)); }
 
 template <size_t kChannels>
 void ResizeRows(const ResampleImages& arguments, const ResampleImage& image) {
@@ -85,7 +85,9 @@ void ResizeColumns(const ResampleImages& arguments, const codec::PixelTable<Pixe
     const int32_t* sum = sums->data();
     for (uint32_t x = 0; x < image.width; ++x) {
       for (size_t channel = 0; channel < channels; ++channel) {
-        const uint64_t place = image.transpose != 0 ? at(index, x, y, channel) : at(index, y, x, channel);
+        const uint64_t down = image.content_top + (image.transpose != 0 ? x : y);
+        const uint64_t across = image.content_left + (image.transpose != 0 ? y : x);
+        const uint64_t place = at(index, down, across, channel);
         out[place] = table[channel][Rounded(*sum++)];
       }
     }
@@ -138,6 +140,8 @@ void DrawMask(const RasterizeMasks& arguments, const RasterizeMask& mask, uint64
   const auto entry = [&](uint64_t table, uint32_t i) { return table == UINT64_MAX ? i : arguments.tables[table + i]; };
   const auto draw = [&](uint32_t x, uint32_t y, uint32_t column, uint32_t row) {
     if (!finder.Foreground(column * mask.stored_height + row)) return;
+    x += mask.content_left;
+    y += mask.content_top;
     if (arguments.packed) {
       out[y * row_bytes + x / 8] |= static_cast<uint8_t>(1u << (x % 8));
     } else {

@@ -236,32 +236,35 @@ SHARDKIT_HOST_DEVICE void DrawByteColumn(const RasterizeMasks& arguments, uint32
   constexpr uint32_t kPixels = kPacked ? 8 : 1;
   const RasterizeMask& mask = shared.mask;
   const bool tables = mask.columns != UINT64_MAX;
-  uint32_t first = column * kPixels;
-  uint32_t last = first < mask.content_width ? first + Least(kPixels, mask.content_width - first) : first;
+  // In the output.
+  uint32_t first = Most(column * kPixels, mask.content_left);
+  uint32_t last = Least((column + 1) * kPixels, mask.content_left + mask.content_width);
   if (!tables) {
-    last = Least(last, shared.foreground_end);
-    first = Most(first, shared.foreground_begin);
+    last = Least(last, mask.content_left + shared.foreground_end);
+    first = Most(first, mask.content_left + shared.foreground_begin);
   }
   if (first >= last) return;
   const uint32_t top = shared.first_row + (column < shared.first_column);
   const uint32_t bottom = shared.last_row + (column < shared.last_column);
   uint32_t begin = top;
-  uint32_t end = Least(bottom, mask.content_height);
+  uint32_t end = Least(bottom, mask.content_top + mask.content_height);
   if (parts > 1) {
     const uint32_t rows = DivideUp(bottom - top, parts);
     begin = top + part * rows;
     end = Least(end, begin + rows);
   }
+  begin = Most(begin, mask.content_top);
   if (begin >= end) return;
   // Modulo 2^32, like all places in a tile.
   uint8_t* const to =
       shared.bytes + shared.shift + ((begin - shared.first_row) * shared.row_bytes + column - shared.first_column);
   for (uint32_t x = first; x < last; ++x) {
     const auto bits = static_cast<uint8_t>(1u << (x % kPixels));
+    const uint32_t across = x - mask.content_left, down = begin - mask.content_top;
     if (tables) {
-      DrawColumnThroughTables<kPacked>(arguments, shared, x, begin, end - begin, to, shared.row_bytes, bits);
+      DrawColumnThroughTables<kPacked>(arguments, shared, across, down, end - begin, to, shared.row_bytes, bits);
     } else {
-      DrawColumn<kPacked>(shared.ends, static_cast<uint32_t>(mask.run_count), x * mask.stored_height + begin,
+      DrawColumn<kPacked>(shared.ends, static_cast<uint32_t>(mask.run_count), across * mask.stored_height + down,
                           end - begin, to, shared.row_bytes, bits);
     }
   }

@@ -43,7 +43,7 @@ struct FilterRecord {
 };
 
 SHARDKIT_HOST_DEVICE inline uint8_t RoundWeighted(int32_t sum) {
-  return static_cast<uint8_t>(Least(sum >> kResampleWeightBits, 255));
+  return static_cast<uint8_t>(Most(Least(sum >> kResampleWeightBits, 255), 0));
 }
 
 inline GridSize HorizontalGrid(const ResampleImages& arguments) {
@@ -119,7 +119,7 @@ inline GridSize VerticalGrid(const ResampleImages& arguments) {
                   arguments.count);
 }
 
-// Makes the square of the output at (left, top), as far as it is content.
+// Makes the square of the content at (left, top), which are modulo 2^32: the square may begin before the content.
 template <int kChannels>
 SHARDKIT_HOST_DEVICE void ResizeAlongColumns(const ResampleImages& arguments, const ResampleImage& image, uint32_t left,
                                              uint32_t top, uint32_t thread, VerticalShared<kChannels>& shared) {
@@ -131,7 +131,7 @@ SHARDKIT_HOST_DEVICE void ResizeAlongColumns(const ResampleImages& arguments, co
   const uint8_t* const column = arguments.scratch + image.scratch + uint64_t{x} * kChannels;
   for (uint32_t along = thread / kResampleSide; along < kResampleSide; along += kResampleRows) {
     const uint32_t y = (transpose ? left : top) + along;
-    if (y >= image.height) return;
+    if (y >= image.height) continue;
     const FilterRecord filter(arguments.filters + image.vertical, image.vertical_taps, y);
     const uint8_t* from = column + (filter.first - image.top) * row_bytes;
     int32_t sums[kChannels];
@@ -161,7 +161,9 @@ SHARDKIT_HOST_DEVICE void StoreSquare(const ResampleImages& arguments, uint64_t 
   for (uint32_t row = thread / kResampleSide; row < kResampleSide; row += kResampleRows) {
     const uint32_t y = top + row;
     if (y >= arguments.output_height) return;
-    const bool content = present && x < image.content_width && y < image.content_height;
+    // Modulo 2^32, as above.
+    const bool content =
+        present && x - image.content_left < image.content_width && y - image.content_top < image.content_height;
     SHARDKIT_UNROLL
     for (int c = 0; c < kChannels; ++c) {
       const uint8_t around = present ? arguments.fill[c] : uint8_t{0};
@@ -182,7 +184,10 @@ SHARDKIT_HOST_DEVICE void VerticalBlock(const ResampleImages& arguments, const B
            left += uint64_t{place.grid.x} * kResampleSide) {
         const auto x = static_cast<uint32_t>(left), y = static_cast<uint32_t>(top);
         if (image.stored_width != 0) {
-          threads([&](uint32_t thread) { ResizeAlongColumns<kChannels>(arguments, image, x, y, thread, shared); });
+          threads([&](uint32_t thread) {
+            ResizeAlongColumns<kChannels>(arguments, image, x - image.content_left, y - image.content_top, thread,
+                                          shared);
+          });
         }
         threads([&](uint32_t thread) { StoreSquare<Pixel, kChannels>(arguments, index, x, y, thread, shared); });
       }

@@ -110,13 +110,21 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewItems(size_t position, const
   return NewItemsColumn(position, column, options, context);
 }
 
+// Whether the values can be images; of an array of any shape, its values tell.
+bool HoldsImages(const Column& column) {
+  if (IsImage(column.type) || column.type == Type::kBytes) return true;
+  if (column.type != Type::kNdarray || column.dtype != Type::kU8) return false;
+  if (!column.shape) return true;
+  const std::vector<uint64_t>& shape = *column.shape;
+  return shape.size() == 2 || (shape.size() == 3 && (shape[2] == 1 || shape[2] == 3));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t position, const Column& column,
                                                                     const LoaderColumn& options,
                                                                     const SampleContext& context) {
   const GeometryOptions& geometry = context.geometry;
-  const std::optional<size_t> image_position = context.image_position;
   const auto refuse = [&](std::string_view what) {
     return InvalidArgument("column \"", column.name, "\" of type ", TypeName(column.type), " cannot be decoded as ",
                            what);
@@ -132,8 +140,17 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
     case ColumnDecode::kViews:
       return NewViewsColumn(position, column, options);
     case ColumnDecode::kImage:
-      if (!IsImage(column.type) && column.type != Type::kBytes)
-        return refuse("images, only jpeg, png, image and bytes");
+      if (!HoldsImages(column)) {
+        return refuse(
+            "images, only jpeg, png, image, bytes, and arrays u8[height, width] or u8[height, width, 1 or 3]");
+      }
+      if (absl::Status status = CheckAugmentOptions(options.augment); !status.ok()) {
+        return Annotate(status, StrCat("column \"", column.name, "\""));
+      }
+      if (options.deferred && options.augment.Changes()) {
+        return InvalidArgument("column \"", column.name,
+                               "\": pixels of deferred images are as stored: leave augment out");
+      }
       if (options.channels != 1 && options.channels != 3) {
         return InvalidArgument("column \"", column.name, "\": ", options.channels,
                                " channels; give 1 (gray) or 3 (RGB)");
@@ -144,7 +161,7 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
       if (options.deferred && (options.output.planar || options.output.type != Type::kU8)) {
         return InvalidArgument("column \"", column.name, "\": deferred images come as stored, in no other output");
       }
-      return NewImageColumn(position, column, options, geometry, std::nullopt);
+      return NewImageColumn(position, column, options, context);
     case ColumnDecode::kLabels:
       if (column.type != Type::kPng && column.type != Type::kImage && column.type != Type::kBytes) {
         return refuse("label maps, only png, image and bytes");
@@ -157,7 +174,7 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
         return InvalidArgument("column \"", column.name, "\": a fill of ", options.label_fill, " does not fit ",
                                TypeName(options.dtype));
       }
-      return NewImageColumn(position, column, options, geometry, image_position);
+      return NewImageColumn(position, column, options, context);
     case ColumnDecode::kMasks:
     case ColumnDecode::kPackedMasks:
       if (column.type != Type::kRle) return refuse("masks, only rle");
@@ -176,7 +193,7 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
         return refuse(options.decode == ColumnDecode::kBoxes ? "boxes, only arrays of numbers of 8 to 64 bits"
                                                              : "points, only arrays of numbers of 8 to 64 bits");
       }
-      if (!image_position) {
+      if (!context.image) {
         return InvalidArgument("column \"", column.name, "\": boxes and points lie on an image, and none is among the ",
                                "columns");
       }

@@ -187,10 +187,19 @@ absl::StatusOr<std::vector<uint32_t>> KeptAlong(const ItemsOfSamples& along, con
 void ChooseItems(const LoaderColumn& options, const Assembly& assembly, size_t i, std::span<const double> sizes,
                  std::vector<uint32_t>* kept);
 
+// A stored column of images.
+struct StoredImage {
+  size_t position = 0;
+  Column column;
+
+  // The image of sample i; empty where it has none.
+  absl::StatusOr<std::optional<StoredSize>> SizeOf(const Assembly& assembly, size_t i) const;
+};
+
 // What columns of a sample have in common.
 struct SampleContext {
   GeometryOptions geometry;
-  std::optional<size_t> image_position;  // the stored column of the image that the column belongs to
+  std::optional<StoredImage> image;                                    // that the column is or belongs to
   std::map<std::string, std::shared_ptr<const ItemsOfSamples>> items;  // by column of boxes or masks
 };
 
@@ -218,7 +227,7 @@ std::unique_ptr<ColumnAssembler> NewMaskRunsColumn(size_t position, const Column
 std::unique_ptr<ColumnAssembler> NewMasksColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const SampleContext& context);
 std::unique_ptr<ColumnAssembler> NewImageColumn(size_t position, const Column& column, const LoaderColumn& options,
-                                                const GeometryOptions& geometry, std::optional<size_t> image_position);
+                                                const SampleContext& context);
 std::unique_ptr<ColumnAssembler> NewTokensColumn(size_t position, const Column& column, const LoaderColumn& options);
 std::unique_ptr<ColumnAssembler> NewItemsColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const SampleContext& context);

@@ -30,6 +30,8 @@ void BlockFetcher::ReadOrSalvage(BlockEntry& entry) const {
     state.leave_cached = leave;
     state.left_bytes = 0;
     entry.status = reader.ReadBlock(entry.place.shard, entry.place.block, &entry.buffer, &entry.view);
+    if (!entry.status.ok()) return;
+    for (const size_t column : datasets_.missing[entry.key.dataset]) entry.view.InsertMissing(column);
   };
   read(entry.may_leave && left_.Worthwhile(entry.place));
   if (entry.status.ok() && !left_.Takes(entry.view)) read(false);
@@ -51,6 +53,7 @@ void BlockFetcher::Salvage(BlockEntry& entry) const {
   auto samples = std::make_unique<SalvagedBlock>(entry.place.sample_count);
   for (SalvagedSample& sample : *samples) sample.values.resize(datasets_.columns.size());
   for (size_t column = 0; column < datasets_.columns.size() && entry.status.ok(); ++column) {
+    if (std::ranges::binary_search(datasets_.missing[entry.key.dataset], column)) continue;
     entry.status = SalvageColumn(entry, column, *samples);
   }
   const bool found = std::ranges::any_of(*samples, [](const SalvagedSample& sample) { return !sample.status.ok(); });
@@ -63,6 +66,9 @@ void BlockFetcher::Salvage(BlockEntry& entry) const {
 
 absl::Status BlockFetcher::SalvageColumn(const BlockEntry& entry, size_t column, SalvagedBlock& samples) const {
   const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
+  const std::vector<size_t>& missing = datasets_.missing[entry.key.dataset];
+  // Its position among the columns of the dataset.
+  const auto own = column - static_cast<size_t>(std::ranges::lower_bound(missing, column) - missing.begin());
   BlockBuffer buffer;
   absl::Status all;  // the error of all values, in a column that is stored as a whole
   for (uint32_t i = 0; i < entry.place.sample_count; ++i) {
@@ -71,7 +77,7 @@ absl::Status BlockFetcher::SalvageColumn(const BlockEntry& entry, size_t column,
     if (!sample.status.ok()) continue;
     sample.status = all;
     if (!all.ok()) continue;
-    auto value = reader.ReadValue(entry.place.first_sample + i, column, &buffer);
+    auto value = reader.ReadValue(entry.place.first_sample + i, own, &buffer);
     if (value.ok()) {
       if (*value) sample.values[column] = std::string(**value);
       continue;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "base/errors.h"
@@ -10,31 +11,34 @@
 namespace shardkit::loader {
 namespace {
 
+// Apart from crops.
+constexpr uint64_t kAugmentStream = uint64_t{1} << 62;
+
 // Images, or label maps, of which a pixel is one number.
 class ImageColumn : public ColumnAssembler {
  public:
-  // `image_position` is of the image that a label map belongs to, if there is one.
-  ImageColumn(size_t position, Column column, LoaderColumn options, const GeometryOptions& geometry,
-              std::optional<size_t> image_position)
+  ImageColumn(size_t position, Column column, LoaderColumn options, const SampleContext& context)
       : ColumnAssembler(position, std::move(column), std::move(options)),
-        geometry_(geometry),
-        image_position_(image_position),
+        geometry_(context.geometry),
+        image_(context.image),
         labels_(options_.decode == ColumnDecode::kLabels),
         channels_(labels_ ? 1 : static_cast<uint64_t>(options_.channels)),
         planar_(!labels_ && options_.output.planar),
         dtype_(labels_ ? options_.dtype : options_.output.type) {}
 
   void Layout(Assembly& assembly, ColumnMemory* memory) const override {
-    const OutputSize fixed = options_.deferred ? OutputSize{} : FixedOutputSize(geometry_);
+    const OutputSize fixed = options_.deferred ? OutputSize{} : Fixed();
     const size_t n = assembly.samples.size();
     if (fixed.width != 0) {
       Begin(assembly, BatchLayout::kTensor, dtype_, memory);
+      if (!labels_) memory->geometries.resize(n);
       memory->column.shape = {n};
       AddShape(fixed.height, fixed.width, &memory->column.shape);
       memory->values.resize_discard(n * fixed.height * fixed.width * pixel_bytes());
       return;
     }
     Begin(assembly, BatchLayout::kRagged, dtype_, memory);
+    if (!labels_) memory->geometries.resize(n);
     memory->column.shape_rank = labels_ ? 2 : 3;
     memory->offsets.push_back(0);
     for (size_t i = 0; i < n; ++i) {
@@ -46,7 +50,7 @@ class ImageColumn : public ColumnAssembler {
         height = options_.deferred ? (*geometry)->stored_height : (*geometry)->output_height;
         width = options_.deferred ? (*geometry)->stored_width : (*geometry)->output_width;
       }
-      if (options_.deferred) memory->geometries.push_back(geometry.ok() ? geometry->value_or(Geometry{}) : Geometry{});
+      if (options_.deferred && geometry.ok()) memory->geometries[i] = geometry->value_or(Geometry());
       if (const uint64_t bytes = height * width * pixel_bytes(); bytes > options_.image.max_memory) {
         assembly.Fail(
             i, Describe(ResourceExhausted(labels_ ? "label map: " : "image: ", width, " x ", height, " pixels take ",
@@ -77,7 +81,9 @@ class ImageColumn : public ColumnAssembler {
       }
       out.row_stride = out.width * pixel_bytes();
       out.pixels = reinterpret_cast<uint8_t*>(memory->values.data()) + first * ScalarSize(dtype_);
-      const absl::Status status = FillOne(assembly, i, scratch, out);
+      Geometry geometry;
+      const absl::Status status = FillOne(assembly, i, scratch, out, &geometry);
+      if (!labels_) memory->geometries[i] = geometry;
       if (!status.ok()) assembly.Fail(i, Describe(status));
     }
   }
@@ -85,6 +91,15 @@ class ImageColumn : public ColumnAssembler {
   bool heavy() const override { return true; }
 
  private:
+  // The size of all images; 0 x 0 where they differ.
+  OutputSize Fixed() const {
+    if (geometry_.kind != GeometryOptions::Kind::kNative || !stored_.shape) return FixedOutputSize(geometry_);
+    // Arrays of one shape, which are images (NewColumnAssembler).
+    const uint64_t height = (*stored_.shape)[0], width = (*stored_.shape)[1];
+    const bool taken = std::max(height, width) <= kMaxImageSide && (height == width || !geometry_.rotate90);
+    return taken ? OutputSize{static_cast<uint32_t>(height), static_cast<uint32_t>(width)} : OutputSize();
+  }
+
   uint64_t pixel_bytes() const { return channels_ * ScalarSize(dtype_); }
 
   void AddShape(uint64_t height, uint64_t width, std::vector<uint64_t>* shape) const {
@@ -93,7 +108,8 @@ class ImageColumn : public ColumnAssembler {
     if (!planar_ && !labels_) shape->push_back(channels_);
   }
 
-  absl::Status FillOne(Assembly& assembly, size_t i, WorkerScratch& scratch, const MutableImageView& out) const {
+  absl::Status FillOne(Assembly& assembly, size_t i, WorkerScratch& scratch, const MutableImageView& out,
+                       Geometry* used) const {
     SHARDKIT_ASSIGN_OR_RETURN(const std::optional<Geometry> geometry, GeometryOf(assembly, i));
     const std::span<uint8_t> bytes(out.pixels, out.row_stride * out.height);
     if (!geometry && planar_) {
@@ -109,6 +125,7 @@ class ImageColumn : public ColumnAssembler {
       }
     }
     if (!geometry) return absl::OkStatus();
+    *used = *geometry;
     const std::string_view value = *Value(assembly, i);
     if (labels_) {
       return DecodeLabelMap(value, *geometry, dtype_, options_.label_fill, options_.image.max_memory, bytes);
@@ -120,8 +137,17 @@ class ImageColumn : public ColumnAssembler {
       scratch.pixels.resize_discard(decoded.row_stride * out.height);
       decoded.pixels = reinterpret_cast<uint8_t*>(scratch.pixels.data());
     }
-    SHARDKIT_RETURN_IF_ERROR(
-        scratch.image.Decode(value, options_.deferred ? whole : *geometry, options_.image, decoded));
+    const Geometry& applied = options_.deferred ? whole : *geometry;
+    if (stored_.type == Type::kNdarray) {
+      SHARDKIT_ASSIGN_OR_RETURN(const ImageView view, ArrayImage(stored_, value));
+      SHARDKIT_RETURN_IF_ERROR(scratch.image.Transform(view, applied, options_.image, decoded));
+    } else {
+      SHARDKIT_RETURN_IF_ERROR(scratch.image.Decode(value, applied, options_.image, decoded));
+    }
+    if (augments_) {
+      AugmentationRandom random = assembly.Random(i, geometry_.stream ^ kAugmentStream);
+      AugmentPixels(options_.augment, random, decoded);
+    }
     if (planar_) Convert(scratch, out);
     if (!scratch.image.warning().empty()) ++assembly.warned_images;
     return absl::OkStatus();
@@ -134,19 +160,20 @@ class ImageColumn : public ColumnAssembler {
 
   // Empty when the sample has no image.
   absl::StatusOr<std::optional<Geometry>> GeometryOf(const Assembly& assembly, size_t i) const {
-    const auto value = Value(assembly, i);
-    if (!value) return std::optional<Geometry>();
-    SHARDKIT_ASSIGN_OR_RETURN(const StoredSize stored, ProbeImage(*value));
-    const auto geometry = labels_ ? GeometryBesideImage(geometry_, image_position_, assembly, i, stored.width,
-                                                        stored.height, "the label map")
-                                  : MakeGeometry(geometry_, stored, assembly, i);
+    SHARDKIT_ASSIGN_OR_RETURN(const std::optional<StoredSize> stored, own_.SizeOf(assembly, i));
+    if (!stored) return std::optional<Geometry>();
+    const auto geometry =
+        labels_ ? GeometryBesideImage(geometry_, image_, assembly, i, stored->width, stored->height, "the label map")
+                : MakeGeometry(geometry_, *stored, assembly, i);
     if (!geometry.ok()) return geometry.status();
     return std::optional<Geometry>(*geometry);
   }
 
   const GeometryOptions geometry_;
-  const std::optional<size_t> image_position_;
+  const StoredImage own_{position_, stored_};
+  const std::optional<StoredImage> image_;
   const bool labels_;
+  const bool augments_ = options_.augment.Changes();
   const uint64_t channels_;
   const bool planar_;
   const Type dtype_;
@@ -155,8 +182,8 @@ class ImageColumn : public ColumnAssembler {
 }  // namespace
 
 std::unique_ptr<ColumnAssembler> NewImageColumn(size_t position, const Column& column, const LoaderColumn& options,
-                                                const GeometryOptions& geometry, std::optional<size_t> image_position) {
-  return std::make_unique<ImageColumn>(position, column, options, geometry, image_position);
+                                                const SampleContext& context) {
+  return std::make_unique<ImageColumn>(position, column, options, context);
 }
 
 }  // namespace shardkit::loader

@@ -77,10 +77,11 @@ void ToFormat(BoxFormat format, const Box& box, float* out) {
 
 // The part of the box within the picture.
 Box Clipped(const Box& box, const Geometry& geometry) {
-  const double left = std::clamp(box.x, 0.0, static_cast<double>(geometry.content_width));
-  const double top = std::clamp(box.y, 0.0, static_cast<double>(geometry.content_height));
-  const double right = std::clamp(box.x + box.width, left, static_cast<double>(geometry.content_width));
-  const double lower = std::clamp(box.y + box.height, top, static_cast<double>(geometry.content_height));
+  const double first_x = geometry.content_left, first_y = geometry.content_top;
+  const double left = std::clamp(box.x, first_x, first_x + geometry.content_width);
+  const double top = std::clamp(box.y, first_y, first_y + geometry.content_height);
+  const double right = std::clamp(box.x + box.width, left, first_x + geometry.content_width);
+  const double lower = std::clamp(box.y + box.height, top, first_y + geometry.content_height);
   return {left, top, right - left, lower - top};
 }
 
@@ -133,12 +134,12 @@ namespace {
 class BoxesOfSamples : public ItemsOfSamples {
  public:
   BoxesOfSamples(size_t position, Column column, LoaderColumn options, const GeometryOptions& geometry,
-                 size_t image_position, std::shared_ptr<const ItemsOfSamples> along)
+                 StoredImage image, std::shared_ptr<const ItemsOfSamples> along)
       : position_(position),
         column_(std::move(column)),
         options_(std::move(options)),
         geometry_(geometry),
-        image_position_(image_position),
+        image_(std::move(image)),
         along_(std::move(along)) {}
 
   absl::StatusOr<Taken> Of(const Assembly& assembly, size_t i) const override { return Boxes(assembly, i, nullptr); }
@@ -158,7 +159,7 @@ class BoxesOfSamples : public ItemsOfSamples {
     }
     if (items.count == 0) return taken;
     SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry,
-                              GeometryOfItems(geometry_, image_position_, options_.upright, assembly, i));
+                              GeometryOfItems(geometry_, image_, options_.upright, assembly, i));
     std::vector<Box> all(items.count);
     std::vector<double> areas(items.count);
     const bool known = WithNumbers(column_.dtype, items.data, [&](const auto& number) {
@@ -187,7 +188,7 @@ class BoxesOfSamples : public ItemsOfSamples {
   const Column column_;
   const LoaderColumn options_;
   const GeometryOptions geometry_;
-  const size_t image_position_;
+  const StoredImage image_;
   const std::shared_ptr<const ItemsOfSamples> along_;  // null: these choose
 };
 
@@ -336,11 +337,11 @@ class BoxesColumn : public ItemsColumn {
 // Of each row of two or more numbers the first two are x and y; the others stay as they are.
 class PointsColumn : public ItemsColumn {
  public:
-  PointsColumn(size_t position, Column column, LoaderColumn options, const GeometryOptions& geometry,
-               size_t image_position, std::shared_ptr<const ItemsOfSamples> along)
+  PointsColumn(size_t position, Column column, LoaderColumn options, const GeometryOptions& geometry, StoredImage image,
+               std::shared_ptr<const ItemsOfSamples> along)
       : ItemsColumn(position, std::move(column), std::move(options), Type::kF32, std::move(along)),
         geometry_(geometry),
-        image_position_(image_position) {}
+        image_(std::move(image)) {}
 
  private:
   absl::Status FillItems(const Assembly& assembly, size_t i, char* to) const override {
@@ -349,7 +350,7 @@ class PointsColumn : public ItemsColumn {
       return InvalidArgument("points have two numbers or more, x and y before others");
     }
     SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry,
-                              GeometryOfItems(geometry_, image_position_, options_.upright, assembly, i));
+                              GeometryOfItems(geometry_, image_, options_.upright, assembly, i));
     std::vector<uint32_t> kept;
     if (along_ != nullptr) {
       SHARDKIT_ASSIGN_OR_RETURN(ItemsOfSamples::Taken taken, along_->Of(assembly, i));
@@ -375,16 +376,15 @@ class PointsColumn : public ItemsColumn {
   }
 
   const GeometryOptions geometry_;
-  const size_t image_position_;
+  const StoredImage image_;
 };
 
 }  // namespace
 
 std::shared_ptr<const ItemsOfSamples> NewItemsOfBoxes(size_t position, const Column& column,
                                                       const LoaderColumn& options, const SampleContext& context) {
-  if (!context.image_position) return nullptr;
-  return std::make_shared<const BoxesOfSamples>(position, column, options, context.geometry, *context.image_position,
-                                                nullptr);
+  if (!context.image) return nullptr;
+  return std::make_shared<const BoxesOfSamples>(position, column, options, context.geometry, *context.image, nullptr);
 }
 
 std::unique_ptr<ColumnAssembler> NewItemsColumn(size_t position, const Column& column, const LoaderColumn& options,
@@ -392,12 +392,12 @@ std::unique_ptr<ColumnAssembler> NewItemsColumn(size_t position, const Column& c
   const auto found = context.items.find(options.along);
   auto along = found != context.items.end() ? found->second : nullptr;
   if (options.decode == ColumnDecode::kBoxes) {
-    auto boxes = std::make_shared<const BoxesOfSamples>(position, column, options, context.geometry,
-                                                        *context.image_position, std::move(along));
+    auto boxes = std::make_shared<const BoxesOfSamples>(position, column, options, context.geometry, *context.image,
+                                                        std::move(along));
     return std::make_unique<BoxesColumn>(position, column, options, std::move(boxes));
   }
   if (options.decode == ColumnDecode::kPoints) {
-    return std::make_unique<PointsColumn>(position, column, options, context.geometry, *context.image_position,
+    return std::make_unique<PointsColumn>(position, column, options, context.geometry, *context.image,
                                           std::move(along));
   }
   return std::make_unique<ItemsColumn>(position, column, options, column.dtype, std::move(along));

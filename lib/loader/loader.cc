@@ -128,7 +128,7 @@ absl::StatusOr<std::vector<std::unique_ptr<loader::ColumnAssembler>>> MakeColumn
     SHARDKIT_ASSIGN_OR_RETURN(const LoaderColumn* const image, loader::ImageOf(column, wanted));
     loader::SampleContext& context = contexts.emplace_back();
     context.geometry = image != nullptr && image->geometry ? *image->geometry : options.geometry;
-    if (image != nullptr) context.image_position = position(*image);
+    if (image != nullptr) context.image = {position(*image), datasets.columns[position(*image)]};
     const size_t at = position(column);
     if (!column.along.empty()) continue;
     auto made = column.decode == ColumnDecode::kBoxes
@@ -158,12 +158,11 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenEngine(ReadableFileSystem& file_syst
                                                    const std::vector<LoaderDataset>& datasets,
                                                    const LoaderOptions& options,
                                                    std::shared_ptr<gpu::PinnedPool> pinned) {
-  ReadOptions read = options.read;
-  read.max_block_memory = std::min(read.max_block_memory, options.memory_bytes);
+  LoaderOptions complete = options;
+  complete.read.max_block_memory = std::min(options.read.max_block_memory, options.memory_bytes);
   SHARDKIT_ASSIGN_OR_RETURN(const LoaderColumn* const tokens, TokensOf(options));
   SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open,
-                            loader::OpenAll(file_system, datasets, Names(options), options.keys, read, options.plan,
-                                            tokens, options.bad_samples));
+                            loader::OpenAll(file_system, datasets, Names(options), complete, tokens));
   SHARDKIT_ASSIGN_OR_RETURN(auto columns, MakeColumns(open, options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto plan, Plan::Create(std::move(open.shapes), options.plan));
   if (plan->StepsFrom(0) == 0) {
@@ -175,7 +174,6 @@ absl::StatusOr<std::unique_ptr<Loader>> OpenEngine(ReadableFileSystem& file_syst
                            " bytes, is more than half of memory_bytes, ", options.memory_bytes,
                            "; lower shuffle_buffer_bytes or raise memory_bytes");
   }
-  LoaderOptions complete = options;
   if (!complete.cursor) complete.cursor = plan->Begin(complete.first_epoch);
   SHARDKIT_RETURN_IF_ERROR(plan->CheckCursor(*complete.cursor));
   if (!options.empty_batches) {

@@ -17,19 +17,18 @@ namespace {
 // Gives the geometries of a sample's masks.
 class MaskGeometries {
  public:
-  MaskGeometries(const GeometryOptions& options, std::optional<size_t> image_position)
-      : options_(options), image_position_(image_position) {}
+  explicit MaskGeometries(const SampleContext& context) : options_(context.geometry), image_(context.image) {}
 
   OutputSize fixed() const { return FixedOutputSize(options_); }
 
   absl::StatusOr<Geometry> Of(const Assembly& assembly, size_t i, const RleList& sizes, size_t mask) const {
-    return GeometryBesideImage(options_, image_position_, assembly, i, sizes.widths[mask], sizes.heights[mask],
+    return GeometryBesideImage(options_, image_, assembly, i, sizes.widths[mask], sizes.heights[mask],
                                StrCat("mask ", mask));
   }
 
  private:
   const GeometryOptions options_;
-  const std::optional<size_t> image_position_;
+  const std::optional<StoredImage> image_;
 };
 
 // Masks that choose which of them a batch has.
@@ -321,7 +320,7 @@ std::unique_ptr<ColumnAssembler> NewMaskRunsColumn(size_t position, const Column
 
 std::unique_ptr<ColumnAssembler> NewMasksColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const SampleContext& context) {
-  const MaskGeometries geometries(context.geometry, context.image_position);
+  const MaskGeometries geometries(context);
   const bool all = options.along.empty() && options.most == 0;
   const std::string& chooser = options.along.empty() ? options.name : options.along;
   KeptMasks kept(all ? nullptr : context.items.at(chooser), chooser);

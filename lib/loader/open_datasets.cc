@@ -167,7 +167,8 @@ absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr
                                 BadSamples bad_samples) {
   Shape made;
   PlanDataset& shape = made.dataset;
-  shape = {.proportion = dataset.proportion, .repeat = dataset.repeat, .choose = dataset.choose};
+  shape = {
+      .proportion = dataset.proportion, .repeat = dataset.repeat, .choose = dataset.choose, .changes = dataset.changes};
   // Segments distinguish datasets that have generations from what opens as one.
   if (!reader->summary().segments.empty()) shape.generation = reader->summary().generation;
   SHARDKIT_ASSIGN_OR_RETURN(const bool chosen, ChooseSamples(file_system, *reader, dataset, read, &made));
@@ -224,70 +225,129 @@ absl::StatusOr<std::optional<std::string>> CommonKey(ReadableFileSystem& file_sy
   return std::optional<std::string>(key);
 }
 
+// The columns to read, by name.
+struct Wanted {
+  std::vector<std::string> names;
+  std::optional<size_t> key;  // the key column of all datasets
+
+  bool Has(std::string_view name) const { return std::ranges::find(names, name) != names.end(); }
+
+  // All but the dataset's own key.
+  void AddAll(const Schema& schema, bool with_key) {
+    for (size_t i = 0; i < schema.size(); ++i) {
+      if ((with_key || schema.key_column() != i) && !Has(schema[i].name)) names.push_back(schema[i].name);
+    }
+  }
+};
+
+// `first` is the first dataset, which decides what is read where no columns are named.
+absl::StatusOr<Wanted> WantedColumns(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
+                                     std::span<const std::string> named, const LoaderOptions& options,
+                                     const DatasetReader& first) {
+  Wanted wanted{{named.begin(), named.end()}, {}};
+  const Schema& schema = first.summary().schema;
+  DatasetOptions open;
+  static_cast<ReadOptions&>(open) = options.read;
+  std::optional<std::string> key;
+  if (options.keys && schema.key_column()) {
+    SHARDKIT_ASSIGN_OR_RETURN(key,
+                              CommonKey(file_system, datasets.subspan(1), schema[*schema.key_column()].name, open));
+  }
+  if (named.empty()) wanted.AddAll(schema, key.has_value());
+  for (size_t i = 1; named.empty() && options.missing == MissingColumns::kAbsent && i < datasets.size(); ++i) {
+    open.generation = datasets[i].generation;
+    SHARDKIT_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(file_system, datasets[i].path, open));
+    wanted.AddAll(reader->summary().schema, key.has_value());
+  }
+  if (key) {
+    const auto found = std::ranges::find(wanted.names, *key);
+    wanted.key = static_cast<size_t>(found - wanted.names.begin());
+    if (found == wanted.names.end()) wanted.names.push_back(*key);
+  }
+  if (wanted.names.empty()) return InvalidArgument(datasets[0].path, ": has no columns to load");
+  return wanted;
+}
+
+// Adds the columns of a dataset to those of the datasets before it.
+absl::Status JoinColumns(const DatasetReader& reader, const std::string& first_path, std::span<const std::string> names,
+                         std::span<std::optional<Column>> all) {
+  for (const Column& column : reader.columns()) {
+    std::optional<Column>& known = all[static_cast<size_t>(std::ranges::find(names, column.name) - names.begin())];
+    if (!known) known = column;
+    if (column.type != known->type || column.dtype != known->dtype || column.shape != known->shape ||
+        column.fixed_size() != known->fixed_size()) {
+      return InvalidArgument(reader.path(),
+                             ": column "
+                             ", column.name, "
+                             " is of another type or shape than in ",
+                             first_path, "; datasets can be mixed only when the columns loaded are alike");
+    }
+    if (column.nullable) known->nullable = true;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
-                                     std::span<const std::string> wanted, bool keys, const ReadOptions& read,
-                                     const PlanOptions& plan, const LoaderColumn* tokens, BadSamples bad_samples) {
+                                     std::span<const std::string> named, const LoaderOptions& options,
+                                     const LoaderColumn* tokens) {
   if (datasets.empty()) return InvalidArgument("loader: no dataset was given");
-  OpenDatasets open;
-  open.file_system = std::make_unique<TimedFileSystem>(file_system);
-  std::vector<std::string> names(wanted.begin(), wanted.end());
+  const bool absent = options.missing == MissingColumns::kAbsent;
+  OpenDatasets made;
+  made.file_system = std::make_unique<TimedFileSystem>(file_system);
+  Wanted wanted;
+  std::vector<std::optional<Column>> columns;
   for (size_t i = 0; i < datasets.size(); ++i) {
+    DatasetOptions open;
+    static_cast<ReadOptions&>(open) = options.read;
+    open.generation = datasets[i].generation;
     std::shared_ptr<const DatasetReader> reader;
-    DatasetOptions options;
-    static_cast<ReadOptions&>(options) = read;
-    options.generation = datasets[i].generation;
-    if (i == 0) {
-      // The first dataset decides what is read. Columns that cannot be read do not matter when others are named.
-      options.columns = names;
-      options.key_column = keys;
-      SHARDKIT_ASSIGN_OR_RETURN(reader, DatasetReader::Open(*open.file_system, datasets[0].path, options));
-      const Schema& schema = reader->summary().schema;
-      std::optional<std::string> stored_key, key;
-      if (schema.key_column()) stored_key = schema[*schema.key_column()].name;
-      if (keys && stored_key) {
-        options.columns.clear();
-        SHARDKIT_ASSIGN_OR_RETURN(key, CommonKey(*open.file_system, datasets.subspan(1), *stored_key, options));
-      }
-      if (names.empty()) {
-        for (const Column& column : schema.columns()) {
-          if (column.name != stored_key || key) names.push_back(column.name);
-        }
-      }
-      if (key) {
-        const auto found = std::ranges::find(names, *key);
-        open.key_column = static_cast<size_t>(found - names.begin());
-        if (found == names.end()) names.push_back(*key);
-      }
-      if (names.empty()) return InvalidArgument(datasets[0].path, ": has no columns to load");
+    if (i == 0 || absent) {
+      // Columns that cannot be read do not matter when others are named.
+      if (!absent) open.columns.assign(named.begin(), named.end());
+      open.key_column = options.keys;
+      SHARDKIT_ASSIGN_OR_RETURN(reader, DatasetReader::Open(*made.file_system, datasets[i].path, open));
+      open.key_column = false;
     }
-    if (i > 0 || !std::ranges::equal(names, reader->columns(), {}, {}, &Column::name)) {
-      options.columns = names;
-      options.key_column = false;
-      auto opened = DatasetReader::Open(*open.file_system, datasets[i].path, options);
+    if (i == 0) {
+      SHARDKIT_ASSIGN_OR_RETURN(wanted, WantedColumns(*made.file_system, datasets, named, options, *reader));
+      columns.resize(wanted.names.size());
+    }
+    std::vector<size_t>& missing = made.missing.emplace_back();
+    open.columns.clear();
+    for (size_t c = 0; c < wanted.names.size(); ++c) {
+      if (absent && !reader->summary().schema.Find(wanted.names[c])) {
+        missing.push_back(c);
+      } else {
+        open.columns.push_back(wanted.names[c]);
+      }
+    }
+    if (!missing.empty() && missing.size() + (wanted.key ? 1 : 0) == wanted.names.size())
+      return InvalidArgument(datasets[i].path, ": has none of the columns to load");
+    if (reader == nullptr || !std::ranges::equal(open.columns, reader->columns(), {}, {}, &Column::name)) {
+      auto opened = DatasetReader::Open(*made.file_system, datasets[i].path, open);
       if (!opened.ok()) return i == 0 ? opened.status() : Annotate(opened.status(), StrCat("loader: dataset ", i));
       reader = *std::move(opened);
     }
-    for (size_t c = 0; i > 0 && c < names.size(); ++c) {
-      const Column& column = reader->columns()[c];
-      const Column& first = open.columns[c];
-      if (column.type != first.type || column.dtype != first.dtype || column.shape != first.shape ||
-          column.fixed_size() != first.fixed_size()) {
-        return InvalidArgument(datasets[i].path, ": column \"", column.name, "\" is of another type or shape than in ",
-                               datasets[0].path, "; datasets can be mixed only when the columns loaded are alike");
-      }
-      if (column.nullable) open.columns[c].nullable = true;
-    }
-    if (i == 0) open.columns = reader->columns();
-    SHARDKIT_ASSIGN_OR_RETURN(Shape shape, ReadShape(*open.file_system, reader, datasets[i], datasets.size() == 1, plan,
-                                                     read, &open.places.emplace_back(), tokens, bad_samples));
-    open.shapes.push_back(std::move(shape.dataset));
-    open.rows.push_back(std::move(shape.rows));
-    if (!shape.balance_note.empty()) open.balance_notes.push_back(std::move(shape.balance_note));
-    open.readers.push_back(std::move(reader));
+    SHARDKIT_RETURN_IF_ERROR(JoinColumns(*reader, datasets[0].path, wanted.names, columns));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        Shape shape, ReadShape(*made.file_system, reader, datasets[i], datasets.size() == 1, options.plan, options.read,
+                               &made.places.emplace_back(), tokens, options.bad_samples));
+    made.shapes.push_back(std::move(shape.dataset));
+    made.rows.push_back(std::move(shape.rows));
+    if (!shape.balance_note.empty()) made.balance_notes.push_back(std::move(shape.balance_note));
+    made.readers.push_back(std::move(reader));
   }
-  return open;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    if (!columns[c]) return made.readers[0]->FindColumn(wanted.names[c]).status();  // no dataset has it
+    made.columns.push_back(*std::move(columns[c]));
+  }
+  for (const std::vector<size_t>& missing : made.missing) {
+    for (const size_t column : missing) made.columns[column].nullable = true;
+  }
+  made.key_column = wanted.key;
+  return made;
 }
 
 }  // namespace shardkit::loader

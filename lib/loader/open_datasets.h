@@ -56,6 +56,7 @@ struct OpenDatasets {
   std::vector<std::shared_ptr<const TokenRows>> rows;  // of each; null where samples are the dataset's
   std::vector<std::string> balance_notes;              // of those datasets that are balanced
   std::vector<Column> columns;                         // read from all of them, in this order
+  std::vector<std::vector<size_t>> missing;            // of each dataset: the columns that it lacks, ascending
   std::optional<size_t> key_column;                    // index in `columns`
 
   std::string fallback_reason() const;
@@ -73,10 +74,10 @@ absl::StatusOr<Shape> ReadShape(ReadableFileSystem& file_system, std::shared_ptr
 // To scan a dataset with: more of a URL, where each read takes long.
 int ScanThreads(const std::string& path);
 
-// Reads the columns `wanted`; all but the key when it is empty. `keys` adds the key column when all datasets have the
-// same one. OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.
+// Reads the columns `wanted`; all but the key when it is empty. `tokens` is of LoaderOptions::columns, or null.
+// OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.
 absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
-                                     std::span<const std::string> wanted, bool keys, const ReadOptions& read,
-                                     const PlanOptions& plan, const LoaderColumn* tokens, BadSamples bad_samples);
+                                     std::span<const std::string> wanted, const LoaderOptions& options,
+                                     const LoaderColumn* tokens);
 
 }  // namespace shardkit::loader

@@ -79,8 +79,16 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
   }
   if (options.section_blocks == 0) return InvalidArgument("plan: sections of 0 blocks; give at least 1");
   auto plan = std::shared_ptr<Plan>(new Plan);
-  SHARDKIT_ASSIGN_OR_RETURN(plan->counts_, loader::CountSamples(datasets, options));
-  plan->lanes_ = loader::ChooseLanes(datasets, plan->counts_, options);
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<loader::EpochCounts> counts, loader::CountSamples(datasets, options));
+  // The lanes are those of all epochs, and fit the one that has the least of a dataset.
+  std::vector<uint64_t> least = counts[0].counts;
+  for (const loader::EpochCounts& phase : counts) {
+    for (size_t i = 0; i < least.size(); ++i) {
+      if (phase.counts[i] != 0 && (least[i] == 0 || phase.counts[i] < least[i])) least[i] = phase.counts[i];
+    }
+    plan->phases_.push_back({phase.first_epoch, phase.counts, {}});
+  }
+  plan->lanes_ = loader::ChooseLanes(datasets, least, options);
   plan->options_ = options;
   plan->datasets_ = std::move(datasets);
   Fingerprint fingerprint;
@@ -91,18 +99,23 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
   }
   if (options.locality) fingerprint.Add(1);
   for (size_t i = 0; i < plan->datasets_.size(); ++i) {
-    plan->samples_ += plan->counts_[i];
-    fingerprint.Add(plan->counts_[i]);
+    plan->samples_ += counts[0].counts[i];
+    fingerprint.Add(counts[0].counts[i]);
     fingerprint.Add(plan->datasets_[i].block_count());
     for (const PlanBlock& block : plan->datasets_[i].blocks) {
       fingerprint.Add(block.sample_count);
       fingerprint.Add(block.bytes);
     }
-    auto draw = loader::SampleDraw::Create(plan->datasets_[i], plan->counts_[i]);
-    if (!draw.ok()) return Annotate(draw.status(), StrCat("plan: dataset ", i));
-    if (*draw != nullptr) fingerprint.Add((*draw)->hash());
+    for (Phase& phase : plan->phases_) {
+      auto draw = loader::SampleDraw::Create(plan->datasets_[i], phase.counts[i]);
+      if (!draw.ok()) return Annotate(draw.status(), StrCat("plan: dataset ", i));
+      if (*draw != nullptr) fingerprint.Add((*draw)->hash());
+      phase.draws.push_back(*std::move(draw));
+      if (phase.first_epoch == 0) continue;
+      fingerprint.Add(phase.first_epoch);
+      fingerprint.Add(phase.counts[i]);
+    }
     if (plan->datasets_[i].content != 0) fingerprint.Add(plan->datasets_[i].content);
-    plan->draws_.push_back(*std::move(draw));
     if (!plan->datasets_[i].shards.empty()) fingerprint.Add(loader::SectionBlocks(options, plan->lanes_));
     for (const PlanShard& shard : plan->datasets_[i].shards) {
       fingerprint.Add(shard.sample_count);
@@ -114,25 +127,29 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
   return plan;
 }
 
+const Plan::Phase& Plan::PhaseOf(uint64_t epoch) const {
+  return *std::prev(std::ranges::upper_bound(phases_, epoch, {}, &Phase::first_epoch));
+}
+
 std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
+  const auto& [first_epoch, counts, draws] = PhaseOf(epoch);
   const uint64_t key = loader::Derive(loader::Mix(options_.seed), epoch);
   double all_bytes = 0;  // that an epoch reads
   std::vector<double> bytes;
   for (size_t i = 0; i < datasets_.size(); ++i) {
     const PlanDataset& dataset = datasets_[i];
     const double samples = static_cast<double>(dataset.samples());
-    bytes.push_back(samples == 0 ? 0
-                                 : static_cast<double>(dataset.bytes()) * static_cast<double>(counts_[i]) / samples);
+    bytes.push_back(samples == 0 ? 0 : static_cast<double>(dataset.bytes()) * static_cast<double>(counts[i]) / samples);
     all_bytes += bytes.back();
   }
   std::vector<loader::DatasetOrder> orders;
   for (size_t i = 0; i < datasets_.size(); ++i) {
     loader::DatasetOrderOptions options;
     options.key = loader::Derive(key, i);
-    options.keep_lanes = options_.locality && datasets_.size() == 1 && counts_[i] == datasets_[i].samples() &&
-                         (draws_[i] == nullptr || !draws_[i]->weighted());
+    options.keep_lanes = options_.locality && datasets_.size() == 1 && counts[i] == datasets_[i].samples() &&
+                         (draws[i] == nullptr || !draws[i]->weighted());
     options.lane_key = loader::Derive(loader::Mix(options_.seed), ~i);
-    options.count = counts_[i];
+    options.count = counts[i];
     options.lanes = lanes_;
     options.mixed = datasets_.size() > 1;
     const double share = all_bytes > 0 ? bytes[i] / all_bytes : 1;
@@ -144,9 +161,8 @@ std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
       return std::make_shared<loader::SectionOrder>(shared_from_this(), datasets_[i], options,
                                                     loader::SectionBlocks(options_, lanes_));
     }
-    orders.emplace_back(
-        datasets_[i].blocks, options,
-        draws_[i] != nullptr ? draws_[i]->Draw(loader::Derive(options.key, uint64_t{3} << 61)) : nullptr);
+    orders.emplace_back(datasets_[i].blocks, options,
+                        draws[i] != nullptr ? draws[i]->Draw(loader::Derive(options.key, uint64_t{3} << 61)) : nullptr);
   }
   return std::make_shared<loader::MixedOrder>(shared_from_this(), std::move(orders), lanes_,
                                               loader::Derive(key, UINT64_MAX));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
@@ -13,6 +14,16 @@ namespace {
 // Numbers with many divisors, as each rank of a world size that divides the lanes reads only what is its own.
 constexpr uint64_t kLanesChosen[] = {120, 60, 30, 24, 12, 6, 4, 3, 2, 1};
 constexpr uint64_t kFewLanes = 4;
+
+bool HasProportion(const PlanDataset& dataset) { return dataset.proportion != 0 || !dataset.changes.empty(); }
+
+double ProportionIn(const PlanDataset& dataset, uint64_t epoch) {
+  double proportion = dataset.proportion;
+  for (const ProportionChange& change : dataset.changes) {
+    if (change.epoch <= epoch) proportion = change.proportion;
+  }
+  return proportion;
+}
 
 // Adds the samples of the shards to *next.
 absl::Status CheckShards(const PlanDataset& dataset, uint64_t* next) {
@@ -55,17 +66,25 @@ absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool alone, bool
     }
   }
   if (dataset.blocks.size() > UINT32_MAX) return InvalidArgument("plan: dataset ", i, " has 2^32 blocks or more");
-  const int wishes = (dataset.proportion != 0) + (dataset.repeat != 0) + (dataset.choose != 0);
+  const int wishes = HasProportion(dataset) + (dataset.repeat != 0) + (dataset.choose != 0);
   if (wishes > 1) {
     return InvalidArgument("plan: dataset ", i, " has more than one of proportion, repeat and choose; give one");
   }
   if (!std::isfinite(dataset.proportion) || dataset.proportion < 0) {
     return InvalidArgument("plan: dataset ", i, ": the proportion ", dataset.proportion, " is not above 0");
   }
+  uint64_t last = 0;
+  for (const ProportionChange& change : dataset.changes) {
+    if (!std::isfinite(change.proportion) || change.proportion < 0 || change.epoch <= last) {
+      return InvalidArgument("plan: dataset ", i, ": the proportion changes to ", change.proportion, " with epoch ",
+                             change.epoch, "; give epochs that ascend from 1, and proportions of 0 or more");
+    }
+    last = change.epoch;
+  }
   if (!std::isfinite(dataset.repeat) || dataset.repeat < 0) {
     return InvalidArgument("plan: dataset ", i, ": cannot repeat it ", dataset.repeat, " times");
   }
-  if (proportions && dataset.proportion == 0) {
+  if (proportions && !HasProportion(dataset)) {
     return InvalidArgument("plan: dataset ", i, " has no proportion, but others have; give all of them one");
   }
   if (dataset.samples() == 0 && wishes > 0)
@@ -73,14 +92,14 @@ absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool alone, bool
   return absl::OkStatus();
 }
 
-// Divides `all` by the proportions, with the largest remainder method, so that the shares sum to `all`.
-std::vector<uint64_t> Share(std::span<const PlanDataset> datasets, uint64_t all) {
+// Divides `all` by the proportions of an epoch, with the largest remainder method, so that the shares sum to `all`.
+std::vector<uint64_t> Share(std::span<const PlanDataset> datasets, uint64_t epoch, uint64_t all) {
   double sum = 0;
-  for (const PlanDataset& dataset : datasets) sum += dataset.proportion;
+  for (const PlanDataset& dataset : datasets) sum += ProportionIn(dataset, epoch);
   std::vector<uint64_t> counts;
   std::vector<double> rests;
   for (const PlanDataset& dataset : datasets) {
-    const double exact = dataset.proportion / sum * static_cast<double>(all);
+    const double exact = ProportionIn(dataset, epoch) / sum * static_cast<double>(all);
     counts.push_back(std::min(static_cast<uint64_t>(exact), all));
     rests.push_back(exact - std::floor(exact));
   }
@@ -99,10 +118,11 @@ std::vector<uint64_t> Share(std::span<const PlanDataset> datasets, uint64_t all)
 
 }  // namespace
 
-absl::StatusOr<std::vector<uint64_t>> CountSamples(std::span<const PlanDataset> datasets, const PlanOptions& options) {
+absl::StatusOr<std::vector<EpochCounts>> CountSamples(std::span<const PlanDataset> datasets,
+                                                      const PlanOptions& options) {
   if (datasets.empty()) return InvalidArgument("plan: no dataset");
   if (datasets.size() > UINT32_MAX) return InvalidArgument("plan: ", datasets.size(), " datasets are too many");
-  const bool proportions = std::ranges::any_of(datasets, [](const PlanDataset& d) { return d.proportion != 0; });
+  const bool proportions = std::ranges::any_of(datasets, HasProportion);
   if (!proportions && options.epoch_samples != 0) {
     return InvalidArgument("plan: epoch_samples is for datasets with proportions; use choose without them");
   }
@@ -120,13 +140,22 @@ absl::StatusOr<std::vector<uint64_t>> CountSamples(std::span<const PlanDataset> 
     counts.push_back(count);
     all = std::min(all + count, kMaxEpochSamples);
   }
-  if (proportions) {
-    if (options.epoch_samples != 0) all = std::min(options.epoch_samples, kMaxEpochSamples);
-    counts = Share(datasets, all);
-  }
+  if (proportions && options.epoch_samples != 0) all = std::min(options.epoch_samples, kMaxEpochSamples);
   if (all == 0) return InvalidArgument("plan: an epoch of these datasets has no samples");
   if (all >= kMaxEpochSamples) return InvalidArgument("plan: an epoch has 2^48 samples or more");
-  return counts;
+  std::set<uint64_t> firsts = {0};
+  for (const PlanDataset& dataset : datasets) {
+    for (const ProportionChange& change : dataset.changes) firsts.insert(change.epoch);
+  }
+  std::vector<EpochCounts> made;
+  for (const uint64_t epoch : firsts) {
+    const auto given = [&](const PlanDataset& dataset) { return ProportionIn(dataset, epoch) > 0; };
+    if (proportions && std::ranges::none_of(datasets, given)) {
+      return InvalidArgument("plan: all proportions of epoch ", epoch, " are 0; give one dataset more");
+    }
+    made.push_back({epoch, proportions ? Share(datasets, epoch, all) : counts});
+  }
+  return made;
 }
 
 uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint64_t> counts,

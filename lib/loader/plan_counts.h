@@ -12,8 +12,16 @@ namespace shardkit::loader {
 
 inline constexpr uint64_t kMaxEpochSamples = uint64_t{1} << 48;
 
-// InvalidArgument, with the dataset's position, for options that contradict each other or make no sense.
-absl::StatusOr<std::vector<uint64_t>> CountSamples(std::span<const PlanDataset> datasets, const PlanOptions& options);
+// Of each dataset, in the epochs from `first_epoch` on, until a proportion changes.
+struct EpochCounts {
+  uint64_t first_epoch = 0;
+  std::vector<uint64_t> counts;
+};
+
+// At least one, for epoch 0; all have the same sum. InvalidArgument, with the dataset's position, for options that
+// contradict each other or make no sense.
+absl::StatusOr<std::vector<EpochCounts>> CountSamples(std::span<const PlanDataset> datasets,
+                                                      const PlanOptions& options);
 
 uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint64_t> counts,
                      const PlanOptions& options);

@@ -33,6 +33,38 @@ int Turned(const GeometryOptions& options, int orientation, const Assembly& asse
 
 }  // namespace
 
+absl::StatusOr<std::optional<StoredSize>> StoredImage::SizeOf(const Assembly& assembly, size_t i) const {
+  const auto value = assembly.samples[i].Value(position);
+  if (!value) return std::nullopt;
+  if (column.type == Type::kNdarray) {
+    SHARDKIT_ASSIGN_OR_RETURN(const ImageView view, ArrayImage(column, *value));
+    return StoredSize{view.width, view.height, 1};
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const StoredSize size, ProbeImage(*value));
+  return size;
+}
+
+absl::StatusOr<ImageView> ArrayImage(const Column& column, std::string_view value) {
+  SHARDKIT_ASSIGN_OR_RETURN(const NdarrayView array, ParseNdarray(column, value));
+  const auto& shape = array.shape;
+  const bool gray = shape.size() == 2;
+  if (!gray && (shape.size() != 3 || (shape[2] != 1 && shape[2] != 3))) {
+    std::string text;
+    for (const uint64_t side : shape) absl::StrAppend(&text, text.empty() ? "" : " x ", side);
+    return InvalidArgument("an array of ", text, " is no image, which has height x width, or x 1 or 3 channels");
+  }
+  if (shape[0] == 0 || shape[1] == 0 || shape[0] > kMaxImageSide || shape[1] > kMaxImageSide) {
+    return InvalidArgument("an image of ", shape[1], " x ", shape[0], " pixels; sides are 1 to ", kMaxImageSide);
+  }
+  ImageView view;
+  view.pixels = reinterpret_cast<const uint8_t*>(array.data.data());
+  view.height = static_cast<uint32_t>(shape[0]);
+  view.width = static_cast<uint32_t>(shape[1]);
+  view.channels = gray ? 1 : static_cast<int>(shape[2]);
+  view.row_stride = view.width * static_cast<size_t>(view.channels);
+  return view;
+}
+
 absl::Status CheckGeometryOptions(const GeometryOptions& options) {
   for (const double probability : {options.flip_probability, options.vertical_flip_probability}) {
     if (!(probability >= 0 && probability <= 1)) {
@@ -50,7 +82,14 @@ absl::Status CheckGeometryOptions(const GeometryOptions& options) {
   if (options.kind == GeometryOptions::Kind::kCenterCrop && options.resize != 0 && options.resize < options.width) {
     return InvalidArgument("geometry: cannot crop ", options.width, " pixels from a side of ", options.resize);
   }
-  const RandomCropOptions& crop = options.crop;
+  const RandomCropOptions& window = options.window;
+  if (options.kind == GeometryOptions::Kind::kRandomCrop &&
+      (window.padding >= std::min(options.width, HeightOf(options)) ||
+       !(window.min_zoom > 0 && window.min_zoom <= window.max_zoom && window.max_zoom <= 1000))) {
+    return InvalidArgument("geometry: padding is below both sides of the crop, and zooms 0 < min <= max <= 1000, not ",
+                           window.padding, " and ", window.min_zoom, " to ", window.max_zoom);
+  }
+  const RandomResizedCropOptions& crop = options.crop;
   if (options.kind == GeometryOptions::Kind::kRandomResizedCrop &&
       !(crop.min_scale > 0 && crop.min_scale <= crop.max_scale && crop.max_scale <= 1 && crop.min_ratio > 0 &&
         crop.min_ratio <= crop.max_ratio && crop.max_ratio < 1e6)) {
@@ -104,38 +143,53 @@ absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize
     case GeometryOptions::Kind::kRandomResizedCrop:
       geometry = RandomResizedCrop(stored, options.width, HeightOf(options), random, options.crop);
       break;
+    case GeometryOptions::Kind::kRandomCrop:
+      geometry = RandomCrop(stored, options.width, HeightOf(options), random, options.window);
+      break;
     case GeometryOptions::Kind::kLongestSide:
       geometry = ResizeLongestSide(stored, options.width);
       break;
+    case GeometryOptions::Kind::kLetterbox:
+      geometry = Letterbox(stored, options.width, HeightOf(options));
+      break;
   }
   // Draws whatever the probability is, so that changing it does not change later draws.
-  if (random.Uniform() < options.flip_probability) geometry = FlipHorizontal(geometry);
+  if (random.Uniform() < options.flip_probability) {
+    geometry = FlipHorizontal(geometry);
+    // The padding of a crop is part of the picture that is mirrored.
+    if (options.kind == GeometryOptions::Kind::kRandomCrop) {
+      geometry.content_left = geometry.output_width - geometry.content_width - geometry.content_left;
+    }
+  }
   SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
   return geometry;
 }
 
-absl::StatusOr<Geometry> GeometryBesideImage(const GeometryOptions& options, std::optional<size_t> image_position,
+absl::StatusOr<Geometry> GeometryBesideImage(const GeometryOptions& options, const std::optional<StoredImage>& image,
                                              const Assembly& assembly, size_t i, uint32_t width, uint32_t height,
                                              std::string_view what) {
   StoredSize stored{width, height, 1};
-  const auto image = image_position ? assembly.samples[i].Value(*image_position) : std::nullopt;
+  std::optional<StoredSize> size;
   if (image) {
-    SHARDKIT_ASSIGN_OR_RETURN(const StoredSize size, ProbeImage(*image));
-    const bool turned = options.apply_orientation && size.orientation >= 5;
-    const bool upright = turned && size.width == height && size.height == width && width != height;
-    if (!upright && (size.width != width || size.height != height)) {
-      return DataLoss(what, " is of ", width, " x ", height, " pixels, its image of ", size.width, " x ", size.height);
+    SHARDKIT_ASSIGN_OR_RETURN(size, image->SizeOf(assembly, i));
+  }
+  if (size) {
+    const bool turned = options.apply_orientation && size->orientation >= 5;
+    const bool upright = turned && size->width == height && size->height == width && width != height;
+    if (!upright && (size->width != width || size->height != height)) {
+      return DataLoss(what, " is of ", width, " x ", height, " pixels, its image of ", size->width, " x ",
+                      size->height);
     }
-    if (!upright) stored.orientation = size.orientation;
+    if (!upright) stored.orientation = size->orientation;
   }
   return MakeGeometry(options, stored, assembly, i);
 }
 
-absl::StatusOr<Geometry> GeometryOfItems(const GeometryOptions& options, size_t image_position, bool upright,
+absl::StatusOr<Geometry> GeometryOfItems(const GeometryOptions& options, const StoredImage& image, bool upright,
                                          const Assembly& assembly, size_t i) {
-  const auto image = assembly.samples[i].Value(image_position);
-  if (!image) return InvalidArgument("has no image, whose size tells where its boxes and points lie");
-  SHARDKIT_ASSIGN_OR_RETURN(StoredSize stored, ProbeImage(*image));
+  SHARDKIT_ASSIGN_OR_RETURN(const std::optional<StoredSize> size, image.SizeOf(assembly, i));
+  if (!size) return InvalidArgument("has no image, whose size tells where its boxes and points lie");
+  StoredSize stored = *size;
   if (upright && !options.apply_orientation && stored.orientation > 1) {
     return InvalidArgument(
         "its image is turned by its EXIF orientation, ", stored.orientation, ", and is not here: turn it ",

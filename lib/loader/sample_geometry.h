@@ -31,16 +31,19 @@ OutputSize FixedOutputSize(const GeometryOptions& options);
 absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize stored, const Assembly& assembly,
                                       size_t i);
 
-// The geometry of sample i for what belongs to its image, in column `image_position` if there is one: `what`, of
-// `width` x `height` pixels. Sizes tell whether it was drawn on the image as stored, or on the upright one: then it is
-// not turned. DataLoss for another size than the image has.
-absl::StatusOr<Geometry> GeometryBesideImage(const GeometryOptions& options, std::optional<size_t> image_position,
+// The pixels of an array, borrowed. InvalidArgument for one that is no image, DataLoss for one that is damaged.
+absl::StatusOr<ImageView> ArrayImage(const Column& column, std::string_view value);
+
+// The geometry of sample i for what belongs to its image, if there is one: `what`, of `width` x `height` pixels. Sizes
+// tell whether it was drawn on the image as stored, or on the upright one: then it is not turned. DataLoss for another
+// size than the image has.
+absl::StatusOr<Geometry> GeometryBesideImage(const GeometryOptions& options, const std::optional<StoredImage>& image,
                                              const Assembly& assembly, size_t i, uint32_t width, uint32_t height,
                                              std::string_view what);
 
-// The geometry of sample i for boxes and points on its image, in column `image_position`: drawn on the upright image,
+// The geometry of sample i for boxes and points on its image: drawn on the upright image,
 // or on the stored one. InvalidArgument for a sample without an image.
-absl::StatusOr<Geometry> GeometryOfItems(const GeometryOptions& options, size_t image_position, bool upright,
+absl::StatusOr<Geometry> GeometryOfItems(const GeometryOptions& options, const StoredImage& image, bool upright,
                                          const Assembly& assembly, size_t i);
 
 }  // namespace shardkit::loader

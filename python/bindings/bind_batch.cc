@@ -97,11 +97,11 @@ DescribedColumn Describe(nb::handle_t<PythonBatch> self, size_t i) {
                         Shapes(column.shapes, column.shape_rank, column.layout, self), Present(column.present, self));
 }
 
-// The geometries of a deferred column: [images or masks, 12], in the order of Python's GEOMETRY; none of other columns.
+// The geometries of a column: [images or masks, 14], in the order of Python's GEOMETRY.
 Array<double> Geometries(const PythonBatch& self, size_t i) {
   if (i >= self.batch->column_count()) throw nb::index_error("no such column");
   const auto geometries = self.batch->column(i).geometries;
-  const uint64_t shape[] = {geometries.size(), 12};
+  const uint64_t shape[] = {geometries.size(), 14};
   void* data = nullptr;
   nb::object array = NewArray(Type::kF64, shape, &data);
   auto* out = static_cast<double*>(data);
@@ -115,6 +115,8 @@ Array<double> Geometries(const PythonBatch& self, size_t i) {
     *out++ = geometry.source.height;
     *out++ = geometry.content_width;
     *out++ = geometry.content_height;
+    *out++ = geometry.content_left;
+    *out++ = geometry.content_top;
     *out++ = geometry.output_width;
     *out++ = geometry.output_height;
     *out++ = geometry.flip ? 1 : 0;

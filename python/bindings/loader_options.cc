@@ -1,7 +1,11 @@
 #include "loader_options.h"
 
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -23,7 +27,9 @@ GeometryOptions TakeGeometry(const nb::dict& given) {
                            {"resize", Kind::kResize},
                            {"center_crop", Kind::kCenterCrop},
                            {"random_resized_crop", Kind::kRandomResizedCrop},
-                           {"longest_side", Kind::kLongestSide}});
+                           {"random_crop", Kind::kRandomCrop},
+                           {"longest_side", Kind::kLongestSide},
+                           {"letterbox", Kind::kLetterbox}});
   reader.Take("width", geometry.width);
   reader.Take("height", geometry.height);
   reader.Take("resize", geometry.resize);
@@ -31,6 +37,9 @@ GeometryOptions TakeGeometry(const nb::dict& given) {
   reader.Take("max_scale", geometry.crop.max_scale);
   reader.Take("min_ratio", geometry.crop.min_ratio);
   reader.Take("max_ratio", geometry.crop.max_ratio);
+  reader.Take("padding", geometry.window.padding);
+  reader.Take("min_zoom", geometry.window.min_zoom);
+  reader.Take("max_zoom", geometry.window.max_zoom);
   reader.Take("flip_probability", geometry.flip_probability);
   reader.Take("vertical_flip_probability", geometry.vertical_flip_probability);
   reader.Take("rotate90", geometry.rotate90);
@@ -79,6 +88,18 @@ LoaderColumn TakeColumn(const nb::dict& given) {
   reader.Take("reduce_depth", column.image.reduce_depth);
   reader.Take("strict", column.image.strict);
   reader.Take("fill", column.image.fill);
+  reader.TakeChoice<Interpolation>("interpolation", column.image.interpolation,
+                                   {{"bilinear", Interpolation::kBilinear}, {"bicubic", Interpolation::kBicubic}});
+  AugmentOptions& augment = column.augment;
+  std::array<double, 4> jitter = {0, 0, 0, 0};
+  reader.Take("jitter", jitter);
+  augment.brightness = jitter[0];
+  augment.contrast = jitter[1];
+  augment.saturation = jitter[2];
+  augment.hue = jitter[3];
+  reader.Take("jitter_probability", augment.jitter_probability);
+  reader.Take("grayscale", augment.grayscale_probability);
+  reader.Take("erasing", augment.erase_probability);
   reader.Take("max_memory", column.image.max_memory);
   std::string dtype(TypeName(column.dtype)), layout = "hwc";
   std::array<float, 3> mean = {0, 0, 0}, deviation = {1, 1, 1};
@@ -92,6 +113,9 @@ LoaderColumn TakeColumn(const nb::dict& given) {
     if (column.dtype != Type::kU8) {
       column.output =
           NormalizedOutput(column.dtype, {mean[0], mean[1], mean[2]}, {deviation[0], deviation[1], deviation[2]});
+      for (size_t c = 0; c < 3; ++c) {
+        augment.erased[c] = static_cast<uint8_t>(std::clamp(std::lround(mean[c] * 255), 0L, 255L));
+      }
     }
   }
   reader.Take("label_fill", column.label_fill);
@@ -113,6 +137,9 @@ std::vector<LoaderDataset> LoaderDatasets(const nb::list& given) {
     LoaderDataset dataset;
     reader.Take("path", dataset.path);
     reader.Take("proportion", dataset.proportion);
+    std::vector<std::pair<uint64_t, double>> changes;
+    reader.Take("changes", changes);
+    for (const auto& [epoch, proportion] : changes) dataset.changes.push_back({epoch, proportion});
     reader.Take("repeat", dataset.repeat);
     reader.Take("choose", dataset.choose);
     reader.Take("generation", dataset.generation);
@@ -157,6 +184,8 @@ LoaderOptions TakeLoaderOptions(const nb::dict& given) {
   reader.Take("empty_batches", options.empty_batches);
   reader.Take("first_epoch", options.first_epoch);
   reader.Take("epochs", options.epochs);
+  reader.TakeChoice<MissingColumns>("missing", options.missing,
+                                    {{"fail", MissingColumns::kFail}, {"absent", MissingColumns::kAbsent}});
   reader.Take("keys", options.keys);
   reader.TakeChoice<BadSamples>("bad_samples", options.bad_samples,
                                 {{"fail", BadSamples::kFail}, {"skip", BadSamples::kSkip}});

@@ -9,8 +9,6 @@ from shardkit.change import add_columns, drop_columns, rename_columns, set_colum
 from shardkit.columns import (
     Boxes,
     DenseMasks,
-    Geometry,
-    Image,
     Items,
     LabelMap,
     PackedMasks,
@@ -21,7 +19,7 @@ from shardkit.columns import (
 )
 from shardkit.dataset import Dataset, open, use_cache
 from shardkit.functions import Choice, FunctionError, Map, Raw
-from shardkit.images import Encode, decode_image
+from shardkit.images import Encode, Geometry, Image, decode_image
 from shardkit.jobs import (
     compact,
     convert,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
@@ -23,8 +23,9 @@ class LoaderDataset:
     ----------
     path : str
         A dataset's directory or a shard.
-    proportion : float
-        Its share of an epoch; all datasets have one, or none has.
+    proportion : float or mapping
+        Its share of an epoch; all datasets have one, or none has. A mapping changes it over epochs: of ``{0: 0.9, 5:
+        0.5}`` it is 0.9 from epoch 0 on, and 0.5 from epoch 5 on; a share may be 0. All epochs have as many samples.
     repeat : float
         Samples per epoch as a multiple of the dataset's.
     choose : int
@@ -36,7 +37,7 @@ class LoaderDataset:
     """
 
     path: str | os.PathLike[str]
-    proportion: float = 0
+    proportion: Annotated[float | Mapping[int, float], "a number, or {epoch: number}"] = 0
     repeat: float = 0
     choose: int = 0
     generation: int = 0
@@ -75,9 +76,19 @@ def dataset_list(datasets: Datasets) -> list[dict[str, Any]]:
 
 def _given(dataset: LoaderDataset) -> dict[str, Any]:
     path = path_text(dataset.path)
+    schedule = [(0, dataset.proportion)]
+    if isinstance(dataset.proportion, Mapping):
+        schedule = sorted(dataset.proportion.items())
+        numbers = all(isinstance(epoch, int) and isinstance(share, (int, float)) for epoch, share in schedule)
+        if not schedule or not numbers or schedule[0][0] != 0 or not any(share for _, share in schedule):
+            raise ValueError(
+                f"proportion={dataset.proportion!r}: give shares and the epochs from which on they hold, the first "
+                "from 0 on, as {0: 0.9, 5: 0.5}"
+            )
     made: dict[str, Any] = {
         "path": path,
-        "proportion": dataset.proportion,
+        "proportion": schedule[0][1],
+        "changes": schedule[1:],
         "repeat": dataset.repeat,
         "choose": dataset.choose,
         "generation": dataset.generation,

@@ -45,6 +45,7 @@ BadSamples = Literal["fail", "skip"]
 ReadMode = Literal["auto", "buffered", "mapped", "direct"]
 Verify = Literal["every", "first", "never"]
 Collate = Literal["stack", "pad", "list"]
+Missing = Literal["fail", "absent"]
 WorkerKind = Literal["thread", "process"]
 Size = Annotated[int | str, "bytes, or 256MiB, 4GB"]
 
@@ -202,6 +203,7 @@ class SampleLoaderOptions(TypedDict, total=False):
     replacement: bool
     seed: int
     geometry: Any
+    missing: Missing
     keys: bool
     bad_samples: BadSamples
     memory_bytes: int | str

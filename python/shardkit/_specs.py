@@ -11,8 +11,6 @@ from shardkit._options import column_names
 from shardkit.columns import (
     Boxes,
     DenseMasks,
-    Geometry,
-    Image,
     Items,
     LabelMap,
     PackedMasks,
@@ -23,6 +21,8 @@ from shardkit.columns import (
 )
 from shardkit.dataset import open as open_dataset
 from shardkit.functions import Map, Raw
+from shardkit.images import Geometry, Image
+from shardkit.schema import Column
 
 Kind = Stored | Views | Image | LabelMap | DenseMasks | PackedMasks | Boxes | Points | Items | Tokens | None
 Spec = Kind | Map | Callable[[Any], Any] | Sequence[Any]  # a list: a kind, and what is called with its values
@@ -92,11 +92,21 @@ def column_options(name: str, kind: Kind) -> dict[str, Any]:
     return {"name": name, "decode": kind.decode, **asdict(kind)}
 
 
-def column_specs(columns: Mapping[str, Spec] | Sequence[str] | None, datasets: list[dict[str, Any]]) -> dict[str, Spec]:
+def stored_columns(datasets: list[dict[str, Any]], missing: str) -> dict[str, Column]:
+    """Return the columns by name: those of the first dataset, which the others have, unless they may miss some."""
+    made: dict[str, Column] = {}
+    for each in datasets if missing == "absent" else datasets[:1]:
+        for column in open_dataset(each["path"], generation=each.get("generation", 0)).all_columns:
+            made.setdefault(column.name, column)
+    return made
+
+
+def column_specs(
+    columns: Mapping[str, Spec] | Sequence[str] | None, datasets: list[dict[str, Any]], missing: str
+) -> dict[str, Spec]:
     """Return how each column is decoded; all but the key when none are given."""
     if columns is None:
-        schema = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0)).schema
-        columns = [column.name for column in schema if not column.is_key]
+        columns = [name for name, column in stored_columns(datasets, missing).items() if not column.is_key]
         if not columns:
             raise ValueError(f"{datasets[0]['path']}: there is nothing to load: it has no column but the key")
     names = column_names(columns)

@@ -51,7 +51,7 @@ class Ragged(Sequence[Any]):
         if self.present is not None and not self.present[i]:
             return None
         value = self.values[self.offsets[i] : self.offsets[i + 1]]
-        return value if self.shapes is None else value.reshape(self.shapes[i])
+        return value if self.shapes is None else value.reshape(self.shapes[i].tolist())
 
     def __iter__(self) -> Iterator[Array | None]:
         return (self[i] for i in range(len(self)))
@@ -66,8 +66,8 @@ class Ragged(Sequence[Any]):
 
     def to_list(self) -> list[Any]:
         """Return the values as bytes, or as arrays where they have a shape; None where absent."""
-        if self.shapes is None and self.values.dtype == np.uint8:
-            return [None if value is None else value.tobytes() for value in self]
+        if self.shapes is None and str(self.values.dtype).endswith("uint8"):
+            return [None if value is None else np.asarray(value).tobytes() for value in self]
         return list(self)
 
     def to_padded(self, value: float = 0) -> Any:
@@ -75,11 +75,13 @@ class Ragged(Sequence[Any]):
 
         Of values with a shape every dimension is padded. ``np.diff(offsets)`` or `shapes` tell the sizes.
         """
-        values = np.asarray(self.values)
         shapes = np.diff(np.asarray(self.offsets))[:, None] if self.shapes is None else np.asarray(self.shapes)
-        padded = np.full((len(self), *shapes.max(axis=0, initial=0)), value, values.dtype)
+        size = [len(self), *shapes.max(axis=0, initial=0).tolist()]
+        numpy = isinstance(self.values, np.ndarray)
+        values: Any = self.values
+        padded = np.full(size, value, values.dtype) if numpy else values.new_full(size, value)
         for i, shape in enumerate(shapes):
-            part = values[self.offsets[i] : self.offsets[i + 1]].reshape(shape)
+            part = values[self.offsets[i] : self.offsets[i + 1]].reshape(shape.tolist())
             place = (i, *(slice(size) for size in shape))
             padded[place] = part
         return padded
@@ -273,7 +275,8 @@ GEOMETRY = np.dtype(
         for name in (
             *("stored_width", "stored_height", "orientation"),
             *("source_x", "source_y", "source_width", "source_height"),
-            *("content_width", "content_height", "output_width", "output_height", "flip"),
+            *("content_width", "content_height", "content_left", "content_top"),
+            *("output_width", "output_height", "flip"),
         )
     ]
 )
@@ -319,7 +322,7 @@ class Batch:
         return list(self._names)
 
     @property
-    def keys(self) -> list[str]:
+    def sample_keys(self) -> list[str]:
         """The keys of the samples."""
         keys = self._batch.keys()
         return keys if self._kept is None else [keys[i] for i in self._kept]
@@ -414,13 +417,13 @@ class Batch:
         return self._of_kept(np.ones(len(self._batch), bool) if present is None else present)
 
     def geometries(self, name: str) -> Array:
-        """Return what is still to be done with each image, or with each mask, of a column with ``deferred``.
+        """Return what was done with each image, or with ``deferred`` is still to be done with it, or with each mask.
 
         Structured, float64: the image of ``stored_width`` x ``stored_height`` is turned upright as ``orientation``
         (EXIF) says. The box at ``source_x``, ``source_y`` of ``source_width`` x ``source_height`` is resized to
-        ``content_width`` x ``content_height``, mirrored where ``flip`` is 1, and lies in the upper left corner of
-        ``output_width`` x ``output_height``. Sizes are in pixels; all are 0 for a sample without an image. Empty for
-        a column that is not deferred.
+        ``content_width`` x ``content_height``, mirrored where ``flip`` is 1, and lies at ``content_left``,
+        ``content_top`` of ``output_width`` x ``output_height``; around it is padding. Sizes are in pixels; all are 0
+        for a sample without an image. Empty for other columns: what lies on an image has its geometry.
         """
         position = self._stored.index(name)
         geometries = self._batch.geometries(position).view(GEOMETRY)[:, 0]
@@ -429,9 +432,9 @@ class Batch:
         layout, _, _, offsets, *_ = self._batch.column(position)
         return geometries[_items(offsets, self._kept) if layout == "mask_runs" else self._kept]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all columns by name."""
-        return {name: self[name] for name in self._names}
+    def keys(self) -> list[str]:
+        """Return the names of the columns, so that ``dict(batch)`` has all columns by name."""
+        return list(self._names)
 
     def __contains__(self, name: object) -> bool:
         return name in self._names

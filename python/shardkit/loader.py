@@ -17,6 +17,7 @@ from shardkit._mixture import Datasets, dataset_list, located, with_choice
 from shardkit._options import (
     BadSamples,
     Collate,
+    Missing,
     Order,
     ReadMode,
     Remainder,
@@ -28,19 +29,34 @@ from shardkit._options import (
     parsed,
 )
 from shardkit._ranks import check_ranks, ranks
-from shardkit._specs import Kind, Spec, column_options, column_specs, parts, shared_geometry, with_items
+from shardkit._specs import (
+    Kind,
+    Spec,
+    column_options,
+    column_specs,
+    parts,
+    shared_geometry,
+    stored_columns,
+    with_items,
+)
 from shardkit._values import is_number
 from shardkit._workers import Workers
 from shardkit.batch import Batch
-from shardkit.columns import Geometry, Stored, Tokens, Views
+from shardkit.columns import Stored, Tokens, Views
 from shardkit.dataset import Indices
-from shardkit.dataset import open as open_dataset
 from shardkit.functions import Map, Raw, SampleFunctions, Step
+from shardkit.images import Geometry
 from shardkit.loader_report import LoaderReport
 
 if TYPE_CHECKING:
     import torch
 
+# Options that the library takes by the same names.
+_PASSED = {
+    *("seed", "missing", "keys", "bad_samples", "memory_bytes", "decode_threads", "read_threads", "order", "remainder"),
+    *("shuffle_buffer_bytes", "lanes", "expected_world_size", "locality", "epoch_samples", "mode", "verify"),
+    *("verify_listed_hashes", "max_decompression", "trace", "empty_batches"),
+}
 STATE_VERSION = 2
 _log = logging.getLogger("shardkit")
 
@@ -113,6 +129,9 @@ class Loader:
         ``"thread"``; or ``"process"``, where each of these threads has `transform` and the functions of columns called
         in a process of its own. For functions that hold Python's lock. They are passed by name, so that they have to be
         those of a module.
+    missing : str
+        What becomes of a column that one of several datasets does not have: ``"fail"``, or ``"absent"``: its samples
+        have no value of it, as `Batch.present` says. Without `columns` these are then the columns of all datasets.
     keys : bool
         Whether batches have the keys of their samples.
     bad_samples : str
@@ -141,7 +160,7 @@ class Loader:
     locality : bool
         Ranks read the same blocks in every epoch, which their machines may have cached.
     epoch_samples : int
-        Of datasets with a `proportion`: the samples of an epoch; 0 is all that the datasets have.
+        Of datasets with a `proportion`: the samples of an epoch; 0 is as many as the datasets have.
     mode, verify, verify_listed_hashes, max_decompression
         As for `open`.
     trace : bool
@@ -192,6 +211,7 @@ class Loader:
         collate: Collate = "stack",
         workers: Annotated[int | str, 'a number, or "auto"'] = "auto",
         worker_kind: WorkerKind = "thread",
+        missing: Missing = "fail",
         keys: bool = True,
         bad_samples: BadSamples = "fail",
         memory_bytes: Size = 768 << 20,
@@ -218,6 +238,7 @@ class Loader:
         device_bytes: Size = 0,
         device_batches: int = 2,
     ) -> None:
+        passed = {name: value for name, value in locals().items() if name in _PASSED}
         on_device = self._device_options(
             device,
             {
@@ -238,13 +259,13 @@ class Loader:
         self._datasets = dataset_list(with_choice(located(datasets), choice))
         self._running: list[InLoop | Ahead] = []  # one, since it was started
         if batch_size is not None and global_batch_size is not None:
-            raise ValueError(
-                "batch_size is that of each rank, global_batch_size that of all together: give one of the two"
-            )
+            raise ValueError("batch_size is that of each rank, global_batch_size that of all: give one of the two")
         for name, size in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
             if size is not None and size < 1:
                 raise ValueError(f"{name}={size}: batches have samples")
-        given = with_items({name: parts(name, spec) for name, spec in column_specs(columns, self._datasets).items()})
+        given = with_items(
+            {name: parts(name, spec) for name, spec in column_specs(columns, self._datasets, missing).items()}
+        )
         specs = {name: kind for name, (kind, _) in given.items()}
         self._names = list(specs)
         geometry = shared_geometry(specs.values(), geometry)
@@ -272,9 +293,7 @@ class Loader:
             names = column_names(as_tuple)
             assert names is not None
             if batch_function is not None:
-                raise ValueError(
-                    "as_tuple is for batches, and batch_function makes others of them: give one of the two"
-                )
+                raise ValueError("as_tuple is for batches, and batch_function makes others: give one of the two")
             if transform is None and (unknown := [name for name in names if name not in specs]):
                 raise ValueError(f"as_tuple: there is no column {unknown[0]!r}; the batch has {', '.join(specs)}")
             as_tuple = names
@@ -284,31 +303,13 @@ class Loader:
         self._options = parsed(
             {
                 "batch_size": self.global_batch_size,
-                "seed": seed,
                 "rank": self.rank,
                 "world_size": self.world_size,
                 "geometry": asdict(geometry),
                 "columns": [column_options(name, kind) for name, kind in specs.items()],
-                "keys": keys,
-                "bad_samples": bad_samples,
-                "memory_bytes": memory_bytes,
-                "decode_threads": decode_threads,
-                "read_threads": read_threads,
-                "order": order,
-                "remainder": remainder,
-                "shuffle_buffer_bytes": shuffle_buffer_bytes,
-                "lanes": lanes,
-                "expected_world_size": expected_world_size,
-                "locality": locality,
-                "epoch_samples": epoch_samples,
-                "mode": mode,
-                "verify": verify,
-                "verify_listed_hashes": verify_listed_hashes,
-                "max_decompression": max_decompression,
-                "trace": trace,
-                "empty_batches": empty_batches,
                 "epochs": 0,
             }
+            | passed
             | on_device
         )
         self._loader: _core.Loader | None = None
@@ -324,9 +325,10 @@ class Loader:
 
     def _device_options(self, device: Any, options: dict[str, Any]) -> dict[str, Any]:
         """Return what the library is told of where batches lie."""
-        defaults = {"device_geometry": False, "pin_memory": False, "pinned_bytes": 512 << 20, "device_bytes": 0}
+        defaults: dict[str, Any] = {"device": "host", "device_batches": 2}
+        defaults |= {"device_geometry": False, "pin_memory": False, "pinned_bytes": 512 << 20, "device_bytes": 0}
         for name, value in {"device": device, **options}.items():
-            default = {"device": "host", "device_batches": 2, **defaults}[name]
+            default = defaults[name]
             if type(value) is not type(default) or value != default:
                 raise TypeError(f"there is no option {name}: give shardkit.torch.Loader, which has it")
         return {}
@@ -426,12 +428,11 @@ class Loader:
         options: list[dict[str, Any]] = self._options["columns"]
         generation = self._datasets[0].get("generation", 0)
         if self._given and generation != self._objects_of:
-            # The columns of the other datasets are like those of the first.
-            schema = open_dataset(self._datasets[0]["path"], generation=generation).all_columns
+            stored = stored_columns(self._datasets, self._options["missing"])
             objects = {
-                name: None if raw else schema[name]
+                name: None if raw else stored[name]
                 for name, raw in self._given.items()
-                if name in schema.names and (raw or not is_number(schema[name]))
+                if name in stored and (raw or not is_number(stored[name]))
             }
             self._recipe = replace(self._recipe, objects=objects)
             self._objects_of = generation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,12 +18,13 @@ from shardkit import _core, _numbers, _process
 from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
-from shardkit._mixture import Datasets, dataset_list, located
+from shardkit._mixture import Datasets, dataset_list, located, with_choice
 from shardkit._options import SampleLoaderOptions, checked, refuse_unknown
 from shardkit._ranks import check_ranks, ranks
 from shardkit._specs import Spec, column_specs
 from shardkit.columns import Stored, Tokens
 from shardkit.dataset import open as open_dataset
+from shardkit.plan import plan
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -45,9 +47,10 @@ def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor
     """
     if not array.flags.writeable:
         array = array.copy()
-    if dtype is not None and (name := _numbers.torch_name(dtype)) is not None:
+    small = array.dtype.isbuiltin == 2  # of ml_dtypes, whose names are torch's
+    if name := array.dtype.name if small else dtype and _numbers.torch_name(dtype):
         if not hasattr(torch, name):
-            return torch.from_numpy(_numbers.numbers(array, dtype).astype(np.float32))
+            return torch.from_numpy((array if small else _numbers.numbers(array, dtype or "")).astype(np.float32))
         bits = array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8)
         return torch.from_numpy(bits).view(getattr(torch, name))
     if array.dtype in _SIGNED and not hasattr(torch, f"uint{8 * array.dtype.itemsize}"):
@@ -56,7 +59,7 @@ def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor
 
 
 class Batch(_batch.Batch):
-    """A batch whose arrays are tensors. Columns of different sizes stay `shardkit.Ragged` and `shardkit.BatchMasks`.
+    """A batch whose arrays are tensors, and so are the values of `shardkit.Ragged` and `shardkit.BatchMasks`; no runs.
 
     On a CUDA device that Shardkit brings batches to, the tensors lie in the batch's memory there. It is used again
     after the work that is in the current stream when the last of them is gone. Offsets and shapes are arrays on the
@@ -85,6 +88,8 @@ class Batch(_batch.Batch):
                 if tokens.dtype in _SIGNED and not hasattr(torch, tokens.dtype.name):  # no token becomes negative
                     tokens = tokens.astype(np.int64)
                 return _batch.TokenRows(self._there(to_tensor(tokens)), tensor.pieces, self._from_numpy)
+            elif isinstance(tensor, (_batch.Ragged, _batch.BatchMasks)) and not getattr(tensor, "_runs", False):
+                return replace(tensor, values=self._there(to_tensor(tensor.values)))
             elif not isinstance(tensor, torch.Tensor):
                 return tensor
         return self._there(tensor)
@@ -375,7 +380,7 @@ class _Samples(Iterator[Any]):
             place |= {"loader": before, "taken": skip}
             self._values = [(name, _values_of(batch, name)) for name in batch.columns]
             if of._has_keys and "key" not in batch:
-                self._values.append(("key", batch.keys))
+                self._values.append(("key", batch.sample_keys))
             self._left = iter(range(skip, len(batch)))
             i = next(self._left, None)
         place["taken"] = i + 1
@@ -438,6 +443,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._loader: _loader.Loader | None = None
         self._generation = -1
         self._part = (0, 0)
+        self._length: int | None = None  # over all ranks
 
     def set_epoch(self, epoch: int) -> None:
         """Begin this epoch at the next `iter`, in workers, too; what goes on inside it by a state does so."""
@@ -450,10 +456,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         worker = torch.utils.data.get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker is not None else (0, 1)
         parts = self._world_size * workers
-        part = (self._rank * workers + number, parts)
+        # So a rank has the same samples, however many workers it has.
+        part = (number * self._world_size + self._rank, parts)
         if self._loader is None or self._part != part or self._generation != _process.generation:
             datasets = dataset_list(self._datasets)
-            specs = column_specs(self._columns, datasets)
+            specs = column_specs(self._columns, datasets, self._options.get("missing", "fail"))
             first = open_dataset(datasets[0]["path"], generation=datasets[0].get("generation", 0))
             self._has_keys = first.all_columns.key is not None and self._options.get("keys", True)
             self._part, self._generation = part, _process.generation
@@ -471,6 +478,17 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 **{**threads, **cast(dict[str, Any], self._options)},
             )
         return self._loader
+
+    def __len__(self) -> int:
+        """Return the samples of this rank in an epoch, over all of its workers."""
+        if self._options.get("remainder", "keep") != "keep":
+            raise TypeError("how many samples a remainder drops or pads depends on the number of workers")
+        if self._length is None:
+            choice = {name: self._options.get(name) for name in ("where", "indices", "balance", "weights")}
+            choice["replacement"] = None if self._options.get("replacement", True) else False
+            samples = plan(with_choice(self._datasets, choice), epoch_samples=self._options.get("epoch_samples", 0))
+            self._length = samples.samples_per_epoch
+        return self._length // self._world_size + (self._rank < self._length % self._world_size)
 
     def __iter__(self) -> Iterator[Any]:
         # A worker says at once that it takes part. Without workers, an iterator that nobody asks for anything is none.

@@ -36,7 +36,7 @@ def ordinals(loader: Any) -> list[int]:
     taken = []
     for batch in loader:
         np.testing.assert_array_equal(batch["score"], batch.ordinals)
-        assert batch.keys == [f"key {i}" for i in batch.ordinals]
+        assert batch.sample_keys == [f"key {i}" for i in batch.ordinals]
         taken += batch.ordinals.tolist()
     return taken
 

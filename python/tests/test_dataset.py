@@ -256,7 +256,7 @@ def test_every_type_has_one_meaning(every_type: str) -> None:
             {name: block.value(name, i) for name in KINDS} for block in blocks for i in range(len(block))
         ],
         "functions": [
-            {name: values[i][0] for name, values in batch.to_dict().items()}
+            {name: values[i][0] for name, values in dict(batch).items()}
             for batch in sk.Loader(
                 every_type, 3, order="sequential", columns={name: lambda each: [each] for name in KINDS}
             )

@@ -42,7 +42,7 @@ def test_it_delivers_what_a_loader_without_it_delivers(dataset: str) -> None:
     assert len(plain) == len(staged)
     for expected, batch in zip(plain, staged, strict=True):
         assert batch._batch.device == ("cuda:0" if DEVICE == "cuda" else DEVICE)
-        assert (batch.epoch, batch.step, batch.keys) == (expected.epoch, expected.step, expected.keys)
+        assert (batch.epoch, batch.step, batch.sample_keys) == (expected.epoch, expected.step, expected.sample_keys)
         np.testing.assert_array_equal(batch.samples, expected.samples)
         assert torch.equal(batch["vector"].cpu(), expected["vector"])
         assert torch.equal(batch["label"].cpu(), expected["label"])

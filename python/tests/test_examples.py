@@ -188,6 +188,21 @@ def test_classes_of_pixels_are_learnt_and_training_resumes_exactly(tmp_path: Pat
     check_training(tmp_path, "train_segmentation.py", tmp_path / "maps", steps=24, fall=0.8)
 
 
+def test_captions_find_their_images_and_training_resumes_exactly(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    names = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "gray": (120, 120, 120)}
+    with sk.Writer(tmp_path / "pictures", {"image": sk.Encode(), "captions": "json"}) as writer:
+        for i in range(64):
+            random = np.random.default_rng(i)
+            (left, left_color), (right, right_color) = (list(names.items())[k] for k in random.integers(4, size=2))
+            pixels = np.full((40, 48, 3), left_color, np.int64)
+            pixels[:, 24:] = right_color
+            noise = random.integers(-20, 20, pixels.shape)
+            captions = [f"{left} beside {right}", f"{right} follows {left}", f"at the left {left}, else {right}"]
+            writer.write(str(i), image=(pixels + noise).astype(np.uint8), captions=captions)
+    check_training(tmp_path, "train_captions.py", tmp_path / "pictures", steps=40, fall=0.9)
+
+
 def test_views_find_each_other_and_training_resumes_exactly(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with sk.Writer(tmp_path / "pictures", {"image": sk.Encode()}) as writer:

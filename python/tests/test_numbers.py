@@ -297,7 +297,7 @@ def test_tensors_of_every_type(tmp_path: Path) -> None:
         for i in range(4):
             writer.write(str(i), **dict.fromkeys(TYPES, i & 1), **{f"{name}s": [i & 1, 1] for name in TYPES})
     (batch,) = skt.Loader(path, 4, order="sequential")
-    for name, tensor in batch.to_dict().items():
+    for name, tensor in dict(batch).items():
         wide = tensor.to(torch.complex128 if "complex" in name else torch.float64)
         assert wide.tolist() == ([[0, 1], [1, 1]] * 2 if name.endswith("s") else [0, 1, 0, 1]), name
     for name in ("bf16", "f8e4m3", "f8e5m2"):

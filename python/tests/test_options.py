@@ -60,7 +60,7 @@ def batches(path: str, **options: Any) -> list[dict[str, Any]]:
             if isinstance(column, np.ndarray):
                 flat[name] = column.tolist()
             flat[f"{name} geometries"] = batch.geometries(name).tolist()
-        made.append(flat | {"keys": batch.keys, "samples": batch.samples.tolist()})
+        made.append(flat | {"keys": batch.sample_keys, "samples": batch.samples.tolist()})
     return made
 
 
@@ -74,6 +74,13 @@ IMAGE: dict[str, tuple[dict[str, Any], Any]] = {
     "rotate90": ({}, True),
     "scale": ({"crop": "random", "size": 8}, (0.1, 0.2)),
     "ratio": ({"crop": "random", "size": 8}, (2.0, 3.0)),
+    "padding": ({"crop": "window", "size": 8}, 7),
+    "zoom": ({"crop": "window", "size": 8}, (0.2, 0.3)),
+    "interpolation": ({"size": 8}, "bicubic"),
+    "jitter": ({"size": 8}, (0.4, 0.4, 0.4, 0.1)),
+    "jitter_probability": ({"size": 8, "jitter": (0.9, 0.9, 0.9, 0.5)}, 0.0),
+    "grayscale": ({"size": 8}, 1.0),
+    "erasing": ({"size": 8}, 1.0),
     "apply_orientation": ({}, True),
     "channels": ({}, 1),
     "scaled_decode": ({"size": 4}, False),
@@ -93,6 +100,9 @@ GEOMETRY: dict[str, tuple[dict[str, Any], Any]] = {
     "max_scale": ({"kind": "random_resized_crop", "width": 8}, 0.1),
     "min_ratio": ({"kind": "random_resized_crop", "width": 8}, 1.3),
     "max_ratio": ({"kind": "random_resized_crop", "width": 8}, 0.8),
+    "padding": ({"kind": "random_crop", "width": 8}, 7),
+    "min_zoom": ({"kind": "random_crop", "width": 8}, 0.1),
+    "max_zoom": ({"kind": "random_crop", "width": 8}, 9.0),
     "flip_probability": ({}, 1.0),
     "vertical_flip_probability": ({}, 1.0),
     "rotate90": ({}, True),
@@ -148,122 +158,6 @@ def test_pngs_that_an_image_does_not_tell(tmp_path: Path, size: int | None) -> N
     assert len(batches(path, columns={"depth": sk.Image(channels=1, size=size, reduce_depth=True)}, batch_size=1)) == 2
 
 
-def _labelled(path: Path, orientation: int = 1, upright: bool = False) -> tuple[str, Any]:
-    """Write eight samples: a JPEG, and the class of each pixel as a PNG with a palette. Return the classes, too."""
-    image = pytest.importorskip("PIL.Image")
-    import io
-
-    random = np.random.default_rng(3)
-    classes = []
-    with sk.Writer(os.fspath(path), {"image": "jpeg", "labels": "png"}) as w:
-        for i in range(8):
-            number = random.integers(0, 200, (24, 30)).astype(np.uint8)
-            classes.append(number)
-            labels = image.fromarray(number, "P")
-            labels.putpalette([channel for n in range(256) for channel in (n // 2, 0, 0)])
-            stored = labels.transpose(image.Transpose.ROTATE_270) if upright else labels
-            exif = image.Exif()
-            exif[0x0112] = orientation
-            picture, png = io.BytesIO(), io.BytesIO()
-            image.fromarray(np.repeat(number[:, :, None], 3, 2)).save(picture, "JPEG", quality=95, exif=exif.tobytes())
-            stored.save(png, "PNG")
-            w.write(str(i), image=picture.getvalue(), labels=png.getvalue())
-    return os.fspath(path), classes
-
-
-def test_label_maps_are_classes_and_follow_their_image(tmp_path: Path) -> None:
-    path, classes = _labelled(tmp_path / "data")
-    (batch,) = sk.Loader(path, 8, columns={"labels": sk.LabelMap()}, order="sequential")
-    assert [batch["labels"][i].tolist() for i in range(8)] == [each.tolist() for each in classes]
-    random = {"crop": "random", "size": 16, "flip": 0.5}
-    wanted = {"image": sk.Image(**random), "labels": sk.LabelMap(dtype="i64")}
-    (batch,) = sk.Loader(path, 8, columns=wanted, seed=5, order="sequential")
-    labels = batch["labels"]
-    assert labels.shape == (8, 16, 16)
-    assert labels.dtype == np.int64
-    assert all(set(np.unique(labels[i])) <= set(np.unique(each)) for i, each in enumerate(classes))
-    # Of what is shown at its own size the pixels of both agree.
-    square = {"crop": "center", "size": 24, "resize": 24, "flip": 0.5}
-    (batch,) = sk.Loader(path, 8, columns={"image": sk.Image(**square), "labels": sk.LabelMap()}, order="sequential")
-    assert np.abs(batch["image"][..., 0].astype(int) - batch["labels"]).mean() < 3
-    padded = {"image": sk.Image(crop="longest", size=30), "labels": sk.LabelMap(fill=9)}
-    (batch,) = sk.Loader(path, 8, columns=padded, order="sequential")
-    assert (batch["labels"][:, 24:] == 9).all()
-    assert all((batch["labels"][i, :24] == each).all() for i, each in enumerate(classes))
-
-
-def test_where_a_label_map_is_absent_no_pixel_has_a_class(tmp_path: Path) -> None:
-    path, classes = _labelled(tmp_path / "data")
-    values = [values["labels"] for values in sk.open(path)]
-    with sk.Writer(os.fspath(tmp_path / "some"), {"labels": "png?"}) as w:
-        for i, value in enumerate(values):
-            w.write(str(i), labels=None if i % 2 else value)
-    for size in (None, sk.Geometry(kind="resize", width=30, height=24)):
-        columns = {"labels": sk.LabelMap(dtype="i16", fill=-7)}
-        (batch,) = sk.Loader(os.fspath(tmp_path / "some"), 8, columns=columns, geometry=size, order="sequential")
-        for i, each in enumerate(classes):
-            if i % 2 == 0:
-                assert (batch["labels"][i] == each).all()
-            elif size is None:
-                assert batch["labels"][i] is None
-            else:
-                assert (batch["labels"][i] == -7).all()
-
-
-def test_label_maps_as_tensors_and_through_the_stage_of_a_device(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    import shardkit.torch as skt
-
-    path, classes = _labelled(tmp_path / "data")
-    columns = {"image": sk.Image(crop="random", size=16, flip=0.5), "labels": sk.LabelMap("i64")}
-    made = [
-        [batch["labels"].clone() for batch in skt.Loader(path, 3, seed=4, columns=columns | more, device=device)]
-        for device, more in (
-            ("host", {}),
-            ("emulated", {}),
-            ("emulated", {"image": sk.Image("random", 16, flip=0.5, dtype="f32")}),
-        )
-    ]
-    for each in made:
-        assert [labels.dtype for labels in each] == [torch.int64] * 3
-        assert [len(labels) for labels in each] == [3, 3, 2]
-        assert all(torch.equal(a, b) for a, b in zip(each, made[0], strict=True))
-    (batch,) = skt.Loader(
-        path,
-        8,
-        columns={"labels": sk.LabelMap("u16")},
-        geometry=sk.Geometry(kind="resize", width=30, height=24),
-        order="sequential",
-    )
-    assert batch["labels"].tolist() == [each.tolist() for each in classes]
-
-
-@pytest.mark.parametrize("upright", [False, True])
-def test_label_maps_turn_with_their_image(tmp_path: Path, upright: bool) -> None:
-    path, classes = _labelled(tmp_path / "data", orientation=6, upright=upright)
-    image = sk.Image(apply_orientation=True, crop="resize", size=(30, 24))
-    (batch,) = sk.Loader(path, 8, columns={"image": image, "labels": sk.LabelMap()}, order="sequential")
-    for i, each in enumerate(classes):
-        assert (batch["labels"][i] == np.rot90(each, -1)).all()
-        assert np.abs(batch["image"][i, ..., 0].astype(int) - batch["labels"][i]).mean() < 3
-    if upright:
-        with pytest.raises(sk.DataLossError, match="label map is of 24 x 30 pixels, its image of 30 x 24"):
-            list(sk.Loader(path, 8, columns={"image": sk.Image(size=(30, 24)), "labels": sk.LabelMap()}))
-
-
-def test_what_is_no_label_map_is_refused(tmp_path: Path) -> None:
-    path, _ = _labelled(tmp_path / "data")
-    with pytest.raises(ValueError, match="cannot be decoded as label maps"):
-        sk.Loader(path, 8, columns={"image": sk.LabelMap()})
-    with pytest.raises(ValueError, match="class numbers are integers"):
-        sk.LabelMap(dtype="f32")
-    for dtype, fill in (("u8", 256), ("u8", -1), ("i8", 255), ("i64", 1 << 63)):
-        with pytest.raises(ValueError, match="does not fit"):
-            sk.LabelMap(dtype=dtype, fill=fill)
-    with pytest.raises(IndexError, match=r"class \d+, which does not fit the dtype"):
-        list(sk.Loader(path, 8, columns={"labels": sk.LabelMap(dtype="i8", fill=0)}))
-
-
 def test_what_libjpeg_warns_of_is_decoded_and_counted(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     import io
@@ -287,7 +181,7 @@ def test_what_libjpeg_warns_of_is_decoded_and_counted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(pixels["cut"][:8], pixels["whole"][:8])
     loader = sk.Loader(path, 3, columns={"image": sk.Image()}, shuffle_buffer_bytes=0, order="sequential")
     (batch,) = loader
-    for key, found in zip(batch.keys, batch["image"], strict=True):
+    for key, found in zip(batch.sample_keys, batch["image"], strict=True):
         np.testing.assert_array_equal(found, pixels[key])
     assert loader.report().warned_images == 2
     assert "2 images decoded with a warning of libjpeg" in str(loader.report())
@@ -384,8 +278,8 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
     (lambda d: sk.Image(flip=1.5), "flip=1.5: give a probability"),
     (lambda d: sk.Image(resize=64), "resize is what the shorter side becomes"),
     (lambda d: sk.Image(crop="random", size=8, resize=64), "resize is what the shorter side becomes"),
-    (lambda d: sk.Image(crop="center", size=8, ratio=(1, 2)), "ratio is that of the box"),
-    (lambda d: sk.Image(crop="longest", size=8, scale=(0.5, 1)), "scale is that of the box"),
+    (lambda d: sk.Image(crop="center", size=8, ratio=(1, 2)), "ratio is for crop"),
+    (lambda d: sk.Image(crop="longest", size=8, scale=(0.5, 1)), "scale is for crop"),
     (lambda d: sk.Image(scale=0.5), "scale=0.5: give the least and the most"),
     (lambda d: sk.Image(size=8, fill=(1, 2, 3)), "fill is for the padding"),
     (lambda d: sk.Image(crop="randm", size=8), "crop: give random"),

@@ -69,9 +69,28 @@ def test_iterable_has_each_sample_once(dataset: str, workers: int) -> None:
     seen: list[int] = []
     for rank in range(2):
         part = skt.IterableDataset(dataset, columns=["label"], chunk=7, seed=1, rank=rank, world_size=2)
+        before = len(seen)
         for batch in DataLoader(part, batch_size=5, num_workers=workers):
             seen += labels(batch)
+        assert len(seen) - before == len(part)
     assert sorted(seen) == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize("world_size", [1, 3, 7])
+def test_iterable_has_a_length_that_holds_for_any_workers(dataset: str, world_size: int) -> None:
+    for options in ({}, {"where": "label < 61"}, {"balance": "label"}, {"indices": [5, 9, 11]}):
+        parts = [
+            skt.IterableDataset(dataset, columns=["label"], rank=rank, world_size=world_size, chunk=4, **options)
+            for rank in range(world_size)
+        ]
+        lengths = [len(part) for part in parts]
+        assert max(lengths) - min(lengths) <= 1
+        for workers in (0, 2) if world_size == 3 else (0,):
+            loaders = [DataLoader(part, batch_size=4, num_workers=workers) for part in parts]
+            assert [sum(len(labels(batch)) for batch in loader) for loader in loaders] == lengths
+    for remainder in ("drop", "pad"):
+        with pytest.raises(TypeError, match="number of workers"):
+            len(skt.IterableDataset(dataset, remainder=remainder))
 
 
 def test_iterable_gives_none_for_absent_values(every_type: str) -> None:
@@ -522,3 +541,35 @@ def test_options_that_samples_do_not_have(dataset: str) -> None:
     ):
         with pytest.raises(TypeError, match=message):
             skt.IterableDataset(dataset, **options)  # type: ignore[arg-type]
+
+
+def test_values_of_different_sizes_are_tensors(every_type: str, tmp_path: Path) -> None:
+    names = ["bf16[]", "i16[]", "f8e4m3[]", "bytes"]
+    schema = sk.open(every_type).schema.names
+    columns = [name for name in names if name in schema]
+    assert "bytes" in columns
+    (plain,) = sk.Loader(every_type, 100, columns=columns, order="sequential")
+    (batch,) = skt.Loader(every_type, 100, columns=columns, order="sequential")
+    for name in columns:
+        assert isinstance(batch[name].values, torch.Tensor)
+        assert batch[name].to_list()[0] is not None
+        np.testing.assert_array_equal(
+            batch[name].values.float().numpy(), np.asarray(plain[name].values).astype(np.float32), name
+        )
+        padded = batch[name].to_padded(7)
+        assert isinstance(padded, torch.Tensor)
+        np.testing.assert_array_equal(padded.float().numpy(), plain[name].to_padded(7).astype(np.float32), name)
+    path = os.fspath(tmp_path / "masks")
+    with sk.Writer(path, {"image": sk.Encode(), "masks": "rle"}) as writer:
+        for i in range(4):
+            masks = np.random.default_rng(i).integers(0, 2, (i, 10, 12), np.uint8)
+            writer.write(str(i), image=np.zeros((10, 12, 3), np.uint8), masks=masks)
+    image, dense = sk.Image(size=(5, 6)), sk.DenseMasks(pad_masks=True)
+    for kind in (dense, sk.DenseMasks(), sk.PackedMasks()):
+        wanted = {"image": image, "masks": kind}
+        (plain,), (batch,) = (make(path, 4, columns=wanted, order="sequential") for make in (sk.Loader, skt.Loader))
+        assert isinstance(batch["masks"].values, torch.Tensor)
+        for got, had in zip(batch["masks"], plain["masks"], strict=True):
+            np.testing.assert_array_equal(got.numpy(), had)
+    (runs,) = skt.Loader(path, 4, columns=["masks"], order="sequential")
+    assert [len(each) for each in runs["masks"]] == [0, 1, 2, 3]

@@ -69,8 +69,8 @@ struct Box {
 
 // How an image, and all that lies on it, is transformed, in this order. The stored image is turned upright. `source` is
 // cut from it and resized to content_width x content_height. With `flip`, this content is mirrored (its column x
-// becomes column content_width - 1 - x). The content is placed in the upper left corner of the output; the rest, to the
-// right and below, is padding. `flip` does not move the padding to the left.
+// becomes column content_width - 1 - x). Its upper left corner is placed at (content_left, content_top) of the output;
+// what is around it is padding. `flip` does not move the content.
 struct Geometry {
   uint32_t stored_width = 0;   // pixels, as in the file
   uint32_t stored_height = 0;  // pixels, as in the file
@@ -78,12 +78,16 @@ struct Geometry {
   Box source;                  // in pixels of the upright image, inside it
   uint32_t content_width = 0;
   uint32_t content_height = 0;
-  uint32_t output_width = 0;   // at least content_width
-  uint32_t output_height = 0;  // at least content_height
+  uint32_t content_left = 0;   // pixels of padding at the left of the content
+  uint32_t content_top = 0;    // and above it
+  uint32_t output_width = 0;   // at least content_left + content_width
+  uint32_t output_height = 0;  // at least content_top + content_height
   bool flip = false;
 
   uint32_t upright_width() const { return orientation >= 5 ? stored_height : stored_width; }
   uint32_t upright_height() const { return orientation >= 5 ? stored_width : stored_height; }
+  // The same content, as the whole output.
+  Geometry WithoutPadding() const;
   // Whether the output is the stored image, pixel for pixel.
   bool IsIdentity() const;
   bool operator==(const Geometry&) const = default;
@@ -94,7 +98,7 @@ inline constexpr uint32_t kMaxImageSide = 1 << 20;
 
 // InvalidArgument, naming the field, when one is out of range: a size of 0 or above kMaxImageSide, an orientation
 // outside 1 to 8, an empty box, a box that leaves the image (by more than 1e-6 pixels, to allow for rounding), or
-// content larger than the output.
+// content that leaves the output.
 absl::Status CheckGeometry(const Geometry& geometry);
 
 // The size and orientation of a stored image.
@@ -126,6 +130,10 @@ Geometry CenterCrop(const StoredSize& stored, uint32_t resize, uint32_t crop);
 // target. Like ResizeLongestSide of Segment Anything.
 Geometry ResizeLongestSide(const StoredSize& stored, uint32_t target);
 
+// As large as fits in width x height, each side rounded, and in the middle of it: padding at the left and above is the
+// smaller half. Like the letterbox of YOLO.
+Geometry Letterbox(const StoredSize& stored, uint32_t width, uint32_t height);
+
 // Toggles `flip`.
 Geometry FlipHorizontal(Geometry geometry);
 
@@ -152,7 +160,7 @@ class AugmentationRandom {
   uint64_t state_;
 };
 
-struct RandomCropOptions {
+struct RandomResizedCropOptions {
   double min_scale = 0.08;  // area of the box / area of the image
   double max_scale = 1.0;
   double min_ratio = 3.0 / 4.0;  // width / height of the box
@@ -165,7 +173,46 @@ struct RandomCropOptions {
 // two (y, x). The box is the same on all machines whose C libraries give nearly the same exp, log and sqrt: rounding to
 // pixels hides small differences.
 Geometry RandomResizedCrop(const StoredSize& stored, uint32_t width, uint32_t height, AugmentationRandom& random,
-                           const RandomCropOptions& options = {});
+                           const RandomResizedCropOptions& options = {});
+
+struct RandomCropOptions {
+  uint32_t padding = 0;  // pixels of padding around the image that the crop may show; below the crop's sides
+  double min_zoom = 1;   // first the sides of the image are multiplied by a number from min_zoom to max_zoom
+  double max_zoom = 1;
+};
+
+// torchvision's RandomCrop with `padding` and pad_if_needed: width x height pixels at a random place of the image, with
+// padding around it, and of which all places are equally likely. Where the image with its padding is smaller than the
+// crop, it is at a random place in the crop. A zoom before it, uniform in its range, makes it the ScaleJitter of
+// detection and the random scale of segmentation. Draws three numbers: zoom, y, x.
+Geometry RandomCrop(const StoredSize& stored, uint32_t width, uint32_t height, AugmentationRandom& random,
+                    const RandomCropOptions& options = {});
+
+// How the images of a sample, and what belongs to them, are transformed.
+struct GeometryOptions {
+  enum class Kind {
+    kNative,             // as stored; sizes differ from sample to sample
+    kResize,             // to width x height; does not keep the proportions
+    kCenterCrop,         // shorter side to `resize`, then width x width from the middle
+    kRandomResizedCrop,  // a random box, to width x height
+    kRandomCrop,         // width x height pixels at a random place, not resized but for `window`'s zoom
+    kLongestSide,        // longer side to `width`, padded at the right or below to width x width
+    kLetterbox,          // as large as fits in width x height, in the middle of padding
+  };
+  Kind kind = Kind::kNative;
+  uint32_t width = 0;   // pixels
+  uint32_t height = 0;  // pixels; 0 is `width`
+  uint32_t resize = 0;  // pixels; 0 is `width`
+  RandomResizedCropOptions crop;
+  RandomCropOptions window;
+  double flip_probability = 0;           // 0 to 1: of mirroring left and right
+  double vertical_flip_probability = 0;  // 0 to 1: of mirroring top and bottom
+  bool rotate90 = false;                 // turn it by 0, 90, 180 or 270 degrees, equally often, before the crop
+  bool apply_orientation = false;        // turn the image (and masks) upright as its EXIF orientation says
+
+  // Geometries of a sample that differ in this number draw their crops and flips independently.
+  uint64_t stream = 0;
+};
 
 struct Point {
   double x = 0;
@@ -182,6 +229,12 @@ Box MapBox(const Geometry& geometry, const Box& stored);
 
 // ---- Pixels ----
 
+// How pixels between the stored ones are made. Both are antialiased where they shrink, as Pillow's filters are.
+enum class Interpolation {
+  kBilinear,  // a triangle as wide as two output pixels
+  kBicubic,   // Keys' cubic with a = -0.5, as wide as four: sharper
+};
+
 // Reuses its memory. One thread at a time.
 class Resizer {
  public:
@@ -190,13 +243,14 @@ class Resizer {
   Resizer(Resizer&&) noexcept;
   Resizer& operator=(Resizer&&) noexcept;
 
-  // Fills `out` with `source` of `image`, resized: bilinear, and antialiased where it shrinks (a triangle filter as
-  // wide as two output pixels). Equals, bit for bit, Pillow's image.resize((out.width, out.height), Image.BILINEAR,
-  // box=...) when the box's edges and size are exact as 32-bit floats, which Pillow rounds them to; otherwise each
-  // value is within 1. As in Pillow, pixels of `image` around the box count where the filter reaches them.
-  // InvalidArgument for an empty size, an empty box, a box that leaves `image`, and when `out` has another number of
-  // channels.
-  absl::Status ResizeBilinear(const ImageView& image, const Box& source, const MutableImageView& out);
+  // Fills `out` with `source` of `image`, resized. Equals, bit for bit, Pillow's image.resize((out.width, out.height),
+  // Image.BILINEAR or BICUBIC, box=...) when the box's edges and size are exact as 32-bit floats, which Pillow rounds
+  // them to; otherwise each value is within 1. Rows come first, then columns; Pillow 13 takes the other order where a
+  // picture grows wider and shrinks in height, and rounds otherwise there. As in Pillow, pixels of `image` around the
+  // box count where the filter reaches them. InvalidArgument for an empty size, an empty box, a box that leaves
+  // `image`, and when `out` has another number of channels.
+  absl::Status Resize(const ImageView& image, const Box& source, Interpolation interpolation,
+                      const MutableImageView& out);
 
  private:
   struct State;
@@ -219,6 +273,7 @@ struct ImageDecodeOptions {
   bool reduce_depth = false;
   // Refuse JPEGs that libjpeg decodes with a warning (DataLoss). False: see ImageDecoder::warning.
   bool strict = false;
+  Interpolation interpolation = Interpolation::kBilinear;
   // Value of the padding, per channel; gray output uses the first.
   std::array<uint8_t, 3> fill = {0, 0, 0};
   // Limit of the bytes that decoding one image takes; `out` counts only when its size depends on the image. Images that
@@ -244,7 +299,8 @@ class ImageDecoder {
   //
   // The pixels of a JPEG are those of JpegDecoder::DecodeRegion at the chosen scale, resized by Resizer from the
   // geometry's box; at full scale without a crop, those of JpegDecoder::Decode. Where the geometry turns or mirrors,
-  // each value is within 2 of the result of separate steps.
+  // each bilinear value is within 2 of the result of separate steps; of bicubic ones, values cut at 0 and 255 between
+  // the two passes differ more.
   //
   // InvalidArgument for a geometry that CheckGeometry refuses, that was made for another size than the file has, or
   // that does not match `out`, and for a PNG that is refused as above; the errors of ProbeImage; otherwise those of
@@ -252,6 +308,11 @@ class ImageDecoder {
   // `out` are unspecified.
   absl::Status Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
                       const MutableImageView& out);
+
+  // The same for pixels that are stored as they are, of 1 or 3 channels. Of the options, interpolation and fill count.
+  // Gray and colors become each other as those of a PNG do.
+  absl::Status Transform(const ImageView& image, const Geometry& geometry, const ImageDecodeOptions& options,
+                         const MutableImageView& out);
 
   // As JpegDecoder::warning, of the last image, as far as it was read. Empty for a PNG, in which all damage is an
   // error.
@@ -261,6 +322,33 @@ class ImageDecoder {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Random changes of pixels that leave their places alone.
+struct AugmentOptions {
+  // As torchvision's ColorJitter: factors of brightness, contrast and saturation, uniform from 1 - x (0 at least) to
+  // 1 + x, and a turn of the hue, uniform from -x to x of the whole circle, in a random order.
+  double brightness = 0;  // 0 or more
+  double contrast = 0;
+  double saturation = 0;
+  double hue = 0;                    // 0 to 0.5
+  double jitter_probability = 1;     // of these four together
+  double grayscale_probability = 0;  // of gray in place of colors, in all channels
+  // As torchvision's RandomErasing: a box of 2 to 33 % of the area, and of ratios from 0.3 to 3.3, becomes `erased`.
+  double erase_probability = 0;
+  std::array<uint8_t, 3> erased = {0, 0, 0};
+
+  // Whether any pixel may change.
+  bool Changes() const;
+};
+
+// InvalidArgument, naming the field, for one that is out of range.
+absl::Status CheckAugmentOptions(const AugmentOptions& options);
+
+// Changes `image` in place. The same random numbers make the same pixels on every machine. Brightness, contrast and
+// saturation blend like Pillow's ImageEnhance, within 1: with black, with the mean of the gray image, with the gray
+// image. Gray images have no saturation and hue. Draws first whether each of the three is done, then the order and the
+// four amounts, whatever the options are.
+void AugmentPixels(const AugmentOptions& options, AugmentationRandom& random, const MutableImageView& image);
 
 // How u8 pixels are converted. kU8 keeps them, interleaved (height, width, channel). The other types are planar
 // (channel, height, width): value = round(fma(pixel, scale[channel], bias[channel])), computed in binary32 with one

@@ -86,9 +86,9 @@ struct BatchColumn {
   // kViews: the value of each sample as stored, null where it is absent. The batch keeps the blocks of the values.
   std::span<const std::string_view> views;
 
-  // With LoaderColumn::deferred: what is still to be done with each image (kRagged, one entry per sample; Geometry{},
-  // whose sizes are 0, for a sample without an image) or with each mask (kMaskRuns, one entry per mask: without an
-  // image, the masks of one sample may differ in size).
+  // kImage: what was done with each image, or with LoaderColumn::deferred is still to be done; one entry per sample,
+  // Geometry{}, whose sizes are 0, for one without an image. Masks have them only where they are deferred, and one
+  // entry per mask: without an image, the masks of one sample may differ in size.
   std::span<const Geometry> geometries;
 
   // One byte per sample, 0 where the sample lacks the value; its elements are then zeros (an image's: black) or empty.
@@ -275,6 +275,7 @@ struct LoaderDataset {
   double proportion = 0;
   double repeat = 0;
   uint64_t choose = 0;
+  std::vector<ProportionChange> changes;
 
   // As DatasetOptions::generation: 0 is the newest.
   uint64_t generation = 0;
@@ -295,33 +296,11 @@ struct LoaderDataset {
   bool replacement = true;
 };
 
-// How the images of a sample, and the masks that belong to them, are transformed.
-struct GeometryOptions {
-  enum class Kind {
-    kNative,             // as stored; sizes differ from sample to sample
-    kResize,             // to width x height; does not keep the proportions
-    kCenterCrop,         // shorter side to `resize`, then width x width from the middle
-    kRandomResizedCrop,  // a random box, to width x height
-    kLongestSide,        // longer side to `width`, padded to width x width
-  };
-  Kind kind = Kind::kNative;
-  uint32_t width = 0;   // pixels
-  uint32_t height = 0;  // pixels; 0 is `width`
-  uint32_t resize = 0;  // pixels; 0 is `width`
-  RandomCropOptions crop;
-  double flip_probability = 0;           // 0 to 1: of mirroring left and right
-  double vertical_flip_probability = 0;  // 0 to 1: of mirroring top and bottom
-  bool rotate90 = false;                 // turn it by 0, 90, 180 or 270 degrees, equally often, before the crop
-  bool apply_orientation = false;        // turn the image (and masks) upright as its EXIF orientation says
-
-  // Geometries of a sample that differ in this number draw their crops and flips independently.
-  uint64_t stream = 0;
-};
-
 enum class ColumnDecode {
   kStored,       // scalars and arrays of a fixed shape: a tensor; rle: runs; all others ragged
   kViews,        // any: the bytes as stored, not copied; for consumers that read each value once
-  kImage,        // jpeg, png, image, bytes of these: height x width x channels, u8 or `output`; ragged when native
+  kImage,        // jpeg, png, image, bytes of these, and arrays u8[height, width] or u8[height, width, 1 or 3]:
+                 // height x width x channels, u8 or `output`; ragged when native, but for arrays of one shape
   kLabels,       // png, image, bytes of these: class numbers, height x width (DecodeLabelMap); ragged when native
   kMasks,        // rle: u8 masks, 0 or 1, through the geometry
   kPackedMasks,  // rle: one bit per pixel, rows of whole bytes (rle.h, DecodePacked)
@@ -390,6 +369,7 @@ struct LoaderColumn {
   // kImage. A planar `output` has the shape channels x height x width. Absent images are black.
   int channels = 3;  // 1 gray or 3 RGB
   ImageDecodeOptions image;
+  AugmentOptions augment;
   PixelOutput output;
 
   // kLabels: the number of padding, and of all pixels of an absent map. `dtype` and image.max_memory are as for
@@ -449,6 +429,12 @@ enum class BadSamples {
   kSkip,  // bad samples are left out, so their batch is smaller, or in rows of tokens padding is; counted and listed
 };
 
+// What becomes of a column that one of several datasets does not have.
+enum class MissingColumns {
+  kFail,    // the loader is not opened
+  kAbsent,  // its samples have no value of it (BatchColumn::present); one dataset at least has it
+};
+
 // For profilers: is told what the loader's threads do. Called on the thread that does the work; ranges nest. Must be
 // thread-safe and quick. An exception that it throws belongs to no batch: Next returns it as soon as it is known.
 class StageObserver {
@@ -481,8 +467,10 @@ struct LoaderOptions {
   // LoaderDataset::generation and first_epoch.
   bool follow = false;
 
-  std::vector<LoaderColumn> columns;  // empty: all columns except the key, as stored
-  bool keys = true;                   // batches hold the keys of their samples
+  // Empty: all columns except the key, as stored; of several datasets those of the first, with `missing` of all.
+  std::vector<LoaderColumn> columns;
+  MissingColumns missing = MissingColumns::kFail;
+  bool keys = true;  // batches hold the keys of their samples
   GeometryOptions geometry;
   BatchFunction batch_function;
   BadSamples bad_samples = BadSamples::kFail;

@@ -74,6 +74,14 @@ struct PlanShard {
 // Reads the blocks of these shards, which ascend, one shard after another. Thread-safe.
 using PlanBlockReader = std::function<absl::StatusOr<std::vector<PlanBlock>>(std::span<const PlanShard> shards)>;
 
+// From an epoch on, another proportion.
+struct ProportionChange {
+  uint64_t epoch = 1;     // at least 1
+  double proportion = 0;  // 0: these epochs have nothing of the dataset
+
+  bool operator==(const ProportionChange&) const = default;
+};
+
 // One of the datasets that are mixed.
 struct PlanDataset {
   // In the order of the dataset: first_sample begins at 0, and each block begins where the one before ended.
@@ -86,9 +94,12 @@ struct PlanDataset {
 
   // At most one of the three. When none is set: every sample once. When one dataset has a proportion, all must have
   // one.
-  double proportion = 0;  // share of the epoch; shares are scaled to a sum of 1
+  double proportion = 0;  // share of the epoch; shares are scaled to a sum of 1. With changes, 0 is none of it
   double repeat = 0;      // samples per epoch as a multiple of the dataset's; rounded down
   uint64_t choose = 0;    // samples per epoch
+
+  // Of the proportion, in the order of their epochs. All epochs have as many samples, whatever their mixture is.
+  std::vector<ProportionChange> changes;
 
   // The samples that epochs take: ordinals that ascend. Null: all. No block without one of them is read. Only with
   // `blocks`.
@@ -244,8 +255,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
   // Canonical streams. When the options say 0, they are chosen independently of world size and batch size.
   uint32_t lanes() const { return lanes_; }
 
-  // Samples that an epoch takes from each dataset, and their sum.
-  const std::vector<uint64_t>& counts() const { return counts_; }
+  // Samples that an epoch takes from each dataset, and their sum, which is that of all epochs.
+  const std::vector<uint64_t>& counts(uint64_t epoch = 0) const { return PhaseOf(epoch).counts; }
   uint64_t samples_per_epoch() const { return samples_; }
 
   // A hash of all that the order depends on: datasets, the samples chosen and their weights, seed, order, buffer,
@@ -283,16 +294,22 @@ class Plan : public std::enable_shared_from_this<Plan> {
   absl::Status CheckCursor(const Cursor& cursor) const;
 
  private:
+  // Epochs of the same proportions.
+  struct Phase {
+    uint64_t first_epoch = 0;
+    std::vector<uint64_t> counts;                                  // of each dataset
+    std::vector<std::shared_ptr<const loader::SampleDraw>> draws;  // of each; null where each sample is taken once
+  };
+
   Plan() = default;
+  const Phase& PhaseOf(uint64_t epoch) const;
 
   PlanOptions options_;
   std::vector<PlanDataset> datasets_;
-  std::vector<uint64_t> counts_;
+  std::vector<Phase> phases_;  // ascending; the first begins with epoch 0
   uint64_t samples_ = 0;
   uint32_t lanes_ = 1;
   uint64_t fingerprint_ = 0;
-  std::vector<std::shared_ptr<const loader::SampleDraw>>
-      draws_;  // of each dataset; null where each sample is taken once
 };
 
 // What all ranks together read in an epoch, in bytes of blocks, divided by what they deliver of these bytes. Without

@@ -195,6 +195,11 @@ class BlockView {
   const ColumnView& column(size_t i) const { return columns_[i]; }  // by position in the schema that was read with
   size_t column_count() const { return columns_.size(); }
 
+  // Makes room at position `i` for a column of which all values are absent.
+  void InsertMissing(size_t i) {
+    columns_.insert(columns_.begin() + static_cast<std::ptrdiff_t>(i), ColumnView::Missing(sample_count_));
+  }
+
  private:
   friend class container::BlockAssembler;
   uint64_t first_sample_ = 0;

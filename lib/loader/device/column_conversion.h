@@ -54,7 +54,7 @@ std::unique_ptr<ColumnConversion> NewNormalizeConversion(const PixelOutput& outp
 // `output_height` x `output_width`. `fill` is ImageDecodeOptions::fill.
 std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& output, uint32_t output_height,
                                                         uint32_t output_width, int channels,
-                                                        const std::array<uint8_t, 3>& fill);
+                                                        const ImageDecodeOptions& options);
 
 // Mask runs with geometries to kMasks, in the loader's layout (kMasks, kPackedMasks of loader.h): one after the other,
 // or padded. When masks have their own sizes output_height and output_width are 0. Otherwise the output has a `shape`.

@@ -98,10 +98,12 @@ class FilterTable {
     uint32_t end = 0;
   };
 
+  explicit FilterTable(Interpolation interpolation) : interpolation_(interpolation) {}
+
   Place Add(uint32_t size, double from, double length, uint32_t count, bool mirror) {
     const Key key{size, from, length, count, mirror};
     if (last_ && last_->first == key) return last_->second;
-    filter_.Build(size, from, length, count, mirror);
+    filter_.Build(size, from, length, count, interpolation_, mirror);
     Place place;
     place.index = numbers_.size();
     for (const uint32_t taps : filter_.taps) place.taps = std::max(place.taps, taps);
@@ -122,7 +124,7 @@ class FilterTable {
   const std::vector<int32_t>& numbers() const { return numbers_; }
 
   // Appends the numbers of `other`. Returns where they begin.
-  uint64_t Append(FilterTable other) {
+  uint64_t Append(const FilterTable& other) {
     const uint64_t begin = numbers_.size();
     numbers_.insert(numbers_.end(), other.numbers_.begin(), other.numbers_.end());
     return begin;
@@ -137,6 +139,7 @@ class FilterTable {
     bool operator==(const Key&) const = default;
   };
 
+  const Interpolation interpolation_;
   codec::AxisFilter filter_;
   std::vector<int32_t> numbers_;
   std::optional<std::pair<Key, Place>> last_;
@@ -145,8 +148,13 @@ class FilterTable {
 class ResampleConversion : public ColumnConversion {
  public:
   ResampleConversion(const PixelOutput& output, uint32_t output_height, uint32_t output_width, int channels,
-                     const std::array<uint8_t, 3>& fill)
-      : output_(output), output_height_(output_height), output_width_(output_width), channels_(channels), fill_(fill) {}
+                     const ImageDecodeOptions& options)
+      : output_(output),
+        output_height_(output_height),
+        output_width_(output_width),
+        channels_(channels),
+        interpolation_(options.interpolation),
+        fill_(options.fill) {}
 
   absl::StatusOr<ConversionPlan> Prepare(const BatchColumn& column) const override {
     ConversionPlan plan;
@@ -188,7 +196,7 @@ class ResampleConversion : public ColumnConversion {
     SHARDKIT_RETURN_IF_ERROR(SetImageOutput(output_, n, output_height_, output_width_, channels, plan));
     ResampleHeader header;
     std::vector<gpu::ResampleImage> images(n);
-    FilterTable horizontal, vertical;
+    FilterTable horizontal(interpolation_), vertical(interpolation_);
     for (size_t i = 0; i < n; ++i) {
       if (column.geometries[i].stored_width == 0) continue;
       SHARDKIT_RETURN_IF_ERROR(CheckImage(column, i));
@@ -200,7 +208,7 @@ class ResampleConversion : public ColumnConversion {
       header.most_rows = std::max(header.most_rows, images[i].rows);
       header.most_width = std::max(header.most_width, images[i].width);
     }
-    const uint64_t behind = horizontal.Append(std::move(vertical));
+    const uint64_t behind = horizontal.Append(vertical);
     for (gpu::ResampleImage& image : images) image.vertical += behind;
     MetadataWriter writer(&plan->metadata);
     writer.Add(std::span<const ResampleHeader>(&header, 1));
@@ -255,6 +263,8 @@ class ResampleConversion : public ColumnConversion {
     image.transpose = turn.transpose;
     image.content_width = geometry.content_width;
     image.content_height = geometry.content_height;
+    image.content_left = geometry.content_left;
+    image.content_top = geometry.content_top;
     return image;
   }
 
@@ -262,6 +272,7 @@ class ResampleConversion : public ColumnConversion {
   const uint32_t output_height_;
   const uint32_t output_width_;
   const int channels_;
+  const Interpolation interpolation_;
   const std::array<uint8_t, 3> fill_;
 };
 
@@ -273,8 +284,8 @@ std::unique_ptr<ColumnConversion> NewNormalizeConversion(const PixelOutput& outp
 
 std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& output, uint32_t output_height,
                                                         uint32_t output_width, int channels,
-                                                        const std::array<uint8_t, 3>& fill) {
-  return std::make_unique<ResampleConversion>(output, output_height, output_width, channels, fill);
+                                                        const ImageDecodeOptions& options) {
+  return std::make_unique<ResampleConversion>(output, output_height, output_width, channels, options);
 }
 
 }  // namespace shardkit::loader

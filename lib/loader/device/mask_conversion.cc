@@ -43,10 +43,9 @@ class PositionTables {
     mask.width = geometry.output_width;
     mask.content_height = geometry.content_height;
     mask.content_width = geometry.content_width;
-    Geometry unpadded = geometry;
-    unpadded.output_height = geometry.content_height;
-    unpadded.output_width = geometry.content_width;
-    if (unpadded.IsIdentity()) return mask;
+    mask.content_left = geometry.content_left;
+    mask.content_top = geometry.content_top;
+    if (geometry.WithoutPadding().IsIdentity()) return mask;
     const codec::Turn turn = codec::TurnOf(geometry.orientation);
     const Box& box = geometry.source;
     mask.transpose = turn.transpose;

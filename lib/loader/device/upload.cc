@@ -60,6 +60,8 @@ absl::StatusOr<UploadingLoader::Plans> UploadingLoader::Prepare(const Batch& bat
     BatchColumn& to = loaded->columns_[c];
     host.name = from.name;
     host.present = CopyOf(from.present);
+    // Of masks they are done with when the kernels are.
+    if (from.layout != BatchLayout::kMaskRuns) host.geometries = CopyOf(from.geometries);
     if (const ColumnConversion* const conversion = Conversion(c)) {
       SHARDKIT_ASSIGN_OR_RETURN(ConversionPlan plan, conversion->Prepare(from));
       plans.places[c].metadata = add(&work, &plans.metadata, plan.metadata);
@@ -88,6 +90,7 @@ absl::StatusOr<UploadingLoader::Plans> UploadingLoader::Prepare(const Batch& bat
     to.item_offsets = host.item_offsets;
     to.shapes = host.shapes;
     to.present = host.present;
+    to.geometries = host.geometries;
     plans.places[c].offsets = add(&out, &plans.arrays, host.offsets);
     plans.places[c].item_offsets = add(&out, &plans.arrays, host.item_offsets);
     plans.places[c].shapes = add(&out, &plans.arrays, host.shapes);

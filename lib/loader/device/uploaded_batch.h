@@ -24,6 +24,7 @@ struct UploadedColumn {
   std::vector<uint64_t> item_offsets;
   std::vector<uint64_t> shapes;
   std::vector<uint8_t> present;
+  std::vector<Geometry> geometries;
 };
 
 // How the device's work for a batch has ended. Outlives the batch, because code that waits for the work must not keep

@@ -65,9 +65,14 @@ absl::StatusOr<std::unique_ptr<ColumnConversion>> ConversionFor(const LoaderOpti
     return InvalidArgument("loader: column \"", column->name,
                            "\": images of their own sizes cannot become planar; choose a geometry that is not native");
   }
+  if (options.device_geometry && column->augment.Changes()) {
+    return InvalidArgument(
+        "loader: column \"", column->name,
+        "\": decoding threads change pixels (augment), and with device_geometry have none to change");
+  }
   if (options.device_geometry) {
     column->deferred = true;
-    return NewResampleConversion(output, fixed.height, fixed.width, column->channels, column->image.fill);
+    return NewResampleConversion(output, fixed.height, fixed.width, column->channels, column->image);
   }
   if (!output.planar) return nullptr;
   return NewNormalizeConversion(output);

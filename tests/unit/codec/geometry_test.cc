@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "codec_support.h"
 #include "shardkit/image.h"
@@ -99,6 +101,64 @@ TEST(Geometry, ResizeLongestSide) {
   EXPECT_EQ(ResizeLongestSide({5000, 1}, 100).content_height, 1u);
 }
 
+TEST(Geometry, Letterbox) {
+  Geometry geometry = Letterbox({640, 427}, 640, 640);
+  EXPECT_EQ(geometry.content_width, 640u);
+  EXPECT_EQ(geometry.content_height, 427u);
+  EXPECT_EQ(geometry.content_left, 0u);
+  EXPECT_EQ(geometry.content_top, 106u);          // and 107 below
+  geometry = Letterbox({640, 427, 6}, 320, 240);  // upright 427 x 640
+  EXPECT_EQ(geometry.content_width, 160u);
+  EXPECT_EQ(geometry.content_height, 240u);
+  EXPECT_EQ(geometry.content_left, 80u);
+  EXPECT_EQ(MapPoint(geometry, {0, 427}), (Point{80, 0}));
+  EXPECT_EQ(Letterbox({5000, 1}, 100, 50).content_height, 1u);
+  EXPECT_EQ(CheckGeometry(Letterbox({10, 10}, 0, 5)).code(), kInvalid);
+}
+
+TEST(Geometry, RandomCrop) {
+  // CIFAR: all 81 places, and no other.
+  std::set<std::pair<double, double>> places;
+  for (uint64_t sample = 0; sample < 3000; ++sample) {
+    AugmentationRandom random(1, 2, sample);
+    const Geometry geometry = RandomCrop({32, 32}, 32, 32, random, {.padding = 4});
+    ASSERT_TRUE(CheckGeometry(geometry).ok());
+    EXPECT_EQ(geometry.source.width, geometry.content_width);
+    EXPECT_EQ(geometry.source.height, geometry.content_height);
+    const double x = geometry.source.x - geometry.content_left, y = geometry.source.y - geometry.content_top;
+    EXPECT_LE(std::abs(x), 4);
+    // What is cut off at one side is padding at the other.
+    EXPECT_EQ(geometry.content_width, 32 - std::abs(x));
+    EXPECT_EQ(geometry.content_height, 32 - std::abs(y));
+    places.insert({x, y});
+  }
+  EXPECT_EQ(places.size(), 81u);
+  // An image that is smaller than the crop is whole, with its padding around it.
+  std::set<uint32_t> lefts;
+  for (uint64_t sample = 0; sample < 300; ++sample) {
+    AugmentationRandom random(1, 3, sample);
+    const Geometry geometry = RandomCrop({20, 50}, 32, 32, random, {.padding = 3});
+    ASSERT_TRUE(CheckGeometry(geometry).ok());
+    EXPECT_EQ(geometry.content_width, 20u);
+    lefts.insert(geometry.content_left);
+  }
+  EXPECT_EQ(lefts, (std::set<uint32_t>{3, 4, 5, 6, 7, 8, 9}));
+  for (uint32_t width = 1; width < 60; width += 3) {
+    for (uint32_t height = 1; height < 60; height += 2) {
+      AugmentationRandom random(5, width, height);
+      const Geometry geometry =
+          RandomCrop({width, height, 6}, 16, 20, random, {.padding = width % 16, .min_zoom = 0.01, .max_zoom = 9});
+      ASSERT_TRUE(CheckGeometry(geometry).ok()) << width << " " << height;
+      EXPECT_NEAR(geometry.source.width / geometry.content_width, geometry.source.height / geometry.content_height,
+                  std::max(height, width));
+    }
+  }
+  AugmentationRandom random(5, 5, 5);
+  const Geometry zoomed = RandomCrop({100, 50}, 40, 40, random, {.min_zoom = 2, .max_zoom = 2});
+  EXPECT_EQ(zoomed.source.width, 20);
+  EXPECT_EQ(zoomed.source.height, 20);
+}
+
 // The boxes come from torchvision's get_params, with these random numbers in place of its own.
 TEST(Geometry, RandomResizedCrop) {
   const std::array<Box, 4> expected = {
@@ -115,7 +175,7 @@ TEST(Geometry, RandomResizedCrop) {
   AugmentationRandom random(9, 9, 9);
   EXPECT_EQ(RandomResizedCrop({2250, 1500}, 8, 8, random).source, (Box{546, 392, 1320, 1065}));
   // Nothing fits: the crop is taken from the middle.
-  const RandomCropOptions most{.min_scale = 0.9};
+  const RandomResizedCropOptions most{.min_scale = 0.9};
   AugmentationRandom wide(1, 1, 1), high(1, 1, 1);
   EXPECT_EQ(RandomResizedCrop({1000, 10}, 8, 8, wide, most).source, (Box{493, 0, 13, 10}));
   EXPECT_EQ(RandomResizedCrop({10, 1000}, 8, 8, high, most).source, (Box{0, 493, 10, 13}));
@@ -143,6 +203,8 @@ TEST(Geometry, Check) {
   EXPECT_TRUE(refused([](Geometry& g) { g.output_height = kMaxImageSide + 1; }));
   EXPECT_TRUE(refused([](Geometry& g) { g.content_width = 17; }));
   EXPECT_TRUE(refused([](Geometry& g) { g.content_height = 17; }));
+  EXPECT_TRUE(refused([](Geometry& g) { g.content_left = 1; }));
+  EXPECT_TRUE(refused([](Geometry& g) { g.content_top = UINT32_MAX; }));
   EXPECT_TRUE(refused([](Geometry& g) { g.orientation = 0; }));
   EXPECT_TRUE(refused([](Geometry& g) { g.orientation = 9; }));
   EXPECT_TRUE(refused([](Geometry& g) { g.orientation = 5; }));  // then the box is too wide

@@ -38,17 +38,20 @@ Image Upright(const Image& image, int orientation) {
 }
 
 // Decode, turn, resize, mirror and pad as separate steps.
-Image StepByStep(std::string_view jpeg, const Geometry& geometry, int channels, std::array<uint8_t, 3> fill) {
-  const Image upright = Upright(DecodeAll(jpeg, channels), geometry.orientation);
+Image StepByStep(const Image& stored, const Geometry& geometry, const ImageDecodeOptions& options) {
+  const int channels = stored.view.channels;
+  const Image upright = Upright(stored, geometry.orientation);
   Image content(geometry.content_width, geometry.content_height, channels);
-  EXPECT_TRUE(Resizer().ResizeBilinear(upright.view, geometry.source, content.view).ok());
+  EXPECT_TRUE(Resizer().Resize(upright.view, geometry.source, options.interpolation, content.view).ok());
   Image out(geometry.output_width, geometry.output_height, channels);
   for (uint32_t y = 0; y < geometry.output_height; ++y) {
     for (uint32_t x = 0; x < geometry.output_width; ++x) {
-      const bool inside = x < geometry.content_width && y < geometry.content_height;
-      const uint32_t from = geometry.flip ? geometry.content_width - 1 - x : x;
+      // Wraps outside.
+      const uint32_t across = x - geometry.content_left, down = y - geometry.content_top;
+      const bool inside = across < geometry.content_width && down < geometry.content_height;
+      const uint32_t from = geometry.flip ? geometry.content_width - 1 - across : across;
       for (int c = 0; c < channels; ++c) {
-        out.At(x, y)[c] = inside ? content.At(from, y)[c] : fill[static_cast<size_t>(c)];
+        out.At(x, y)[c] = inside ? content.At(from, down)[c] : options.fill[static_cast<size_t>(c)];
       }
     }
   }
@@ -114,11 +117,14 @@ TEST(ImageDecoder, EqualsStepByStep) {
       geometry.content_width = between(1, 80);
       geometry.content_height = between(1, 80);
     }
-    geometry.output_width = geometry.content_width + between(0, 1) * between(0, 20);
-    geometry.output_height = geometry.content_height + between(0, 1) * between(0, 20);
+    geometry.content_left = between(0, 1) * between(0, 20);
+    geometry.content_top = between(0, 1) * between(0, 20);
+    geometry.output_width = geometry.content_left + geometry.content_width + between(0, 1) * between(0, 20);
+    geometry.output_height = geometry.content_top + geometry.content_height + between(0, 1) * between(0, 20);
     geometry.flip = between(0, 1) != 0;
     const int channels = between(0, 2) == 0 ? 1 : 3;
-    const ImageDecodeOptions options{.scaled_decode = false, .fill = {10, 200, 30}};
+    const auto interpolation = between(0, 2) == 0 ? Interpolation::kBicubic : Interpolation::kBilinear;
+    const ImageDecodeOptions options{.scaled_decode = false, .interpolation = interpolation, .fill = {10, 200, 30}};
     SCOPED_TRACE(::testing::Message() << "round " << round << ", orientation " << geometry.orientation);
     // With a border around the output that must not change.
     Image canvas(geometry.output_width + 3, geometry.output_height + 2, channels);
@@ -128,8 +134,10 @@ TEST(ImageDecoder, EqualsStepByStep) {
     view.width = geometry.output_width;
     view.height = geometry.output_height;
     ASSERT_EQ(decoder.Decode(jpeg, geometry, options, view), absl::OkStatus());
-    const Image expected = StepByStep(jpeg, geometry, channels, options.fill);
-    const int allowed = geometry.orientation == 1 && !geometry.flip ? 0 : 2;
+    const Image decoded = DecodeAll(jpeg, channels);
+    const Image expected = StepByStep(decoded, geometry, options);
+    const bool turned = geometry.orientation != 1 || geometry.flip;
+    const int allowed = !turned ? 0 : interpolation == Interpolation::kBilinear ? 2 : 30;
     for (uint32_t y = 0; y < canvas.view.height; ++y) {
       for (uint32_t x = 0; x < canvas.view.width; ++x) {
         const bool inside = x >= 2 && x < 2 + view.width && y >= 1 && y < 1 + view.height;
@@ -139,6 +147,16 @@ TEST(ImageDecoder, EqualsStepByStep) {
           } else {
             ASSERT_EQ(canvas.At(x, y)[c], 99);
           }
+        }
+      }
+    }
+    // The same of pixels that are stored as they are.
+    std::ranges::fill(canvas.pixels, 99);
+    ASSERT_EQ(decoder.Transform(decoded.view, geometry, options, view), absl::OkStatus());
+    for (uint32_t y = 0; y < view.height; ++y) {
+      for (uint32_t x = 0; x < view.width; ++x) {
+        for (int c = 0; c < channels; ++c) {
+          ASSERT_NEAR(canvas.At(x + 2, y + 1)[c], expected.At(x, y)[c], allowed) << x << " " << y;
         }
       }
     }
@@ -164,10 +182,10 @@ TEST(ImageDecoder, ScaledDecode) {
     const Image whole = testing::DecodeWholeScaled(jpeg, c.scale, JCS_RGB);
     const double scale = c.scale / 8.0;
     const Box box{c.box.x * scale, c.box.y * scale, c.box.width * scale, c.box.height * scale};
-    ASSERT_TRUE(Resizer().ResizeBilinear(whole.view, box, expected.view).ok());
+    ASSERT_TRUE(Resizer().Resize(whole.view, box, Interpolation::kBilinear, expected.view).ok());
     EXPECT_EQ(out.pixels, expected.pixels) << c.size;
     ASSERT_TRUE(decoder.Decode(jpeg, geometry, {.scaled_decode = false}, out.view).ok());
-    EXPECT_EQ(LargestDifference(out, StepByStep(jpeg, geometry, 3, {})), 0);
+    EXPECT_EQ(LargestDifference(out, StepByStep(DecodeAll(jpeg, 3), geometry, {})), 0);
     if (c.scale != 8) {
       EXPECT_NE(out.pixels, expected.pixels);
     }
@@ -253,11 +271,12 @@ TEST(ImageDecoder, PngGoesThroughGeometriesToo) {
       Geometry geometry = CenterCrop(stored, 5, 4);
       Image out(4, 4, channels), expected(4, 4, channels);
       ASSERT_EQ(decoder.Decode(png, geometry, {.reduce_depth = deep}, out.view), absl::OkStatus());
-      ASSERT_TRUE(Resizer().ResizeBilinear(whole.view, geometry.source, expected.view).ok());
+      ASSERT_TRUE(Resizer().Resize(whole.view, geometry.source, Interpolation::kBilinear, expected.view).ok());
       EXPECT_EQ(out.pixels, expected.pixels);
       geometry = Resize({stored.width, stored.height, 6}, 4, 4);
       ASSERT_EQ(decoder.Decode(png, geometry, {.reduce_depth = deep}, out.view), absl::OkStatus());
-      ASSERT_TRUE(Resizer().ResizeBilinear(Upright(whole, 6).view, geometry.source, expected.view).ok());
+      ASSERT_TRUE(
+          Resizer().Resize(Upright(whole, 6).view, geometry.source, Interpolation::kBilinear, expected.view).ok());
       EXPECT_LE(LargestDifference(out, expected), 2);
       // An interlaced PNG is held as a whole, even when the pixels go directly to the caller.
       const uint64_t held =
@@ -301,4 +320,33 @@ TEST(ImageDecoderReal, ExifLandscapes) {
 }
 
 }  // namespace
+TEST(ImageDecoder, TransformsGrayAndColors) {
+  const Image rgb(23, 17, 3, Noise(23 * 17 * 3, 5));
+  Image gray(23, 17, 1);
+  for (uint32_t y = 0; y < 17; ++y) {
+    for (uint32_t x = 0; x < 23; ++x) {
+      const uint8_t* const p = rgb.At(x, y);
+      *gray.At(x, y) = static_cast<uint8_t>((p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 32768) >> 16);
+    }
+  }
+  ImageDecoder decoder;
+  for (const Geometry& geometry : {FullImage({23, 17}), Resize({23, 17}, 9, 11),
+                                   FlipHorizontal(Resize({23, 17, 6}, 12, 30)), Letterbox({23, 17}, 40, 40)}) {
+    Image from_gray(geometry.output_width, geometry.output_height, 1), from_rgb = from_gray;
+    from_rgb.view.pixels = from_rgb.pixels.data();
+    ASSERT_TRUE(decoder.Transform(gray.view, geometry, {}, from_gray.view).ok());
+    ASSERT_TRUE(decoder.Transform(rgb.view, geometry, {}, from_rgb.view).ok());
+    EXPECT_EQ(from_gray.pixels, from_rgb.pixels);
+    Image repeated(geometry.output_width, geometry.output_height, 3);
+    ASSERT_TRUE(decoder.Transform(gray.view, geometry, {}, repeated.view).ok());
+    for (size_t i = 0; i < repeated.pixels.size(); ++i) ASSERT_EQ(repeated.pixels[i], from_gray.pixels[i / 3]);
+  }
+  Image out(5, 5, 3);
+  const Geometry other = Resize({23, 18}, 5, 5);
+  EXPECT_EQ(decoder.Transform(rgb.view, other, {}, out.view).code(), absl::StatusCode::kInvalidArgument);
+  MutableImageView four = out.view;
+  four.channels = 4;
+  EXPECT_EQ(decoder.Transform(four, Resize({5, 5}, 5, 5), {}, out.view).code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace shardkit

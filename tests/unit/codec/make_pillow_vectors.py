@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes pillow_vectors.json: noise that Pillow resized from boxes with Image.BILINEAR.
+"""Writes pillow_vectors.json: noise that Pillow resized from boxes with Image.BILINEAR and Image.BICUBIC.
 
 Needs Pillow (made with 9.4.0). Run it in this folder; the output is the same every time. The noise is the upper byte of
 a linear congruential generator; `pixels` is the result in hex; for long results `hash` is its FNV-1a hash instead. Boxes
@@ -58,13 +58,15 @@ vectors = []
 for number, (width, height, channels, box, out_width, out_height) in enumerate(cases()):
     image = Image.frombytes("L" if channels == 1 else "RGB", (width, height),
                             bytes(noise(width * height * channels, number)))
-    pixels = image.resize((out_width, out_height), Image.BILINEAR, box=box).tobytes()
-    vector = {"width": width, "height": height, "channels": channels, "seed": number, "box": box,
-              "out_width": out_width, "out_height": out_height}
-    if len(pixels) <= 1200:
-        vector["pixels"] = pixels.hex()
-    else:
-        vector["hash"] = f"{fnv1a(pixels):016x}"
-    vectors.append(vector)
+    for bicubic in (False, True):
+        filter = Image.BICUBIC if bicubic else Image.BILINEAR
+        pixels = image.resize((out_width, out_height), filter, box=box).tobytes()
+        vector = {"width": width, "height": height, "channels": channels, "seed": number, "box": box,
+                  "out_width": out_width, "out_height": out_height, "bicubic": bicubic}
+        if len(pixels) <= (300 if bicubic else 1200):
+            vector["pixels"] = pixels.hex()
+        else:
+            vector["hash"] = f"{fnv1a(pixels):016x}"
+        vectors.append(vector)
 with open("pillow_vectors.json", "w") as file:
     file.write("[\n" + ",\n".join(json.dumps(vector) for vector in vectors) + "\n]\n")

@@ -48,7 +48,8 @@ std::vector<T> ExpectedPixels(const std::vector<T>& stored, const Geometry& geom
       const double row = std::floor(box.y + (y + 0.5) * box.height / geometry.content_height);
       const auto [sx, sy] = Stored(geometry, std::min(static_cast<uint32_t>(column), geometry.upright_width() - 1),
                                    std::min(static_cast<uint32_t>(row), geometry.upright_height() - 1));
-      out[size_t{y} * geometry.output_width + x] = stored[size_t{sy} * geometry.stored_width + sx];
+      out[size_t{geometry.content_top + y} * geometry.output_width + geometry.content_left + x] =
+          stored[size_t{sy} * geometry.stored_width + sx];
     }
   }
   return out;
@@ -100,8 +101,10 @@ class Random {
       geometry.content_width = Between(1u, 200u);
       geometry.content_height = Between(1u, 90u);
     }
-    geometry.output_width = geometry.content_width + (Between(0u, 1u) != 0 ? Between(0u, 80u) : 0);
-    geometry.output_height = geometry.content_height + (Between(0u, 1u) != 0 ? Between(0u, 30u) : 0);
+    geometry.content_left = Between(0u, 1u) * Between(0u, 40u);
+    geometry.content_top = Between(0u, 1u) * Between(0u, 40u);
+    geometry.output_width = geometry.content_left + geometry.content_width + Between(0u, 1u) * Between(0u, 80u);
+    geometry.output_height = geometry.content_top + geometry.content_height + Between(0u, 1u) * Between(0u, 30u);
     geometry.flip = Between(0u, 1u) != 0;
     return geometry;
   }

@@ -33,13 +33,19 @@ Geometry AnyGeometry(Random& random, uint32_t stored_width, uint32_t stored_heig
       geometry.content_width = random.Between(1, 150);
       geometry.content_height = random.Between(1, 90);
     }
-    geometry.output_width = geometry.content_width + (random.Coin() ? random.Between(0, 60) : 0);
-    geometry.output_height = geometry.content_height + (random.Coin() ? random.Between(0, 30) : 0);
+    geometry.content_left = random.Coin() ? random.Between(0, 40) : 0;
+    geometry.content_top = random.Coin() ? random.Between(0, 40) : 0;
+    geometry.output_width =
+        geometry.content_left + geometry.content_width + (random.Coin() ? random.Between(0, 60) : 0);
+    geometry.output_height =
+        geometry.content_top + geometry.content_height + (random.Coin() ? random.Between(0, 30) : 0);
   } else {
     geometry.output_width = output_width;
     geometry.output_height = output_height;
     geometry.content_width = random.Coin() ? output_width : random.Between(1, output_width);
     geometry.content_height = random.Coin() ? output_height : random.Between(1, output_height);
+    geometry.content_left = random.Between(0, output_width - geometry.content_width);
+    geometry.content_top = random.Between(0, output_height - geometry.content_height);
   }
   geometry.flip = random.Coin();
   return geometry;
@@ -251,13 +257,13 @@ std::string AnyJpeg(Random& random, uint32_t width, uint32_t height) {
 
 // The pixels of all images as u8, interleaved.
 std::vector<uint8_t> ByImageDecoder(const ImageBatch& batch, uint32_t width, uint32_t height, int channels,
-                                    const std::array<uint8_t, 3>& fill) {
+                                    const ImageDecodeOptions& options) {
   const size_t bytes = size_t{height} * width * static_cast<size_t>(channels);
   std::vector<uint8_t> expected(bytes * batch.jpegs.size());
   for (size_t i = 0; i < batch.jpegs.size(); ++i) {
     if (batch.jpegs[i].empty()) continue;
     const absl::Status status = ImageDecoder().Decode(
-        batch.jpegs[i], batch.geometries[i], {.scaled_decode = false, .fill = fill},
+        batch.jpegs[i], batch.geometries[i], options,
         {expected.data() + i * bytes, width, height, channels, width * static_cast<size_t>(channels)});
     EXPECT_TRUE(status.ok()) << status;
   }
@@ -316,6 +322,7 @@ TEST(ResampleConversion, EqualsImageDecoder) {
           geometry = FullImage({content_width, content_height, 1});
           geometry.output_width = width;
           geometry.output_height = height;
+          geometry.content_left = random.Between(0, width - content_width);
           break;
         }
         default:
@@ -326,14 +333,18 @@ TEST(ResampleConversion, EqualsImageDecoder) {
       if (random.Between(0, 3) == 0) batch.Add(batch.jpegs.back(), geometry, channels);
     }
     const PixelOutput output = AnyOutput(random);
-    const auto conversion = loader::NewResampleConversion(output, height, width, channels, fill);
+    const ImageDecodeOptions options{
+        .scaled_decode = false,
+        .interpolation = random.Coin() ? Interpolation::kBicubic : Interpolation::kBilinear,
+        .fill = fill};
+    const auto conversion = loader::NewResampleConversion(output, height, width, channels, options);
     const Converted converted = ConvertEveryWay(*conversion, batch.Column());
     const uint64_t n = batch.jpegs.size(), samples = static_cast<uint64_t>(channels);
     ASSERT_EQ(converted.plan.layout, BatchLayout::kTensor);
     ASSERT_EQ(converted.plan.dtype, output.type);
     ASSERT_EQ(converted.plan.shape, output.planar ? (std::vector<uint64_t>{n, samples, height, width})
                                                   : (std::vector<uint64_t>{n, height, width, samples}));
-    const std::vector<uint8_t> expected = ByImageDecoder(batch, width, height, channels, fill);
+    const std::vector<uint8_t> expected = ByImageDecoder(batch, width, height, channels, options);
     ASSERT_TRUE(converted.bytes == Through(output, expected, uint64_t{width} * height, channels)) << "round " << round;
   }
 }

@@ -55,7 +55,7 @@ TEST(DeferredConversion, GivesWhatTheLoaderGives) {
         const auto deferred = OpenLoader(*files, Options(geometry, packed, padded, true));
         const auto done = OpenLoader(*files, Options(geometry, packed, padded, false));
         const auto masks = loader::NewMaskConversion(packed, padded, height, width);
-        const auto images = loader::NewResampleConversion(PixelOutput{}, height, width, 3, {9, 8, 7});
+        const auto images = loader::NewResampleConversion(PixelOutput{}, height, width, 3, {.fill = {9, 8, 7}});
         while (true) {
           const auto a = *deferred->Next(), b = *done->Next();
           if (b == nullptr) break;

@@ -180,8 +180,10 @@ TEST(RasterizeBody, MasksThroughTablesEqualTwin) {
       mask.stored_width = random.Between(1, 90);
       mask.content_height = random.Between(1, 200);
       mask.content_width = random.Between(1, 200);
-      mask.height = mask.content_height + random.Between(0, 50);
-      mask.width = mask.content_width + random.Between(0, 50);
+      mask.content_left = random.Coin() ? random.Between(0, 40) : 0;
+      mask.content_top = random.Coin() ? random.Between(0, 40) : 0;
+      mask.height = mask.content_top + mask.content_height + random.Between(0, 50);
+      mask.width = mask.content_left + mask.content_width + random.Between(0, 50);
       const uint32_t kind = random.Between(0, 3);
       if (kind == 0) {  // only padded
         mask.content_height = std::min(mask.content_height, mask.stored_height);

@@ -47,7 +47,17 @@ class GeometryColumnsTest : public testing::Test {
     if (options.kind == Kind::kRandomResizedCrop) {
       geometry = RandomResizedCrop(size, options.width, options.height, random, options.crop);
     }
-    return random.Uniform() < options.flip_probability ? FlipHorizontal(geometry) : geometry;
+    if (options.kind == Kind::kRandomCrop) {
+      geometry =
+          RandomCrop(size, options.width, options.height == 0 ? options.width : options.height, random, options.window);
+    }
+    if (options.kind == Kind::kLetterbox) geometry = Letterbox(size, options.width, options.height);
+    if (random.Uniform() >= options.flip_probability) return geometry;
+    // The whole output of a crop is mirrored; of others, the content in its place.
+    if (options.kind == Kind::kRandomCrop) {
+      geometry.content_left = geometry.output_width - geometry.content_left - geometry.content_width;
+    }
+    return FlipHorizontal(geometry);
   }
 
   void ExpectBatch(const Batch& batch, const LoaderOptions& options) {
@@ -67,6 +77,7 @@ class GeometryColumnsTest : public testing::Test {
       const size_t bytes = size_t{geometry.output_width} * geometry.output_height * channels;
       std::vector<uint8_t> expected(bytes);
       EXPECT_EQ(images.present[i], stored.image.has_value());
+      EXPECT_EQ(images.geometries[i], stored.image ? geometry : Geometry());
       if (stored.image) {
         const MutableImageView view{expected.data(), geometry.output_width, geometry.output_height,
                                     static_cast<int>(channels), geometry.output_width * channels};

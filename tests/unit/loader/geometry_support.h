@@ -69,7 +69,7 @@ inline std::vector<Stored> WriteImagesAndMasks(FileSystem& files) {
 }
 
 inline std::vector<GeometryOptions> Geometries() {
-  std::vector<GeometryOptions> all(6);
+  std::vector<GeometryOptions> all(9);
   using Kind = GeometryOptions::Kind;
   all[0].kind = Kind::kNative;
   all[1].kind = Kind::kResize, all[1].width = 33, all[1].height = 17;
@@ -77,6 +77,9 @@ inline std::vector<GeometryOptions> Geometries() {
   all[3].kind = Kind::kRandomResizedCrop, all[3].width = 24, all[3].height = 20;
   all[4].kind = Kind::kLongestSide, all[4].width = 64;
   all[5].kind = Kind::kRandomResizedCrop, all[5].width = 8, all[5].height = 8, all[5].crop.min_scale = 0.5;
+  all[6].kind = Kind::kRandomCrop, all[6].width = 40, all[6].height = 30, all[6].window.padding = 9;
+  all[7].kind = Kind::kRandomCrop, all[7].width = 32, all[7].window = {.min_zoom = 0.3, .max_zoom = 1.5};
+  all[8].kind = Kind::kLetterbox, all[8].width = 50, all[8].height = 70;
   return all;
 }
 

@@ -259,6 +259,77 @@ TEST_F(LoaderTest, MixesDatasets) {
   for (const auto& [sample, times] : seen) EXPECT_EQ(times, sample.first == 0 ? 1 : 2);
 }
 
+// Columns that one of the datasets lacks, of fixed and of any size, in the middle and as the last.
+TEST_F(LoaderTest, MixesDatasetsWithDifferentColumns) {
+  const std::vector<Column> all = {{.name = "key", .type = Type::kUtf8, .is_key = true},
+                                   {.name = "a", .type = Type::kI64},
+                                   {.name = "text", .type = Type::kUtf8},
+                                   {.name = "b", .type = Type::kI64}};
+  const std::vector<std::vector<size_t>> has = {{0, 1, 2, 3}, {0, 3}, {0, 2, 1}};
+  const auto value = [](size_t dataset, uint64_t row, size_t column) {
+    const auto number = static_cast<int64_t>(1000 * dataset + 10 * row + column);
+    return column == 2 ? "text " + std::to_string(number) : Bytes(number);
+  };
+  std::vector<LoaderDataset> datasets;
+  for (size_t d = 0; d < has.size(); ++d) {
+    std::vector<Column> columns;
+    std::vector<Values> rows(20);
+    for (const size_t c : has[d]) columns.push_back(all[c]);
+    for (uint64_t i = 0; i < rows.size(); ++i) {
+      rows[i].emplace_back(std::to_string(d) + "/" + std::to_string(i));
+      for (size_t c = 1; c < has[d].size(); ++c) rows[i].emplace_back(value(d, i, has[d][c]));
+    }
+    datasets.push_back({.path = "/part" + std::to_string(d)});
+    WriteRows(*files_, datasets.back().path, columns, rows);
+  }
+  LoaderOptions options = Small();
+  options.plan.batch_size = 7;
+  EXPECT_TRUE(absl::IsOutOfRange(Loader::Open(*files_, datasets, options).status()));
+  options.missing = MissingColumns::kAbsent;
+  for (const bool named : {false, true}) {
+    for (const size_t first : {size_t{0}, size_t{1}, size_t{2}}) {
+      options.columns.clear();
+      if (named) options.columns = {{.name = "b"}, {.name = "text"}, {.name = "a"}};
+      std::ranges::rotate(datasets, datasets.begin() + 1);
+      const auto loader = Loader::Open(*files_, datasets, options);
+      ASSERT_TRUE(loader.ok()) << loader.status();
+      size_t samples = 0;
+      for (auto batch = *(*loader)->Next(); batch != nullptr; batch = *(*loader)->Next()) {
+        ASSERT_EQ(batch->column_count(), 3u);
+        for (size_t i = 0; i < batch->size(); ++i, ++samples) {
+          const BatchSample& sample = batch->samples()[i];
+          const size_t d = static_cast<size_t>(datasets[sample.dataset].path.back() - '0');
+          EXPECT_EQ(batch->key(i), std::to_string(d) + "/" + std::to_string(sample.ordinal));
+          for (size_t c = 1; c < all.size(); ++c) {
+            const BatchColumn& column = *batch->Find(all[c].name);
+            const bool there = std::ranges::find(has[d], c) != has[d].end();
+            ASSERT_TRUE(column.present.empty() || column.present[i] == there);
+            std::string got;
+            if (c == 2) {
+              const auto text = column.values.subspan(column.offsets[i], column.offsets[i + 1] - column.offsets[i]);
+              got.assign(text.begin(), text.end());
+            } else {
+              got = Bytes(column.as<int64_t>()[i]);
+            }
+            EXPECT_EQ(got, there ? value(d, sample.ordinal, c) : c == 2 ? "" : Bytes(int64_t{0})) << d << " " << c;
+          }
+        }
+      }
+      EXPECT_EQ(samples, 60u) << first;
+    }
+  }
+  const auto message = [&](std::vector<LoaderColumn> columns) {
+    options.columns = std::move(columns);
+    return std::string(Loader::Open(*files_, datasets, options).status().message());
+  };
+  EXPECT_NE(message({{.name = "b"}, {.name = "a"}, {.name = "c"}}).find("no column \"c\""), std::string::npos);
+  EXPECT_NE(message({{.name = "text"}}).find("part1: has none of the columns"), std::string::npos);
+  // A type of its own is no column that is missing.
+  WriteRows(*files_, "/other", {all[0], {.name = "a", .type = Type::kF32}}, {{"0", Bytes(1.0f)}});
+  datasets.push_back({.path = "/other"});
+  EXPECT_NE(message({{.name = "a"}, {.name = "b"}}).find("another type"), std::string::npos);
+}
+
 TEST_F(LoaderTest, RefusesWhatCannotBe) {
   const auto message = [&](const LoaderOptions& options) {
     const auto loader = Loader::Open(*files_, {{.path = "/data"}}, options);

@@ -24,6 +24,7 @@ struct Configuration {
 void MakeSections(std::mt19937_64& random, Configuration& made) {
   PlanDataset dataset = RandomDataset(random, 1000 + random() % 3000, 1 + random() % 8);
   std::swap(dataset.proportion, made.datasets[0].proportion);
+  std::swap(dataset.changes, made.datasets[0].changes);
   std::swap(dataset.repeat, made.datasets[0].repeat);
   std::swap(dataset.choose, made.datasets[0].choose);
   if (dataset.choose > 0) dataset.choose = 1 + random() % (2 * dataset.samples());
@@ -40,7 +41,13 @@ Configuration Random(std::mt19937_64& random) {
     const uint64_t samples = 1 + random() % (random() % 20 == 0 ? 10000 : 400);
     made.datasets.push_back(RandomDataset(random, samples, 1 + random() % 50));
     PlanDataset& dataset = made.datasets.back();
-    if (count > 1 && wish == 1) dataset.proportion = 1 + static_cast<double>(random() % 5);
+    if (count > 1 && wish == 1) {
+      dataset.proportion = 1 + static_cast<double>(random() % 5);
+      // In every epoch there is something of the first dataset.
+      for (uint64_t epoch = 1; epoch < 3; ++epoch) {
+        if (random() % 3 == 0) dataset.changes.push_back({epoch, static_cast<double>(random() % 4 + (i == 0 ? 1 : 0))});
+      }
+    }
     if (wish == 2 && random() % 2) dataset.repeat = 1 + static_cast<double>(random() % 30) / 10;
     if (wish == 3 && random() % 2) dataset.choose = 1 + random() % (2 * samples);
   }
@@ -156,7 +163,7 @@ TEST(PlanProperty, EachSampleOnceOrAsSaid) {
     for (size_t d = 0; d < made.datasets.size(); ++d) {
       const PlanDataset& dataset = made.datasets[d];
       const uint64_t samples = dataset.samples();
-      const uint64_t count = (*plan)->counts()[d];
+      const uint64_t count = (*plan)->counts(epoch)[d];
       uint64_t total = 0;
       for (const auto& [ordinal, times] : seen[d]) {
         ASSERT_LT(ordinal, samples);
@@ -262,6 +269,7 @@ TEST(PlanProperty, RanksReadWhatIsTheirs) {
     Configuration made = Random(random);
     made.datasets.resize(1);
     made.datasets[0].proportion = 0;
+    made.datasets[0].changes.clear();
     made.options.order = SampleOrder::kShuffled;
     made.options.remainder = random() % 2 ? Remainder::kKeep : Remainder::kDrop;
     const uint64_t world_size = 1 + random() % 6;

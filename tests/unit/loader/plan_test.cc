@@ -196,6 +196,43 @@ TEST(Plan, MixesInProportion) {
   }
 }
 
+TEST(Plan, ProportionsChangeWithEpochs) {
+  std::vector<PlanDataset> datasets{EqualBlocks(100, 100, 100000), EqualBlocks(100, 100, 100000),
+                                    EqualBlocks(50, 10, 10000)};
+  datasets[0].proportion = 1;
+  datasets[0].changes = {{3, 0.25}};
+  datasets[1].changes = {{2, 1}, {3, 0.75}, {7, 0}};
+  datasets[2].changes = {{7, 0.25}};
+  const PlanOptions options{.seed = 1, .batch_size = 100, .epoch_samples = 4000};
+  const auto plan = MakePlan(datasets, options);
+  const std::vector<std::vector<uint64_t>> expected = {{4000, 0, 0},    {4000, 0, 0},    {2000, 2000, 0},
+                                                       {1000, 3000, 0}, {1000, 3000, 0}, {1000, 3000, 0},
+                                                       {1000, 3000, 0}, {2000, 0, 2000}, {2000, 0, 2000}};
+  for (uint64_t epoch = 0; epoch < expected.size(); ++epoch) {
+    EXPECT_EQ(plan->counts(epoch), expected[epoch]) << epoch;
+    const auto order = plan->Epoch(epoch);
+    ASSERT_EQ(order->size(), 4000u);
+    std::vector<uint64_t> counts(3);
+    for (uint64_t g = 0; g < 2000; ++g) ++counts[order->At(g).dataset];
+    for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(counts[i], expected[epoch][i] / 2.0, 100) << epoch;
+  }
+  EXPECT_EQ(plan->samples_per_epoch(), 4000u);
+  // A state knows the schedule.
+  datasets[0].changes[0].epoch = 4;
+  EXPECT_TRUE(absl::IsInvalidArgument(MakePlan(datasets, options)->CheckCursor(plan->At(1, 100))));
+  const auto refused = [&](std::vector<ProportionChange> changes) {
+    datasets[0].changes = std::move(changes);
+    return absl::IsInvalidArgument(Plan::Create(datasets, options).status());
+  };
+  EXPECT_FALSE(refused({{1, 0.5}, {2, 0}}));
+  EXPECT_TRUE(refused({{0, 0.5}}));
+  EXPECT_TRUE(refused({{2, 0.5}, {2, 1}}));
+  EXPECT_TRUE(refused({{2, -1}}));
+  EXPECT_TRUE(refused({{1, 0}}));  // then epoch 1 has nothing
+  datasets[1].changes.clear();
+  EXPECT_TRUE(refused({{2, 0.5}}));  // the second has no proportion
+}
+
 TEST(Plan, ChooseTakesOtherSamplesInOtherEpochs) {
   std::vector<PlanDataset> datasets{EqualBlocks(100, 10, 1000)};
   datasets[0].choose = 100;
