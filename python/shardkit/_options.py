@@ -13,7 +13,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 from shardkit import _core
@@ -243,6 +243,125 @@ class WriterOptions(TypedDict, total=False):
     append: bool  # to the dataset that is there, in one step
     existing_keys: str  # with append, of samples whose key is there: "refuse" (all), "skip" them or "add" them
     job: str
+
+
+class InputOptions(TypedDict, total=False):
+    """How the samples of an input are read."""
+
+    max_decompression: int | str
+    verify_listed_hashes: bool
+
+
+class OpenOptions(InputOptions, total=False):
+    """The options of `open`."""
+
+    mode: ReadMode
+    verify: Verify
+    max_open_shards: int
+    skip_lost_samples: bool
+    generation: int
+    where: str | None
+    indices: Any
+
+
+class CopyOptions(WriterOptions, InputOptions, total=False):
+    """Of verbs that write the samples of a dataset into another one."""
+
+    keep_on_cancel: bool
+    keep_blocks: bool  # copy blocks whose samples are all taken
+
+
+class ReshardOptions(CopyOptions, total=False):
+    """The options of `reshard`; the two are for a shuffle."""
+
+    shuffle_memory: int | str
+    scratch: str  # a directory for temporary files
+
+
+class ConvertOptions(CopyOptions, total=False):
+    """The options of `convert`."""
+
+    compression: str  # of MDS
+    hashes: Sequence[str]  # of MDS
+    encodings: Mapping[str, str]  # of MDS, by column
+    index: bool  # of WebDataset
+
+
+class PackOptions(WriterOptions, InputOptions, total=False):
+    """The options of `pack`; the last two are for rows."""
+
+    keep_on_cancel: bool
+    allow_empty: bool
+    keep_hidden: bool
+    follow_links: bool
+    stream_above: int | str
+    pending_pair_bytes: int | str
+    columns: Mapping[str, Any] | None
+    key: str
+
+
+class ValidateOptions(TypedDict, total=False):
+    """The options of `validate`."""
+
+    mode: ReadMode
+    max_problems: int
+    max_decompression: int | str
+    max_image_memory: int | str
+    task: int
+    tasks: int
+
+
+class UnpackOptions(InputOptions, total=False):
+    """The options of `unpack`."""
+
+    first_sample: int
+    end_sample: int
+    generation: int
+    by_shard: bool
+
+
+class RepairOptions(TypedDict, total=False):
+    """The options of `repair`."""
+
+    schema_from: str
+    max_keys: int
+    max_decompression: int | str
+    sync: bool
+
+
+class DiffOptions(TypedDict, total=False):
+    """The options of `diff`."""
+
+    generation_a: int
+    generation_b: int
+
+
+class SimulationOptions(TypedDict, total=False):
+    """The options of `simulate`."""
+
+    nodes: int
+    ranks_per_node: int
+    epochs: int
+    steps: int
+    step_seconds: float
+    decode_seconds: float
+    check_bytes_per_second: float
+    decode_threads: int
+    read_threads: int
+    memory_bytes: int | str
+    cache_bytes: int | str
+    latency: float
+    latency_p99: float
+    node_bytes_per_second: float
+    bytes_per_second: float
+    requests_per_second: float
+    order: Order
+    remainder: Remainder
+    shuffle_buffer_bytes: int | str
+    lanes: int
+    expected_world_size: int
+    locality: bool
+    epoch_samples: int
 
 
 def size(value: int | str, name: str = "size") -> int:

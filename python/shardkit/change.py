@@ -12,8 +12,8 @@ import numpy as np
 
 from shardkit import _core, _numbers, _values, reports, sources
 from shardkit._options import checked, path_text, shown
+from shardkit._progress import Progress, shown_progress
 from shardkit.images import as_column
-from shardkit.jobs import Progress, _progress
 from shardkit.rows import FIRST_ROWS, infer
 from shardkit.schema import Column, column
 
@@ -70,7 +70,7 @@ def add_columns(
         fit, and for the dataset's key column.
     """
     columns = [columns] if isinstance(columns, str) else columns
-    with _progress(progress, "columns", "samples") as show:
+    with shown_progress(progress, "columns", "samples") as show:
         if isinstance(source, (str, os.PathLike)):
             path = path_text(source)
             if not path.endswith(".parquet"):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, overload
 import numpy as np
 
 from shardkit import _core, _numbers, _process, _values
-from shardkit._options import ReadMode, Verify, checked, column_names, located, path_text, shown, size
+from shardkit._options import ReadMode, Size, Verify, checked, column_names, located, path_text, shown, size
 from shardkit.block import Block
 from shardkit.schema import Schema, describe
 
@@ -403,7 +403,7 @@ def open(
     mode: ReadMode = "auto",
     verify: Verify = "every",
     verify_listed_hashes: bool = True,
-    max_decompression: int = 128 << 20,
+    max_decompression: Size = 128 << 20,
     max_open_shards: int = 256,
     skip_lost_samples: bool = False,
     generation: int = 0,
@@ -461,7 +461,7 @@ def open(
             "mode": mode,
             "verify": verify,
             "verify_listed_hashes": verify_listed_hashes,
-            "max_decompression": max_decompression,
+            "max_decompression": size(max_decompression, "max_decompression"),
             "max_open_shards": max_open_shards,
             "skip_lost_samples": skip_lost_samples,
             "generation": generation,

@@ -4,41 +4,34 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Annotated, Any, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from shardkit import _core, reports
-from shardkit._options import checked, column_names, parsed, path_text, refuse, shown
+from shardkit._options import (
+    ConvertOptions,
+    CopyOptions,
+    DiffOptions,
+    PackOptions,
+    RepairOptions,
+    ReshardOptions,
+    UnpackOptions,
+    ValidateOptions,
+    checked,
+    column_names,
+    parsed,
+    path_text,
+    refuse,
+    shown,
+)
+from shardkit._progress import Progress, shown_progress
 from shardkit.rows import is_rows, pack_rows
 
-Progress = bool | Callable[[int, int], None] | None
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 _log = logging.getLogger("shardkit")
 _Reported = TypeVar("_Reported", reports.Packed, reports.TaskReport)
-
-
-@contextmanager
-def _progress(progress: Progress, verb: str, unit: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Give what is called with (done, total): tqdm's bar on a terminal unless something else is wanted."""
-    if callable(progress):
-        yield progress
-        return
-    wanted = sys.stderr.isatty() if progress is None else progress
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        wanted = False
-    if not wanted:
-        yield None
-        return
-    with tqdm(desc=verb, unit=unit, unit_scale=True) as bar:
-
-        def show(done: int, total: int) -> None:
-            bar.total = total or None
-            bar.update(done - bar.n)
-
-        yield show
 
 
 def _paths(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -69,7 +62,7 @@ def pack(
     skip_errors: bool = False,
     dry_run: bool = False,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[PackOptions],
 ) -> reports.Packed:
     """Pack directories of files, tars, or rows from Python into a new dataset.
 
@@ -119,13 +112,14 @@ def pack(
     if is_rows(inputs):
         if kind != "auto" or types is not None or group_by is not None or order is not None or dry_run:
             raise ValueError("kind, types, group_by, order and dry_run are for files; rows take columns={...}")
-        with _progress(progress, "pack", "samples") as show:
-            report = pack_rows(inputs, path_text(output), skip_errors=skip_errors, progress=show, **options)
+        with shown_progress(progress, "pack", "samples") as show:
+            rows: dict[str, Any] = {**options, "skip_errors": skip_errors, "progress": show}
+            report = pack_rows(inputs, path_text(output), **rows)
             return _note(report)
-    options |= {"kind": kind, "types": types, "group_by": group_by, "order": order, "skip_errors": skip_errors}
-    options["dry_run"] = dry_run
-    with _progress(progress, "pack", "samples") as show:
-        return _note(reports.Packed(**_core.pack(_paths(cast(Any, inputs)), path_text(output), parsed(options), show)))
+    files = {"kind": kind, "types": types, "group_by": group_by, "order": order, "dry_run": dry_run}
+    given = parsed({**options, **files, "skip_errors": skip_errors})
+    with shown_progress(progress, "pack", "samples") as show:
+        return _note(reports.Packed(**_core.pack(_paths(cast(Any, inputs)), path_text(output), given, show)))
 
 
 @checked
@@ -139,7 +133,7 @@ def plan_pack(
     order: str | None = None,
     skip_errors: bool = False,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[PackOptions],
 ) -> reports.PackPlan:
     """Divide packing into tasks, for any number of processes and machines that see inputs and output by these paths.
 
@@ -156,9 +150,9 @@ def plan_pack(
     FileExistsError
         When there is a plan or a dataset at `output`.
     """
-    options |= {"kind": kind, "types": types, "group_by": group_by, "order": order, "skip_errors": skip_errors}
-    with _progress(progress, "plan", "samples") as show:
-        plan = _core.plan_pack(_paths(inputs), path_text(output), parsed(options), show)
+    files = {"kind": kind, "types": types, "group_by": group_by, "order": order, "skip_errors": skip_errors}
+    with shown_progress(progress, "plan", "samples") as show:
+        plan = _core.plan_pack(_paths(inputs), path_text(output), parsed({**options, **files}), show)
     for warning in plan.warnings:
         _log.warning("%s", warning)
     return plan
@@ -193,7 +187,7 @@ def pack_task(
     progress : bool or callable
         As for `pack`.
     """
-    with _progress(progress, "pack", "samples") as show:
+    with shown_progress(progress, "pack", "samples") as show:
         return _note(_core.pack_task(path_text(output), task, tasks, threads, show))
 
 
@@ -217,9 +211,9 @@ def finish_pack(output: str | os.PathLike[str], *, threads: int = 1) -> reports.
     return _note(reports.Packed(**_core.finish_pack(path_text(output), threads)))
 
 
-def _convert_options(columns: Sequence[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+def _convert_options(columns: Sequence[str] | None, options: ConvertOptions) -> dict[str, Any]:
     _check_container("shard", options)
-    return parsed(options | {"to": "shard", "columns": column_names(columns)})
+    return parsed({**options, "to": "shard", "columns": column_names(columns)})
 
 
 # Options of `convert` that are for some containers alone; of the others, those of `WriterOptions` are for all.
@@ -248,7 +242,7 @@ def convert_task(
     *,
     columns: Sequence[str] | None = None,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[ConvertOptions],
 ) -> reports.TaskReport:
     """Convert part `task`, from 0, of `tasks` parts of a dataset to Shardkit's container.
 
@@ -261,7 +255,7 @@ def convert_task(
     task, tasks : int
         As for `pack_task`.
     """
-    with _progress(progress, "convert", "samples") as show:
+    with shown_progress(progress, "convert", "samples") as show:
         arguments = (path_text(input), path_text(output), task, tasks, _convert_options(columns, options))
         return _note(_core.convert_task(*arguments, show))
 
@@ -272,11 +266,11 @@ def finish_convert(
     output: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
-    **options: Any,
+    **options: Unpack[ConvertOptions],
 ) -> reports.Packed:
     """Make the dataset when all tasks of `convert_task` have ended; see `finish_pack`."""
-    options = _convert_options(columns, options)
-    return _note(reports.Packed(**_core.finish_convert(path_text(input), path_text(output), options)))
+    given = _convert_options(columns, options)
+    return _note(reports.Packed(**_core.finish_convert(path_text(input), path_text(output), given)))
 
 
 @checked
@@ -291,7 +285,7 @@ def convert(
     skip_errors: bool = False,
     dry_run: bool = False,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[ConvertOptions],
 ) -> reports.Packed:
     """Write the samples of a dataset as a new dataset, also of another container.
 
@@ -314,15 +308,20 @@ def convert(
         ``index`` of WebDataset.
     """
     _check_container(to, options)
-    options |= {"to": to, "columns": column_names(columns), "key_column": key_column, "lossy": lossy}
-    options |= {"skip_errors": skip_errors, "dry_run": dry_run}
-    with _progress(progress, "convert", "samples") as show:
-        return _note(reports.Packed(**_core.convert(path_text(input), path_text(output), parsed(options), show)))
+    own = {"to": to, "columns": column_names(columns), "key_column": key_column, "lossy": lossy}
+    given = parsed({**options, **own, "skip_errors": skip_errors, "dry_run": dry_run})
+    with shown_progress(progress, "convert", "samples") as show:
+        return _note(reports.Packed(**_core.convert(path_text(input), path_text(output), given, show)))
 
 
 @checked
 def validate(
-    path: str | os.PathLike[str], *, deep: bool = False, threads: int = 1, progress: Progress = None, **options: Any
+    path: str | os.PathLike[str],
+    *,
+    deep: bool = False,
+    threads: int = 1,
+    progress: Progress = None,
+    **options: Unpack[ValidateOptions],
 ) -> reports.Validated:
     """Check every byte and every rule of a dataset or a shard.
 
@@ -345,9 +344,9 @@ def validate(
     Validated
         True when there is no problem. Damage is in the report, not an exception.
     """
-    options |= {"deep": deep, "threads": threads}
-    with _progress(progress, "validate", "B") as show:
-        return _core.validate(path_text(path), parsed(options), show)
+    given = parsed({**options, "deep": deep, "threads": threads})
+    with shown_progress(progress, "validate", "B") as show:
+        return _core.validate(path_text(path), given, show)
 
 
 @checked
@@ -359,7 +358,7 @@ def unpack(
     threads: int = 1,
     skip_errors: bool = False,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[UnpackOptions],
 ) -> reports.Unpacked:
     """Write the files that a dataset was packed from.
 
@@ -379,9 +378,9 @@ def unpack(
         ``first_sample``, ``end_sample``, ``max_decompression``, ``verify_listed_hashes``, ``generation``;
         ``by_shard`` writes the files of each shard into a folder of their own.
     """
-    options |= {"threads": threads, "skip_errors": skip_errors, "columns": column_names(columns)}
-    with _progress(progress, "unpack", "samples") as show:
-        return _core.unpack(path_text(path), path_text(output), parsed(options), show)
+    given = parsed({**options, "threads": threads, "skip_errors": skip_errors, "columns": column_names(columns)})
+    with shown_progress(progress, "unpack", "samples") as show:
+        return _core.unpack(path_text(path), path_text(output), given, show)
 
 
 @checked
@@ -391,7 +390,7 @@ def repair(
     *,
     keep_samples: bool = False,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[RepairOptions],
 ) -> reports.Repaired:
     """Write what is undamaged of a dataset, or of a shard.
 
@@ -406,9 +405,9 @@ def repair(
     **options
         ``schema_from``, ``max_keys``, ``max_decompression``, ``sync``.
     """
-    options |= {"keep_samples": keep_samples}
-    with _progress(progress, "repair", "B") as show:
-        return _core.repair(path_text(path), path_text(output), parsed(options), show)
+    given = parsed({**options, "keep_samples": keep_samples})
+    with shown_progress(progress, "repair", "B") as show:
+        return _core.repair(path_text(path), path_text(output), given, show)
 
 
 @checked
@@ -456,7 +455,7 @@ def compact(
     if not purge:
         refuse(["grace_minutes"] if grace_minutes else [], "is for purge=True, which deletes files")
     given = {"lost": lost, "fold": fold, "purge": purge, "grace_minutes": grace_minutes, "threads": threads}
-    with _progress(progress, "compact", "samples") as show:
+    with shown_progress(progress, "compact", "samples") as show:
         return reports.Compacted(**_core.compact(path_text(path), given, show))
 
 
@@ -469,7 +468,7 @@ def diff(
     threads: int = 1,
     max_examples: int = 10,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[DiffOptions],
 ) -> reports.Diff:
     """Say in which samples, columns and values two datasets differ.
 
@@ -491,9 +490,9 @@ def diff(
     **options
         ``generation_a``, ``generation_b``: read one as it was in this generation (see `history`).
     """
-    options |= {"columns": column_names(columns), "threads": threads, "max_examples": max_examples}
-    with _progress(progress, "diff", "samples") as show:
-        return _core.diff(path_text(a), path_text(b), parsed(options), show)
+    own = {"columns": column_names(columns), "threads": threads, "max_examples": max_examples}
+    with shown_progress(progress, "diff", "samples") as show:
+        return _core.diff(path_text(a), path_text(b), parsed({**options, **own}), show)
 
 
 @checked
@@ -516,7 +515,7 @@ def merge(
     keep_repeated_keys: bool = False,
     copy: bool = False,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[CopyOptions],
 ) -> reports.Published:
     """Make one dataset of the samples of several, in this order, by linking their shards, or in a store copying them.
 
@@ -543,8 +542,8 @@ def merge(
     """
     if not copy:
         refuse(options, "is for copy=True; without it shards stay as they are")
-    given = parsed(options | {"keep_repeated_keys": keep_repeated_keys, "copy": copy})
-    with _progress(progress, "merge", "samples") as show:
+    given = parsed({**options, "keep_repeated_keys": keep_repeated_keys, "copy": copy})
+    with shown_progress(progress, "merge", "samples") as show:
         return reports.Published(**_core.merge(_paths(parts), path_text(output), given, show))
 
 
@@ -555,7 +554,7 @@ def reshard(
     *,
     shuffle: Annotated[int | None, "a seed"] = None,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[ReshardOptions],
 ) -> reports.Packed:
     """Put the samples of a dataset into other shards and blocks, or into random order.
 
@@ -572,11 +571,12 @@ def reshard(
         and ``scratch``, a directory for temporary files; ``keep_on_cancel``, ``keep_blocks``, ``max_decompression``,
         ``verify_listed_hashes``, as for `filter`.
     """
+    given: dict[str, Any] = {**options}
     if shuffle is None:
         refuse((name for name in ("shuffle_memory", "scratch") if name in options), "is for a shuffle")
     else:
         if isinstance(shuffle, bool):
             raise ValueError(f"shuffle={shuffle}: give a seed, a whole number, or None for the order that there is")
-        options |= {"shuffle": shuffle}
-    with _progress(progress, "reshard", "samples") as show:
-        return reports.Packed(**_core.reshard(path_text(dataset), path_text(output), parsed(options), show))
+        given |= {"shuffle": shuffle}
+    with shown_progress(progress, "reshard", "samples") as show:
+        return reports.Packed(**_core.reshard(path_text(dataset), path_text(output), parsed(given), show))

@@ -8,16 +8,20 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.data import Datasink, Datasource, ReadTask
 from ray.data.block import BlockAccessor, BlockMetadata
 
 from shardkit import _tables, jobs, reports
-from shardkit._options import checked, located
+from shardkit._options import OpenOptions, checked, located
+from shardkit._progress import Progress, shown_progress
 from shardkit.dataset import Dataset
 from shardkit.dataset import open as open_dataset
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Path = str | os.PathLike[str]
 
@@ -32,7 +36,7 @@ def _tasks(num_tasks: int | None, most: int) -> int:
 
 
 def _run(
-    function: Callable[[int], Any], count: int, threads: int, max_retries: int, progress: jobs.Progress, verb: str
+    function: Callable[[int], Any], count: int, threads: int, max_retries: int, progress: Progress, verb: str
 ) -> list[Any]:
     """Run function(0), …, function(count - 1) as tasks of Ray; return what they return."""
     remote = ray.remote(function).options(
@@ -46,7 +50,7 @@ def _run(
     results: list[Any] = [None] * count
     done = 0
     try:
-        with jobs._progress(progress, verb, "tasks") as show:
+        with shown_progress(progress, verb, "tasks") as show:
             while waiting:
                 ready, _ = ray.wait(list(waiting), num_returns=1, timeout=None)
                 for reference in ready:
@@ -70,7 +74,7 @@ def pack(
     num_tasks: int | None = None,
     threads: int = 1,
     max_retries: int = 3,
-    progress: jobs.Progress = None,
+    progress: Progress = None,
     **options: Any,
 ) -> reports.Packed:
     """Pack files and tars into a new dataset by tasks of Ray: the one that `shardkit.pack` makes, byte for byte.
@@ -123,7 +127,7 @@ def convert(
     num_tasks: int | None = None,
     threads: int = 1,
     max_retries: int = 3,
-    progress: jobs.Progress = None,
+    progress: Progress = None,
     **options: Any,
 ) -> reports.Packed:
     """Convert a dataset of any container to Shardkit's by tasks of Ray: the dataset that `shardkit.convert` makes.
@@ -157,7 +161,7 @@ def validate(
     num_tasks: int | None = None,
     threads: int = 1,
     max_retries: int = 3,
-    progress: jobs.Progress = None,
+    progress: Progress = None,
     **options: Any,
 ) -> reports.Validated:
     """Check a dataset by tasks of Ray, each some of the shards, and the first also index and keys.
@@ -220,7 +224,9 @@ def _tensors(values: Any) -> Any:
     return ArrowVariableShapedTensorArray.from_numpy(values)
 
 
-def read(path: Path, columns: Sequence[str] | None = None, *, parallelism: int = -1, **options: Any) -> Any:
+def read(
+    path: Path, columns: Sequence[str] | None = None, *, parallelism: int = -1, **options: Unpack[OpenOptions]
+) -> Any:
     """Return the samples of a dataset as a `ray.data.Dataset`.
 
     Arrays are Ray's tensors, images and other bytes stay encoded, JSON is text, masks are lists of COCO's dicts.

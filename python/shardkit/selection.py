@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardkit import _core, reports
-from shardkit._options import checked, parsed, path_text
-from shardkit.jobs import Progress, _progress
+from shardkit._options import CopyOptions, InputOptions, checked, parsed, path_text
+from shardkit._progress import Progress, shown_progress
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def _selection(
@@ -34,7 +37,7 @@ def filter(
     sample: float = 1.0,
     seed: int = 0,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[CopyOptions],
 ) -> reports.Filtered:
     """Write the samples that satisfy everything given, in their order, as a new dataset.
 
@@ -64,8 +67,8 @@ def filter(
     ValueError
         When `where` is no condition on the columns; the message says at which character.
     """
-    given = parsed(_selection(where, keys, ranges, sample, seed) | options)
-    with _progress(progress, "filter", "samples") as show:
+    given = parsed({**_selection(where, keys, ranges, sample, seed), **options})
+    with shown_progress(progress, "filter", "samples") as show:
         return reports.Filtered(**_core.filter(path_text(dataset), path_text(output), given, show))
 
 
@@ -77,7 +80,7 @@ def split(
     *,
     seed: int = 0,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[CopyOptions],
 ) -> dict[str, reports.Packed]:
     """Divide a dataset by the hashes of its keys into datasets ``output/NAME``: no key is in two of them.
 
@@ -93,7 +96,7 @@ def split(
         As for `filter`; progress counts the samples of one part after the other.
     """
     parts = [(name, float(share)) for name, share in into.items()]
-    with _progress(progress, "split", "samples") as show:
+    with shown_progress(progress, "split", "samples") as show:
         made = _core.split(path_text(dataset), path_text(output), parts, seed, parsed(options), show)
     return {name: reports.Packed(**report) for name, report in zip(into, made, strict=True)}
 
@@ -109,7 +112,7 @@ def count(
     seed: int = 0,
     threads: int = 1,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[InputOptions],
 ) -> int:
     """Return how many samples `filter` would take.
 
@@ -122,8 +125,8 @@ def count(
     **options
         ``max_decompression``, ``verify_listed_hashes``.
     """
-    given = parsed(_selection(where, keys, ranges, sample, seed) | options | {"threads": threads})
-    with _progress(progress, "count", "samples") as show:
+    given = parsed({**_selection(where, keys, ranges, sample, seed), **options, "threads": threads})
+    with shown_progress(progress, "count", "samples") as show:
         return _core.count(path_text(dataset), given, show).selected
 
 
@@ -136,7 +139,7 @@ def remove(
     ranges: Sequence[tuple[int, int]] = (),
     threads: int = 1,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[InputOptions],
 ) -> reports.Removed:
     """Make samples invisible to all readers of a dataset, in its next generation; no shard is rewritten.
 
@@ -163,6 +166,6 @@ def remove(
     for name in ("sample", "seed"):
         if name in options:
             raise TypeError(f"remove: there is no option {name}")
-    given = parsed(_selection(where, keys, ranges, 1.0, 0) | options | {"threads": threads})
-    with _progress(progress, "remove", "samples") as show:
+    given = parsed({**_selection(where, keys, ranges, 1.0, 0), **options, "threads": threads})
+    with shown_progress(progress, "remove", "samples") as show:
         return _core.remove(path_text(dataset), given, show)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shardkit import _core
 from shardkit._core import SimulationReport
 from shardkit._mixture import Datasets, dataset_list
-from shardkit._options import checked, parsed
+from shardkit._options import SimulationOptions, checked, parsed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +26,11 @@ class DatasetNumbers:
 
 @checked
 def simulate(
-    datasets: Datasets | DatasetNumbers, global_batch_size: int = 1, *, seed: int = 0, **options: Any
+    datasets: Datasets | DatasetNumbers,
+    global_batch_size: int = 1,
+    *,
+    seed: int = 0,
+    **options: Unpack[SimulationOptions],
 ) -> SimulationReport:
     """Predict how ranks would read: in virtual time, with the loader's own plan and policies.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -15,7 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from shardkit import _tables, reports, sources
+from shardkit._options import OpenOptions
 from shardkit.dataset import open as open_dataset
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Path = str | os.PathLike[str]
 
@@ -64,7 +68,7 @@ def read(
     columns: Sequence[str] | None = None,
     *,
     num_partitions: int | None = None,
-    **options: Any,
+    **options: Unpack[OpenOptions],
 ) -> DataFrame:
     """Return the samples of a dataset as a DataFrame.
 

@@ -19,7 +19,7 @@ from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
 from shardkit._mixture import Datasets, dataset_list, located, with_choice
-from shardkit._options import SampleLoaderOptions, checked, refuse_unknown
+from shardkit._options import OpenOptions, SampleLoaderOptions, checked, refuse_unknown
 from shardkit._ranks import check_ranks, ranks
 from shardkit._specs import Spec, column_specs
 from shardkit.columns import Stored, Tokens
@@ -324,7 +324,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         columns: Sequence[str] | None = None,
         *,
         transform: Callable[[dict[str, Any]], Any] | None = None,
-        **options: Any,
+        **options: Unpack[OpenOptions],
     ) -> None:
         self.samples = open_dataset(path, columns, **options)
         self.transform = transform

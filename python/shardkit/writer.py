@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardkit import _core, _values
 from shardkit._options import WriterOptions, checked, located, parsed, path_text
 from shardkit.images import Encode, as_column, encoded
 from shardkit.reports import Published
 from shardkit.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def _check(columns: list[Column], options: Mapping[str, Any]) -> None:
@@ -63,7 +66,7 @@ class Writer:
         columns: Mapping[str, str | type | Column | Encode],
         *,
         key: str = "key",
-        **options: Any,
+        **options: Unpack[WriterOptions],
     ) -> None:
         made = [Column(key, "utf8", is_key=True, codec="zstd")]
         made += [as_column(name, kind) for name, kind in columns.items()]

@@ -53,6 +53,22 @@ def train(path: str) -> None:
     dataset = sk.open(path, ["label"], indices=[1, 2])
     sample: dict[str, object] = dataset[0]
     order = sk.plan(path, 8, order="sequential", remainder="pad")
+    sk.pack(["a", "b"], path, threads=2, shard_size="256MiB", stream_above="1GiB", follow_links=False)
+    sk.pack([{"label": 1}], path, columns={"label": "i64"}, key="name", keep_on_cancel=True)
+    sk.convert(path, "mds", to="mds", compression="zstd", hashes=["sha1"])
+    sk.filter(path, "few", where="label < 3", keep_blocks=False, block_size=1 << 20)
+    sk.reshard(path, "mixed", shuffle=3, shuffle_memory="1GiB", scratch="tmp", threads=2)
+    sk.unpack(path, "files", first_sample=3, by_shard=True)
+    checked = sk.validate(path, deep=True, mode="direct", max_problems=3)
+    sk.diff(path, "few", generation_a=1)
+    sk.repair(path, "whole", max_keys=10, sync=False)
+    sk.simulate(path, 8, nodes=2, latency=0.01, order="window")
+    with sk.Writer("new", {"label": "i64?"}, shard_samples=100, metadata={"a": "b"}) as writer:
+        writer.write("key", label=None)
+    mixed = [sk.LoaderDataset("a", proportion={0: 1.0, 3: 0.5}), sk.LoaderDataset("b", proportion=0.5)]
+    crop = sk.Image(crop="window", size=32, padding=4, jitter=(0.4, 0.4, 0.4, 0.1), interpolation="bicubic")
+    sk.Loader(mixed, columns={"image": crop}, missing="absent")
+    print(bool(checked))
     print(steps, sample, len(order), loader.report(), loader.metrics()["samples"])
 """
 
@@ -69,6 +85,14 @@ WRONG = [
     'sk.open("a", mode="map")',
     'sk.plan("a", order="none")',
     'sk.LoaderDataset("a", choose="b")',
+    'sk.Loader("a", missing="none")',
+    'sk.Image(interpolation="lanczos")',
+    'sk.pack("a", "b", thread=3)',
+    'sk.filter("a", "b", keep_block=True)',
+    'sk.validate("a", mode="map")',
+    'sk.reshard("a", "b", shuffle_memroy=3)',
+    'sk.simulate("a", node=3)',
+    'sk.Writer("a", {"b": "i64"}, shard_sise=3)',
 ]
 
 
