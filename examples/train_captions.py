@@ -3,8 +3,8 @@
 
     examples/train_captions.py DATASET [--steps N] [--checkpoint FILE] [--stop-after N]
 
-DATASET has columns image and captions (json: a list of texts). Each epoch takes one of an image's captions, another one
-each time, as tokens of one length. With --checkpoint a run goes on.
+DATASET has columns image and captions (utf8[], lists of texts). Each epoch takes one of the captions of an image,
+another one each time, as tokens of one length. With --checkpoint a run goes on.
 """
 
 import argparse

@@ -246,6 +246,12 @@ std::optional<size_t> Schema::Find(std::string_view name) const {
   return std::nullopt;
 }
 
+bool IsTextList(const Column& column) {
+  if (column.type != Type::kJson) return false;
+  const auto found = column.metadata.find(kItems);
+  return found != column.metadata.end() && found->second == TypeName(Type::kUtf8);
+}
+
 absl::StatusOr<std::vector<std::string>> ClassNames(const Column& column) {
   std::vector<std::string> names;
   const auto found = column.metadata.find(kClassNames);

@@ -195,7 +195,7 @@ struct CropSpan {
 };
 
 CropSpan PlaceCrop(uint32_t size, double zoom, uint32_t crop, uint32_t padding, AugmentationRandom& random) {
-  const auto zoomed = static_cast<int64_t>(std::clamp(RoundHalfToEven(size * zoom), 1.0, double{kMaxImageSide}));
+  const auto zoomed = static_cast<int64_t>(std::max(RoundHalfToEven(size * zoom), 1.0));
   const int64_t first = -int64_t{padding}, last = zoomed + padding - crop;
   const int64_t from =
       std::min(first, last) + static_cast<int64_t>(random.Below(static_cast<uint64_t>(std::abs(last - first)) + 1));
@@ -211,7 +211,9 @@ Geometry RandomCrop(const StoredSize& stored, uint32_t width, uint32_t height, A
                     const RandomCropOptions& options) {
   Geometry geometry = OfStored(stored);
   SetSize(&geometry, width, height);
-  const double zoom = random.Uniform(options.min_zoom, options.max_zoom);
+  const double longer = std::max(geometry.upright_width(), geometry.upright_height());
+  const double zoom =
+      std::min(random.Uniform(options.min_zoom, options.max_zoom), kMaxImageSide / std::max(longer, 1.0));
   const CropSpan y = PlaceCrop(geometry.upright_height(), zoom, height, options.padding, random);
   const CropSpan x = PlaceCrop(geometry.upright_width(), zoom, width, options.padding, random);
   geometry.source = {x.begin, y.begin, x.length, y.length};

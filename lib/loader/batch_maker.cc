@@ -143,8 +143,9 @@ void BatchMaker::LayOutColumns(BatchTask& task) {
 // That of the system fails the batch.
 void BatchMaker::ReadAgain(const BatchSample& sample, AssemblyFailure& failure) const {
   BlockBuffer buffer;
-  for (size_t column = 0; column < datasets_.columns.size(); ++column) {
-    const auto value = datasets_.readers[sample.dataset]->ReadValue(sample.ordinal, column, &buffer);
+  const DatasetReader& reader = *datasets_.readers[sample.dataset];
+  for (size_t column = 0; column < reader.columns().size(); ++column) {
+    const auto value = reader.ReadValue(sample.ordinal, column, &buffer);
     if (value.ok()) continue;
     failure.status = value.status();
     break;

@@ -268,19 +268,47 @@ absl::StatusOr<Wanted> WantedColumns(ReadableFileSystem& file_system, std::span<
   return wanted;
 }
 
-// Adds the columns of a dataset to those of the datasets before it.
-absl::Status JoinColumns(const DatasetReader& reader, const std::string& first_path, std::span<const std::string> names,
-                         std::span<std::optional<Column>> all) {
+// Opens a dataset with those of the columns that it has. Others that cannot be read do not matter.
+absl::StatusOr<std::unique_ptr<DatasetReader>> OpenWithOwn(ReadableFileSystem& file_system, const std::string& path,
+                                                           DatasetOptions open, std::span<const std::string> names) {
+  open.columns.assign(names.begin(), names.end());
+  auto all = DatasetReader::Open(file_system, path, open);
+  if (all.ok() || !absl::IsOutOfRange(all.status())) return all;
+  open.columns.clear();
+  for (const std::string& name : names) {
+    DatasetOptions one = open;
+    one.columns = {name};
+    one.key_column = false;
+    const absl::Status status = DatasetReader::Open(file_system, path, one).status();
+    if (status.ok()) {
+      open.columns.push_back(name);
+    } else if (!absl::IsOutOfRange(status)) {
+      return status;
+    }
+  }
+  if (!open.columns.empty()) return DatasetReader::Open(file_system, path, open);
+  return InvalidArgument(path, ": has none of the columns to load; leave it out, or name one that it has");
+}
+
+// What the datasets before it have in common.
+struct Joined {
+  std::vector<std::optional<Column>> columns;  // of the wanted ones
+  std::vector<std::string> origins;            // the dataset that first had each
+};
+
+// Adds the columns of a dataset.
+absl::Status JoinColumns(const DatasetReader& reader, std::span<const std::string> names, Joined* all) {
   for (const Column& column : reader.columns()) {
-    std::optional<Column>& known = all[static_cast<size_t>(std::ranges::find(names, column.name) - names.begin())];
-    if (!known) known = column;
+    const auto c = static_cast<size_t>(std::ranges::find(names, column.name) - names.begin());
+    std::optional<Column>& known = all->columns[c];
+    if (!known) {
+      known = column;
+      all->origins[c] = reader.path();
+    }
     if (column.type != known->type || column.dtype != known->dtype || column.shape != known->shape ||
         column.fixed_size() != known->fixed_size()) {
-      return InvalidArgument(reader.path(),
-                             ": column "
-                             ", column.name, "
-                             " is of another type or shape than in ",
-                             first_path, "; datasets can be mixed only when the columns loaded are alike");
+      return InvalidArgument(reader.path(), ": column \"", column.name, "\" is of another type or shape than in ",
+                             all->origins[c], "; datasets can be mixed only when the columns loaded are alike");
     }
     if (column.nullable) known->nullable = true;
   }
@@ -293,26 +321,32 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
                                      std::span<const std::string> named, const LoaderOptions& options,
                                      const LoaderColumn* tokens) {
   if (datasets.empty()) return InvalidArgument("loader: no dataset was given");
-  const bool absent = options.missing == MissingColumns::kAbsent;
+  const bool absent = options.missing == MissingColumns::kAbsent && datasets.size() > 1;
   OpenDatasets made;
   made.file_system = std::make_unique<TimedFileSystem>(file_system);
   Wanted wanted;
-  std::vector<std::optional<Column>> columns;
+  Joined joined;
   for (size_t i = 0; i < datasets.size(); ++i) {
     DatasetOptions open;
     static_cast<ReadOptions&>(open) = options.read;
     open.generation = datasets[i].generation;
+    const auto named_error = [&](const absl::Status& status) {
+      return i == 0 ? status : Annotate(status, StrCat("loader: dataset ", i));
+    };
     std::shared_ptr<const DatasetReader> reader;
     if (i == 0 || absent) {
-      // Columns that cannot be read do not matter when others are named.
-      if (!absent) open.columns.assign(named.begin(), named.end());
       open.key_column = options.keys;
-      SHARDKIT_ASSIGN_OR_RETURN(reader, DatasetReader::Open(*made.file_system, datasets[i].path, open));
+      if (!absent) open.columns.assign(named.begin(), named.end());
+      auto opened = absent ? OpenWithOwn(*made.file_system, datasets[i].path, open, named)
+                           : DatasetReader::Open(*made.file_system, datasets[i].path, open);
+      if (!opened.ok()) return named_error(opened.status());
+      reader = *std::move(opened);
       open.key_column = false;
     }
     if (i == 0) {
       SHARDKIT_ASSIGN_OR_RETURN(wanted, WantedColumns(*made.file_system, datasets, named, options, *reader));
-      columns.resize(wanted.names.size());
+      joined.columns.resize(wanted.names.size());
+      joined.origins.resize(wanted.names.size());
     }
     std::vector<size_t>& missing = made.missing.emplace_back();
     open.columns.clear();
@@ -323,14 +357,12 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
         open.columns.push_back(wanted.names[c]);
       }
     }
-    if (!missing.empty() && missing.size() + (wanted.key ? 1 : 0) == wanted.names.size())
-      return InvalidArgument(datasets[i].path, ": has none of the columns to load");
     if (reader == nullptr || !std::ranges::equal(open.columns, reader->columns(), {}, {}, &Column::name)) {
       auto opened = DatasetReader::Open(*made.file_system, datasets[i].path, open);
-      if (!opened.ok()) return i == 0 ? opened.status() : Annotate(opened.status(), StrCat("loader: dataset ", i));
+      if (!opened.ok()) return named_error(opened.status());
       reader = *std::move(opened);
     }
-    SHARDKIT_RETURN_IF_ERROR(JoinColumns(*reader, datasets[0].path, wanted.names, columns));
+    SHARDKIT_RETURN_IF_ERROR(JoinColumns(*reader, wanted.names, &joined));
     SHARDKIT_ASSIGN_OR_RETURN(
         Shape shape, ReadShape(*made.file_system, reader, datasets[i], datasets.size() == 1, options.plan, options.read,
                                &made.places.emplace_back(), tokens, options.bad_samples));
@@ -339,9 +371,12 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
     if (!shape.balance_note.empty()) made.balance_notes.push_back(std::move(shape.balance_note));
     made.readers.push_back(std::move(reader));
   }
-  for (size_t c = 0; c < columns.size(); ++c) {
-    if (!columns[c]) return made.readers[0]->FindColumn(wanted.names[c]).status();  // no dataset has it
-    made.columns.push_back(*std::move(columns[c]));
+  for (size_t c = 0; c < wanted.names.size(); ++c) {
+    if (!joined.columns[c]) {
+      return absl::OutOfRangeError(
+          StrCat("loader: none of the ", datasets.size(), " datasets has a column \"", wanted.names[c], "\""));
+    }
+    made.columns.push_back(*std::move(joined.columns[c]));
   }
   for (const std::vector<size_t>& missing : made.missing) {
     for (const size_t column : missing) made.columns[column].nullable = true;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -78,9 +79,11 @@ def _given(dataset: LoaderDataset) -> dict[str, Any]:
     path = path_text(dataset.path)
     schedule = [(0, dataset.proportion)]
     if isinstance(dataset.proportion, Mapping):
-        schedule = sorted(dataset.proportion.items())
-        numbers = all(isinstance(epoch, int) and isinstance(share, (int, float)) for epoch, share in schedule)
-        if not schedule or not numbers or schedule[0][0] != 0 or not any(share for _, share in schedule):
+        try:
+            schedule = sorted((operator.index(epoch), float(share)) for epoch, share in dataset.proportion.items())
+        except (TypeError, ValueError):
+            schedule = []
+        if not schedule or schedule[0][0] != 0 or not any(share for _, share in schedule):
             raise ValueError(
                 f"proportion={dataset.proportion!r}: give shares and the epochs from which on they hold, the first "
                 "from 0 on, as {0: 0.9, 5: 0.5}"

@@ -17,7 +17,7 @@ from shardkit._options import located
 from shardkit.block import Block
 from shardkit.dataset import Dataset
 from shardkit.rows import pack_rows
-from shardkit.schema import Column, Schema, describe
+from shardkit.schema import Column, Schema, describe, is_text_list
 
 # Makes Arrow's array of the arrays of a column: one array [samples, …], or a list with None where there is none.
 Tensors = Callable[[Any], Any]
@@ -33,6 +33,8 @@ def arrow_type(column: Column) -> Any:
     """
     import pyarrow as pa
 
+    if is_text_list(column):
+        return pa.list_(pa.string())
     if column.type in ("utf8", "json"):
         return pa.string()
     if column.type == "rle":
@@ -77,7 +79,7 @@ def _column(block: Block, column: Column, tensors: Tensors | None) -> Any:
         if isinstance(stored, np.ndarray):
             stored = stored.astype("f4") if kind == pa.float32() else np.array(stored)
             return pa.array(stored, kind, mask=absent)
-        if column.type == "json":  # documents as they are stored
+        if column.type == "json" and not is_text_list(column):  # documents as they are stored
             views = map(stored.view, range(len(stored)))
             return pa.array([None if view is None else bytes(view).decode() for view in views], kind)
         return pa.array(list(stored), kind)

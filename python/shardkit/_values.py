@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from shardkit import _core, _numbers
 from shardkit._numbers import is_scalar
+from shardkit._options import shown
 from shardkit.masks import Masks
+from shardkit.schema import is_text_list
 
 
 def wants_writable(column: _core.Column) -> bool:
@@ -99,6 +101,10 @@ def encode(column: _core.Column, value: Any) -> bytes | None:
             raise ValueError(f"a str is wanted, not {type(value).__name__}")
         return value.encode()
     if kind == "json":
+        if is_text_list(column):
+            value = value.tolist() if isinstance(value, np.ndarray) else value
+            if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
+                raise ValueError(f"a list of str is wanted, not {shown(value)}")
         return _json(value)
     if kind == "rle":
         return Masks.of(value).to_stored()

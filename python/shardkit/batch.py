@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -67,7 +67,8 @@ class Ragged(Sequence[Any]):
     def to_list(self) -> list[Any]:
         """Return the values as bytes, or as arrays where they have a shape; None where absent."""
         if self.shapes is None and str(self.values.dtype).endswith("uint8"):
-            return [None if value is None else np.asarray(value).tobytes() for value in self]
+            host = self.values if isinstance(self.values, np.ndarray) else self.values.cpu().numpy()
+            return [None if value is None else value.tobytes() for value in replace(self, values=host)]
         return list(self)
 
     def to_padded(self, value: float = 0) -> Any:

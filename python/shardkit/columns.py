@@ -149,7 +149,7 @@ class Tokens:
 @checked
 @dataclass(frozen=True)
 class LabelMap:
-    """The class numbers of PNGs, for semantic segmentation, through the geometry of the image.
+    """The numbers of PNGs, classes for semantic segmentation or depths, through the geometry of the image.
 
     Gray values come as they are stored, of 1 to 16 bits, and of a PNG with a palette the indices. Where the size
     changes each number is that of the nearest pixel, never a blend. An array [samples, height, width]; `Ragged` when

@@ -137,7 +137,7 @@ class Image:
         When it shrinks, decode at 1/2, 1/4 or 1/8: faster, with slightly other pixels.
     reduce_depth : bool
         Of PNGs of 16 bits per channel take the upper 8; without it they are refused, because 8 bits hold one of 256
-        values of a depth map.
+        values of a depth map: ``LabelMap("u16", fill=0)`` takes all 16 of a gray one.
     strict : bool
         Take a JPEG that libjpeg decodes with a warning (bytes too many before a marker, a premature end, after which
         the rest is gray) for a bad sample. Without it such images are decoded, as PIL and browsers do, and counted:

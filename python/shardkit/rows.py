@@ -21,6 +21,8 @@ Row = Mapping[str, Any]
 
 # Rows that the columns are inferred from, and whose values tell this input from others.
 FIRST_ROWS = 256
+# What an empty list is.
+_NOTHING = "[]"
 
 
 def is_rows(inputs: Any) -> bool:
@@ -56,6 +58,11 @@ def infer(name: str, values: Iterable[Any]) -> Column:
     shapes = {shape for _, shape in kinds if shape is not None}
     if names <= {"jpeg", "png", "bytes"} and len(names) > 1:
         names = {"bytes"} if "bytes" in names else {"image"}
+    # A list of nothing is one of texts where others are.
+    names -= {_NOTHING} if len(names) > 1 and names <= {_NOTHING, "utf8[]", "json"} else set()
+    names = {"json" if name == _NOTHING else name for name in names}
+    if names == {"utf8[]", "json"}:
+        names = {"json"}
     if names == {"i64", "f64"}:
         names = {"f64"}
     if len(names) > 1:
@@ -104,6 +111,8 @@ def _kind(value: Any) -> tuple[str, Any]:
         name = name or _numbers.name_of(array.dtype)
         if name is not None:
             return (name, None) if array.ndim == 0 else (f"{name}[]", array.shape)
+    if isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value):
+        return ("utf8[]" if value else _NOTHING), None
     if isinstance(value, (dict, list, tuple)):
         return "json", None
     hint = '; pixels become files by columns={name: shardkit.Encode("jpeg")}' if hasattr(value, "getbands") else ""

@@ -54,9 +54,14 @@ class Schema(Sequence[Column]):
         return f"Schema({', '.join(f'{column.name}: {describe(column)}' for column in self._columns)})"
 
 
+def is_text_list(column: Column) -> bool:
+    """Tell whether each value is a list of texts: json, as its metadata says (format-spec/registry.md)."""
+    return column.type == "json" and column.metadata.get("items") == "utf8"
+
+
 def describe(column: Column) -> str:
-    """Return the type as `column` takes it: "jpeg", "i64?", "f32[3, 4]"."""
-    text = column.type
+    """Return the type as `column` takes it: "jpeg", "i64?", "f32[3, 4]", "utf8[]"."""
+    text = "utf8[]" if is_text_list(column) else column.type
     if column.type == "ndarray":
         text = f"{column.dtype}[{', '.join(map(str, column.shape)) if column.shape is not None else ''}]"
     return text + ("?" if column.nullable else "")
@@ -74,8 +79,8 @@ def column(
         Name of the column.
     kind : str
         A type of the format (``"jpeg"``, ``"utf8"``, ``"i64"``, ``"rle"``, ``"bytes"`` …); ``"f32[512]"`` or
-        ``"u8[3, 4]"`` for arrays of one shape, ``"f32[]"`` for arrays that have their own. ``"?"`` at the end: samples
-        may lack the value.
+        ``"u8[3, 4]"`` for arrays of one shape, ``"f32[]"`` for arrays that have their own; ``"utf8[]"`` for lists of
+        texts, such as captions, stored as json. ``"?"`` at the end: samples may lack the value.
     codec : str
         ``"none"`` or ``"zstd"``; by default ``"none"`` for bytes, images and arrays, and ``"zstd"`` for all others, as
         `pack` stores files.
@@ -95,6 +100,8 @@ def column(
     nullable = kind.endswith("?")
     kind = kind.rstrip("?")
     metadata = dict(metadata or {})
+    if kind == "utf8[]":
+        kind, metadata = "json", {**metadata, "items": "utf8"}
     array = _ARRAY.fullmatch(kind)
     if array is None:
         codec = codec or ("none" if kind in _STORED_AS_IS else "zstd")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.utils.data
 import torch.utils.dlpack
 
-from shardkit import _core, _numbers, _process
+from shardkit import _core, _process
 from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
@@ -22,99 +20,13 @@ from shardkit._mixture import Datasets, dataset_list, located, with_choice
 from shardkit._options import OpenOptions, SampleLoaderOptions, checked, refuse_unknown
 from shardkit._ranks import check_ranks, ranks
 from shardkit._specs import Spec, column_specs
+from shardkit._tensors import Batch
 from shardkit.columns import Stored, Tokens
 from shardkit.dataset import open as open_dataset
 from shardkit.plan import plan
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-_SIGNED = {np.dtype(f"u{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
-
-
-def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor:
-    """Return a tensor over the array's memory.
-
-    Unsigned integers that this torch does not have become signed ones of the same bits.
-
-    Parameters
-    ----------
-    array : numpy.ndarray
-        The numbers.
-    dtype : str
-        ``"bf16"``, ``"f8e4m3"`` or ``"f8e5m2"`` of integers of the same bits; float32, copied, where this torch lacks
-        them.
-    """
-    if not array.flags.writeable:
-        array = array.copy()
-    small = array.dtype.isbuiltin == 2  # of ml_dtypes, whose names are torch's
-    if name := array.dtype.name if small else dtype and _numbers.torch_name(dtype):
-        if not hasattr(torch, name):
-            return torch.from_numpy((array if small else _numbers.numbers(array, dtype or "")).astype(np.float32))
-        bits = array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8)
-        return torch.from_numpy(bits).view(getattr(torch, name))
-    if array.dtype in _SIGNED and not hasattr(torch, f"uint{8 * array.dtype.itemsize}"):
-        array = array.view(_SIGNED[array.dtype])
-    return torch.from_numpy(array)
-
-
-class Batch(_batch.Batch):
-    """A batch whose arrays are tensors, and so are the values of `shardkit.Ragged` and `shardkit.BatchMasks`; no runs.
-
-    On a CUDA device that Shardkit brings batches to, the tensors lie in the batch's memory there. It is used again
-    after the work that is in the current stream when the last of them is gone. Offsets and shapes are arrays on the
-    host.
-    """
-
-    def __init__(self, names: Sequence[str], device: torch.device | None, pin_memory: bool, *batch: Any) -> None:
-        super().__init__(names, *batch)
-        self.device = device
-        self.pin_memory = pin_memory
-
-    def _column(self, name: str) -> Any:
-        if self._batch.device != "host":
-            return self._device_column(name)
-        tensor: Any = None
-        if name not in self._made:
-            layout, dtype, values, *_ = self._batch.column(self._stored.index(name))
-            if layout == "tensor" and _numbers.torch_name(dtype) is not None:
-                tensor = to_tensor(self._of_kept(values), dtype)
-        if tensor is None:
-            tensor = super()._column(name)
-            if isinstance(tensor, np.ndarray) and tensor.dtype.kind not in "OUSM":
-                tensor = to_tensor(tensor)
-            elif isinstance(tensor, _batch.TokenRows):
-                tokens = tensor.values
-                if tokens.dtype in _SIGNED and not hasattr(torch, tokens.dtype.name):  # no token becomes negative
-                    tokens = tokens.astype(np.int64)
-                return _batch.TokenRows(self._there(to_tensor(tokens)), tensor.pieces, self._from_numpy)
-            elif isinstance(tensor, (_batch.Ragged, _batch.BatchMasks)) and not getattr(tensor, "_runs", False):
-                return replace(tensor, values=self._there(to_tensor(tensor.values)))
-            elif not isinstance(tensor, torch.Tensor):
-                return tensor
-        return self._there(tensor)
-
-    def _there(self, tensor: torch.Tensor) -> torch.Tensor:
-        if self.pin_memory and not tensor.is_pinned():  # what functions made, and where this build is without CUDA
-            tensor = tensor.pin_memory()
-        return tensor if self.device is None else tensor.to(self.device, non_blocking=self.pin_memory)
-
-    def _device_column(self, name: str) -> Any:
-        position = self._stored.index(name)
-        layout, dtype, _, offsets, items, shapes, present = self._batch.column(position)
-        # An emulated device has no streams.
-        stream = 0 if self.device is None else torch.cuda.current_stream(self.device).cuda_stream
-        values = torch.utils.dlpack.from_dlpack(self._batch.dlpack(position, stream))
-        if dtype in _batch.TEXTS:
-            return _batch.texts(self._batch, name, dtype, values.cpu().numpy(), offsets, present)
-        column = _batch.laid_out(layout, values, offsets, items, shapes, present)
-        if isinstance(column, _batch.TokenRows):
-            return _batch.TokenRows(values, column.pieces, self._from_numpy)
-        return column
-
-    def _from_numpy(self, array: npt.NDArray[Any]) -> torch.Tensor:
-        tensor = torch.from_numpy(array)
-        return tensor if self.device is None else tensor.to(self.device)
 
 
 def agree(generations: list[int]) -> list[int]:

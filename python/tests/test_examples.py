@@ -191,7 +191,7 @@ def test_classes_of_pixels_are_learnt_and_training_resumes_exactly(tmp_path: Pat
 def test_captions_find_their_images_and_training_resumes_exactly(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     names = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "gray": (120, 120, 120)}
-    with sk.Writer(tmp_path / "pictures", {"image": sk.Encode(), "captions": "json"}) as writer:
+    with sk.Writer(tmp_path / "pictures", {"image": sk.Encode(), "captions": "utf8[]"}) as writer:
         for i in range(64):
             random = np.random.default_rng(i)
             (left, left_color), (right, right_color) = (list(names.items())[k] for k in random.integers(4, size=2))

@@ -126,3 +126,20 @@ def test_what_is_no_label_map_is_refused(tmp_path: Path) -> None:
             sk.LabelMap(dtype=dtype, fill=fill)
     with pytest.raises(IndexError, match=r"class \d+, which does not fit the dtype"):
         list(sk.Loader(path, 8, columns={"labels": sk.LabelMap(dtype="i8", fill=0)}))
+
+
+def test_depths_of_16_bits_keep_all_of_them(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    import io
+
+    depth = np.random.default_rng(1).integers(0, 1 << 16, (12, 16)).astype(np.uint16)
+    buffer = io.BytesIO()
+    image.fromarray(depth).save(buffer, "PNG")
+    path = os.fspath(tmp_path / "depth")
+    with sk.Writer(path, {"depth": "png"}) as writer:
+        writer.write("a", depth=buffer.getvalue())
+    for dtype in ("u16", "i32", "i64"):
+        (batch,) = sk.Loader(path, 1, columns={"depth": sk.LabelMap(dtype, fill=0)})
+        np.testing.assert_array_equal(batch["depth"][0], depth)
+    with pytest.raises(ValueError, match="a label map"):
+        list(sk.Loader(path, 1, columns={"depth": sk.Image(channels=1)}))

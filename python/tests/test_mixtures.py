@@ -172,9 +172,41 @@ def test_damage_where_a_column_is_absent(parts: dict[str, str], tmp_path: Path) 
 
 
 def test_a_column_that_no_dataset_has(parts: dict[str, str]) -> None:
-    with pytest.raises(IndexError, match='no column "nothing"'):
+    with pytest.raises(IndexError, match='none of the 3 datasets has a column "nothing"'):
         sk.Loader(list(parts.values()), 8, columns=["text", "nothing"], missing="absent")
     with pytest.raises(ValueError, match="code: has none of the columns"):
         sk.Loader(list(parts.values()), 8, columns=["title", "quality"], missing="absent")
     with pytest.raises(ValueError, match="missing"):
         sk.Loader(list(parts.values()), 8, missing="skip")  # type: ignore[arg-type]
+
+
+def test_columns_that_cannot_be_read_do_not_matter(parts: dict[str, str], tmp_path: Path) -> None:
+    streaming = pytest.importorskip("streaming")
+    mds = os.fspath(tmp_path / "mds")
+    with streaming.MDSWriter(out=mds, columns={"text": "str", "odd": "pkl"}) as writer:
+        writer.write({"text": "a", "odd": {1}})
+    loader = sk.Loader([mds, parts["code"]], 30, columns=["text", "stars"], missing="absent")
+    assert sum(len(batch) for batch in loader) == SIZES["code"] + 1
+
+
+def test_errors_name_the_column_and_both_datasets(parts: dict[str, str], tmp_path: Path) -> None:
+    paths = []
+    for name, columns in (("lacks", {"y": "i64"}), ("has", {"x": "f32"}), ("other", {"x": "i64"})):
+        paths.append(os.fspath(tmp_path / name))
+        with sk.Writer(paths[-1], columns) as writer:
+            writer.write("a", **dict.fromkeys(columns, 1))
+    with pytest.raises(ValueError, match=r'other: column "x" is of another type or shape than in .*has;'):
+        sk.Loader(paths, 3, missing="absent")
+    with pytest.raises(ValueError, match=r'other: column "x" is of another type or shape than in .*has;'):
+        sk.Loader(paths[1:], 3)
+    (batch,) = sk.Loader(paths[:2], 3, columns=["key", "x"], missing="absent")
+    assert sorted(batch["key"]) == ["a", "a"]
+    assert batch.present("x").sum() == 1
+
+
+def test_schedules_of_numpy(parts: dict[str, str]) -> None:
+    share = {np.int64(0): np.float32(1), np.int64(1): np.float32(0.5)}
+    loader = sk.Loader(mixed(parts, web=share, books={0: 0, 1: 0.5}), 8, columns=["text"], epoch_samples=8)
+    for expected in (8, 4):
+        (batch,) = loader
+        assert sum(text.startswith("web") for text in batch["text"]) == expected

@@ -190,3 +190,53 @@ def test_mds_has_objects(damaged: str) -> None:
         damaged, 5, columns={"meta": lambda meta: meta["number"]}, order="sequential", indices=[0, 2, 4]
     )
     assert batch["meta"].tolist() == [0, 2, 4]
+
+
+LISTS: list[list[str] | None] = [["a dog", 'a "dog", [brown]\\', "\n"], [], ["ä"], None, ["", "]", "[", '",']]
+
+
+def test_lists_of_texts_are_a_type(tmp_path: Path) -> None:
+    path = tmp_path / "captions"
+    with sk.Writer(path, {"captions": "utf8[]?", "other": "json"}) as writer:
+        for i, texts in enumerate(LISTS):
+            writer.write(str(i), captions=texts, other=[])
+    dataset = sk.open(path)
+    column = dataset.schema["captions"]
+    assert (column.type, column.metadata["items"]) == ("json", "utf8")
+    assert "captions: utf8[]?" in repr(dataset.schema)
+    assert [sample["captions"] for sample in dataset] == LISTS
+    (batch,) = sk.Loader(path, 9, columns={"captions": None}, order="sequential")
+    assert batch["captions"] == LISTS
+    chosen = sk.Loader(path, 9, columns={"captions": sk.Choice(collate="list")}, where="captions is not null")
+    with pytest.raises(sk.FunctionError, match="1"):  # of an empty list there is nothing to choose
+        list(chosen)
+    assert sk.validate(path, deep=True)
+    copied = tmp_path / "copied"
+    sk.filter(path, copied, keys=["0", "2"])
+    assert [sample["captions"] for sample in sk.open(copied)] == [LISTS[0], LISTS[2]]
+    assert "captions: utf8[]?" in repr(sk.open(copied).schema)
+
+
+@pytest.mark.parametrize("value", ["a", {"a": "b"}, ["a", 1], [["a"]], [None], 3, b"a", np.arange(3)])
+def test_what_is_no_list_of_texts_is_refused(tmp_path: Path, value: Any) -> None:
+    with (
+        sk.Writer(tmp_path / "captions", {"captions": "utf8[]"}) as writer,
+        pytest.raises(ValueError, match="a list of str is wanted"),
+    ):
+        writer.write("a", captions=value)
+
+
+def test_lists_of_texts_are_inferred(tmp_path: Path) -> None:
+    pack = {
+        "utf8[]": [["a"], [], ["b", "c"]],
+        "json": [["a"], {"b": 1}, []],
+    }
+    for kind, values in pack.items():
+        path = tmp_path / kind[:4]
+        sk.pack([{"texts": value} for value in values], path)
+        assert f"texts: {kind}" in repr(sk.open(path).schema)
+        assert [sample["texts"] for sample in sk.open(path)] == values
+    sk.pack([{"texts": []}], tmp_path / "empty")
+    assert "texts: json" in repr(sk.open(tmp_path / "empty").schema)
+    with pytest.raises(ValueError, match="i64"):
+        sk.pack([{"texts": [1]}, {"texts": ["a"]}], tmp_path / "mixed")

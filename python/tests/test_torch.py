@@ -541,35 +541,3 @@ def test_options_that_samples_do_not_have(dataset: str) -> None:
     ):
         with pytest.raises(TypeError, match=message):
             skt.IterableDataset(dataset, **options)  # type: ignore[arg-type]
-
-
-def test_values_of_different_sizes_are_tensors(every_type: str, tmp_path: Path) -> None:
-    names = ["bf16[]", "i16[]", "f8e4m3[]", "bytes"]
-    schema = sk.open(every_type).schema.names
-    columns = [name for name in names if name in schema]
-    assert "bytes" in columns
-    (plain,) = sk.Loader(every_type, 100, columns=columns, order="sequential")
-    (batch,) = skt.Loader(every_type, 100, columns=columns, order="sequential")
-    for name in columns:
-        assert isinstance(batch[name].values, torch.Tensor)
-        assert batch[name].to_list()[0] is not None
-        np.testing.assert_array_equal(
-            batch[name].values.float().numpy(), np.asarray(plain[name].values).astype(np.float32), name
-        )
-        padded = batch[name].to_padded(7)
-        assert isinstance(padded, torch.Tensor)
-        np.testing.assert_array_equal(padded.float().numpy(), plain[name].to_padded(7).astype(np.float32), name)
-    path = os.fspath(tmp_path / "masks")
-    with sk.Writer(path, {"image": sk.Encode(), "masks": "rle"}) as writer:
-        for i in range(4):
-            masks = np.random.default_rng(i).integers(0, 2, (i, 10, 12), np.uint8)
-            writer.write(str(i), image=np.zeros((10, 12, 3), np.uint8), masks=masks)
-    image, dense = sk.Image(size=(5, 6)), sk.DenseMasks(pad_masks=True)
-    for kind in (dense, sk.DenseMasks(), sk.PackedMasks()):
-        wanted = {"image": image, "masks": kind}
-        (plain,), (batch,) = (make(path, 4, columns=wanted, order="sequential") for make in (sk.Loader, skt.Loader))
-        assert isinstance(batch["masks"].values, torch.Tensor)
-        for got, had in zip(batch["masks"], plain["masks"], strict=True):
-            np.testing.assert_array_equal(got.numpy(), had)
-    (runs,) = skt.Loader(path, 4, columns=["masks"], order="sequential")
-    assert [len(each) for each in runs["masks"]] == [0, 1, 2, 3]

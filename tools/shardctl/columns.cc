@@ -183,7 +183,7 @@ int RunSet(int argc, char** argv) {
   line.Texts("--class-names", "NAME,...", &classes, "the classes: value i of the column means the i-th, from 0");
   line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &json, "print one JSON document");
-  line.Notes("NAME= removes a value. Names that Shardkit knows: media_type, class_names, unit, description.");
+  line.Notes("NAME= removes a value. Names that Shardkit knows: media_type, class_names, items, unit, description.");
   line.Example("shardctl columns set photos label --class-names cat,dog", "0 is a cat, 1 is a dog");
   line.Example("shardctl columns set photos depth unit=mm description=", "the unit; and no description any more");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;

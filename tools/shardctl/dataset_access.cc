@@ -132,6 +132,7 @@ std::string ShapeText(const std::vector<uint64_t>& shape) {
 }
 
 std::string TypeText(const shardkit::Column& column) {
+  if (shardkit::IsTextList(column)) return "json utf8[...]";
   std::string text(shardkit::TypeName(column.type));
   if (!shardkit::IsKnownType(column.type) && column.fixed_size()) {
     return text + " of " + std::to_string(*column.fixed_size()) + " bytes";

@@ -33,6 +33,26 @@ absl::Status DeepChecker::CheckImage(std::string_view value) {
   }
 }
 
+namespace {
+
+// Of valid JSON.
+bool IsArrayOfStrings(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  size_t at = text.find_first_not_of(kSpace);
+  if (at == std::string_view::npos || text[at] != '[') return false;
+  at = text.find_first_not_of(kSpace, at + 1);
+  if (text[at] == ']') return true;
+  while (text[at] == '"') {
+    for (++at; text[at] != '"'; ++at) at += text[at] == '\\' ? 1 : 0;
+    at = text.find_first_not_of(kSpace, at + 1);
+    if (text[at] == ']') return true;
+    at = text.find_first_not_of(kSpace, at + 1);  // behind the comma
+  }
+  return false;
+}
+
+}  // namespace
+
 absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
   warning_ = {};
   if (!column.has_known_type()) return absl::OkStatus();
@@ -40,9 +60,13 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
     case Type::kUtf8:
       return ValidUtf8(value) ? absl::OkStatus() : DataLoss("utf8: is not valid UTF-8");
     case Type::kJson:
-      return codec::IsValidJson(value) ? absl::OkStatus()
-                                       : DataLoss("json: is not one JSON text of at most ", codec::kMaxJsonDepth,
-                                                  " levels: ", codec::DescribeInvalidJson(value));
+      if (!codec::IsValidJson(value)) {
+        return DataLoss("json: is not one JSON text of at most ", codec::kMaxJsonDepth,
+                        " levels: ", codec::DescribeInvalidJson(value));
+      }
+      return !IsTextList(column) || IsArrayOfStrings(value)
+                 ? absl::OkStatus()
+                 : DataLoss("json: is no array of strings, which the column's metadata says (", kItems, ")");
     case Type::kJpeg:
       return CheckJpeg(value);
     case Type::kPng:

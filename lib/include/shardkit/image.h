@@ -184,7 +184,8 @@ struct RandomCropOptions {
 // torchvision's RandomCrop with `padding` and pad_if_needed: width x height pixels at a random place of the image, with
 // padding around it, and of which all places are equally likely. Where the image with its padding is smaller than the
 // crop, it is at a random place in the crop. A zoom before it, uniform in its range, makes it the ScaleJitter of
-// detection and the random scale of segmentation. Draws three numbers: zoom, y, x.
+// detection and the random scale of segmentation; an image becomes kMaxImageSide pixels long at most. Draws three
+// numbers: zoom, y, x.
 Geometry RandomCrop(const StoredSize& stored, uint32_t width, uint32_t height, AugmentationRandom& random,
                     const RandomCropOptions& options = {});
 

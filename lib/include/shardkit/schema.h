@@ -82,6 +82,7 @@ bool IsByteString(Type type);
 
 // Well-known names of column metadata (format-spec/registry.md, "Metadata of columns").
 inline constexpr char kClassNames[] = "class_names";  // JSON array of strings: value i of the column means class i
+inline constexpr char kItems[] = "items";  // of a json column: "utf8" where each value is an array of strings
 
 // True for jpeg, png and image.
 bool IsImage(Type type);
@@ -135,6 +136,9 @@ struct Column {
   // Whether the column's values lie behind the heads of all columns: blobs and pages.
   bool has_values_chunk() const { return is_blob() || is_paged(); }
 };
+
+// Whether each value of the column is a list of texts: json, with the metadata items of utf8.
+bool IsTextList(const Column& column);
 
 // The names of the column's classes: value i of the column means class i. Empty where its metadata has no class_names.
 // InvalidArgument when they are not a JSON array of strings.

@@ -63,7 +63,8 @@ absl::StatusOr<std::unique_ptr<ColumnConversion>> ConversionFor(const LoaderOpti
   if (fixed.width == 0) {
     if (!output.planar) return nullptr;
     return InvalidArgument("loader: column \"", column->name,
-                           "\": images of their own sizes cannot become planar; choose a geometry that is not native");
+                           "\": images of their own sizes cannot become planar on a device; choose a geometry that is ",
+                           "not native, for arrays of one shape, too");
   }
   if (options.device_geometry && column->augment.Changes()) {
     return InvalidArgument(

@@ -233,7 +233,7 @@ TEST(ImageDecoder, Errors) {
     ASSERT_EQ(code(cut, all, {.strict = true}, small), absl::StatusCode::kDataLoss);
     for (const auto& [g, image] : {std::pair(&geometry, &out), std::pair(&all, &small)}) {
       const absl::StatusCode found = code(cut, *g, {}, *image);
-      if (found == absl::StatusCode::kOk) EXPECT_NE(decoder.warning(), "") << length;
+      EXPECT_TRUE(found != absl::StatusCode::kOk || !decoder.warning().empty()) << length;
     }
   }
   EXPECT_EQ(code(jpeg, crop, {}, small), absl::StatusCode::kOk);

@@ -93,6 +93,26 @@ TEST_F(ValidateTest, CountsRepeatedKeysOverTheWholeDataset) {
 
 // More keys than are compared one by one, and more occurrences of one key than are examined, in lists of several
 // pieces.
+TEST_F(ValidateTest, LooksAtListsOfTexts) {
+  const Column key{.name = "key", .type = Type::kUtf8, .is_key = true};
+  const Column captions{.name = "captions", .type = Type::kJson, .metadata = {{"items", "utf8"}}};
+  const auto problems = [&](const std::string& value) {
+    const auto files = NewMemoryFileSystem();
+    auto writer = *DatasetWriter::Create(*files, "/texts", MakeSchema({key, captions}), SmallShards(0, 8));
+    EXPECT_TRUE(writer->Append({.key = "a", .fields = {{&captions, Value(value)}}}, 1).ok());
+    EXPECT_TRUE(writer->Finish().ok());
+    EXPECT_EQ(ValidateText(*files, "/texts", /*deep=*/false), "");
+    return ValidateText(*files, "/texts", /*deep=*/true);
+  };
+  for (const char* value : {"[]", " [ ] ", R"(["a"])", R"( [ "a" , "\"]\\" ,"" ] )", R"(["]", "\u005d"])"}) {
+    EXPECT_EQ(problems(value), "") << value;
+  }
+  for (const char* value : {"1", "{}", "null", R"("a")", "[1]", R"(["a", 1])", R"([["a"]])", R"(["\\", {"b": "a"}])",
+                            R"(["a", null])", R"({"a": ["b"]})"}) {
+    EXPECT_NE(problems(value).find("is no array of strings"), std::string::npos) << value;
+  }
+}
+
 TEST_F(ValidateTest, CountsManyRepeatedKeys) {
   std::vector<OwnedSample> samples;
   for (const uint64_t keys : {40000, 3000, 1}) {

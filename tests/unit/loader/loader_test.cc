@@ -322,12 +322,20 @@ TEST_F(LoaderTest, MixesDatasetsWithDifferentColumns) {
     options.columns = std::move(columns);
     return std::string(Loader::Open(*files_, datasets, options).status().message());
   };
-  EXPECT_NE(message({{.name = "b"}, {.name = "a"}, {.name = "c"}}).find("no column \"c\""), std::string::npos);
+  EXPECT_NE(message({{.name = "b"}, {.name = "a"}, {.name = "c"}}).find("none of the 3 datasets has a column \"c\""),
+            std::string::npos);
   EXPECT_NE(message({{.name = "text"}}).find("part1: has none of the columns"), std::string::npos);
   // A type of its own is no column that is missing.
   WriteRows(*files_, "/other", {all[0], {.name = "a", .type = Type::kF32}}, {{"0", Bytes(1.0f)}});
   datasets.push_back({.path = "/other"});
-  EXPECT_NE(message({{.name = "a"}, {.name = "b"}}).find("another type"), std::string::npos);
+  // "/part0" is the first that has it.
+  EXPECT_NE(
+      message({{.name = "a"}, {.name = "b"}}).find("/other: column \"a\" is of another type or shape than in /part"),
+      std::string::npos);
+  // The key may be named, too.
+  datasets.resize(2);
+  options.columns = {{.name = "key"}, {.name = "b"}};
+  EXPECT_TRUE(Loader::Open(*files_, {datasets[0], datasets[1]}, options).ok());
 }
 
 TEST_F(LoaderTest, RefusesWhatCannotBe) {
