@@ -290,7 +290,7 @@ TEST_F(LoaderTest, MixesDatasetsWithDifferentColumns) {
     for (const size_t first : {size_t{0}, size_t{1}, size_t{2}}) {
       options.columns.clear();
       if (named) options.columns = {{.name = "b"}, {.name = "text"}, {.name = "a"}};
-      std::ranges::rotate(datasets, datasets.begin() + 1);
+      std::rotate(datasets.begin(), datasets.begin() + 1, datasets.end());
       const auto loader = Loader::Open(*files_, datasets, options);
       ASSERT_TRUE(loader.ok()) << loader.status();
       size_t samples = 0;
