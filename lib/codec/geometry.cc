@@ -111,22 +111,6 @@ Geometry CenterCrop(const StoredSize& stored, uint32_t resize, uint32_t crop) {
   return geometry;
 }
 
-Geometry ResizeLongestSide(const StoredSize& stored, uint32_t target) {
-  Geometry geometry = OfStored(stored);
-  geometry.source = WholeUpright(geometry);
-  geometry.output_width = geometry.output_height = target;
-  const double longer = std::max(geometry.source.width, geometry.source.height);
-  if (longer == 0) return geometry;
-  const double scale = target * 1.0 / longer;
-  const auto resized = [&](double side) {
-    // When the shorter side would round to nothing, one pixel of it is kept.
-    return std::clamp<uint32_t>(static_cast<uint32_t>(std::floor(side * scale + 0.5)), 1, std::max(target, 1u));
-  };
-  geometry.content_width = resized(geometry.source.width);
-  geometry.content_height = resized(geometry.source.height);
-  return geometry;
-}
-
 Geometry Letterbox(const StoredSize& stored, uint32_t width, uint32_t height) {
   Geometry geometry = OfStored(stored);
   geometry.source = WholeUpright(geometry);
@@ -135,6 +119,7 @@ Geometry Letterbox(const StoredSize& stored, uint32_t width, uint32_t height) {
   if (geometry.source.width == 0 || geometry.source.height == 0) return geometry;
   const double scale = std::min(width / geometry.source.width, height / geometry.source.height);
   const auto resized = [&](double side, uint32_t most) {
+    // When a side would round to nothing, one pixel of it is kept.
     return std::clamp<uint32_t>(static_cast<uint32_t>(std::floor(side * scale + 0.5)), 1, std::max(most, 1u));
   };
   geometry.content_width = resized(geometry.source.width, width);
@@ -142,6 +127,12 @@ Geometry Letterbox(const StoredSize& stored, uint32_t width, uint32_t height) {
   // Sizes of 0 are for CheckGeometry to refuse.
   geometry.content_left = (std::max(width, 1u) - geometry.content_width) / 2;
   geometry.content_top = (std::max(height, 1u) - geometry.content_height) / 2;
+  return geometry;
+}
+
+Geometry ResizeLongestSide(const StoredSize& stored, uint32_t target) {
+  Geometry geometry = Letterbox(stored, target, target);
+  geometry.content_left = geometry.content_top = 0;
   return geometry;
 }
 

@@ -21,7 +21,7 @@ double NeighbourDistance(std::span<const uint64_t> order, uint64_t sample_count)
   return mean / ((static_cast<double>(sample_count) + 1) / 3);
 }
 
-double PerfectNeighbourDistance(const Plan& plan) {
+double PerfectNeighbourDistance(const Plan& plan, uint64_t epoch) {
   std::vector<double> centres, sizes;
   double all = 0;
   for (const PlanDataset& dataset : plan.datasets()) {
@@ -30,11 +30,11 @@ double PerfectNeighbourDistance(const Plan& plan) {
     all += sizes.back();
   }
   const double samples = static_cast<double>(plan.samples_per_epoch());
+  const std::vector<uint64_t>& counts = plan.counts(epoch);
   double mean = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     for (size_t j = 0; j < sizes.size(); ++j) {
-      const double share =
-          static_cast<double>(plan.counts()[i]) / samples * static_cast<double>(plan.counts()[j]) / samples;
+      const double share = static_cast<double>(counts[i]) / samples * static_cast<double>(counts[j]) / samples;
       mean += share * (i == j ? sizes[i] / 3 : std::abs(centres[i] - centres[j]));
     }
   }

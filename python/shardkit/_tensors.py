@@ -64,8 +64,8 @@ class Batch(_batch.Batch):
 
     def to(self, device: str | torch.device, non_blocking: bool = False) -> Batch:
         """Return the batch with its tensors on another device, each copied when it is first asked for."""
-        wanted = torch.device(device)
-        if wanted == self.device:
+        wanted, here = torch.device(device), self.device or torch.device("cpu")
+        if wanted.type == here.type and wanted.index in (None, here.index):
             return self
         if self._batch.device != "host":
             raise ValueError(f"the batch lies on {self._batch.device}: move its tensors")

@@ -217,7 +217,7 @@ def test_hue_turns_as_in_torchvision(cifar: tuple[str, Array]) -> None:
 
 
 def test_erased_pixels_are_the_mean(cifar: tuple[str, Array]) -> None:
-    path, images = cifar
+    path, _ = cifar
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
     whole = only(path, sk.Image(dtype="f32", mean=mean, std=std))
     made = only(path, sk.Image(dtype="f32", mean=mean, std=std, erasing=0.5))
@@ -231,7 +231,6 @@ def test_erased_pixels_are_the_mean(cifar: tuple[str, Array]) -> None:
     assert 15 <= boxes <= 45
     black = only(path, sk.Image(erasing=1.0))
     assert all((after == 0).all(2).sum() >= SIDE * SIDE * 0.01 for after in black)
-    assert images.min() >= 0
 
 
 def test_bicubic_is_pillows(cifar: tuple[str, Array]) -> None:

@@ -86,6 +86,7 @@ def test_batches_move_and_are_pinned(dataset: str) -> None:
     assert batch["vector"].device.type == "cpu"
     assert moved.to("meta") is moved
     assert len(moved) == len(batch)
+    assert batch.to("cpu") is batch
     assert moved.sample_keys == batch.sample_keys
     wrapped = DataLoader(skt.Loader(dataset, 8, columns=columns), batch_size=None, pin_memory=torch.cuda.is_available())
     assert [len(each) for each in wrapped] == [len(each) for each in skt.Loader(dataset, 8, columns=columns)]
@@ -93,3 +94,4 @@ def test_batches_move_and_are_pinned(dataset: str) -> None:
     emulated = next(iter(skt.Loader(dataset, 8, columns=["vector"], device="emulated")))
     with pytest.raises(ValueError, match="move its tensors"):
         emulated.to("meta")
+    assert emulated.to("cpu") is emulated

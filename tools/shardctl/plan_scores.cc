@@ -84,7 +84,7 @@ absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch,
 
   PlanScores scores;
   scores.samples = order.size();
-  scores.shuffle = shardkit::NeighbourDistance(order, samples) / shardkit::PerfectNeighbourDistance(plan);
+  scores.shuffle = shardkit::NeighbourDistance(order, samples) / shardkit::PerfectNeighbourDistance(plan, epoch);
   scores.webdataset = shardkit::NeighbourDistance(reservoir, samples);
   if (!label.has_value()) return scores;
   std::vector<uint64_t> both = order;

@@ -85,7 +85,7 @@ absl::StatusOr<Json> OrderView::Shuffle(const ViewedDataset& dataset, const Requ
   Json points = Json::array();
   const size_t stride = std::max<size_t>(1, (ordinals->size() + kPoints - 1) / kPoints);
   for (size_t i = 0; i < ordinals->size(); i += stride) points.push_back({i, (*ordinals)[i]});
-  const double perfect = shardkit::PerfectNeighbourDistance(**plan);
+  const double perfect = shardkit::PerfectNeighbourDistance(**plan, *epoch);
   return Json{{"positions", ordinals->size()},
               {"samples", samples},
               {"points", std::move(points)},

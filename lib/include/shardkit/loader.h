@@ -369,7 +369,7 @@ struct LoaderColumn {
   // kImage. A planar `output` has the shape channels x height x width. Absent images are black.
   int channels = 3;  // 1 gray or 3 RGB
   ImageDecodeOptions image;
-  AugmentOptions augment;
+  AugmentOptions augment;  // of u8 pixels, before `output`; not where the geometry is deferred, also to a device
   PixelOutput output;
 
   // kLabels: the number of padding, and of all pixels of an absent map. `dtype` and image.max_memory are as for

@@ -78,8 +78,6 @@ using PlanBlockReader = std::function<absl::StatusOr<std::vector<PlanBlock>>(std
 struct ProportionChange {
   uint64_t epoch = 1;     // at least 1
   double proportion = 0;  // 0: these epochs have nothing of the dataset
-
-  bool operator==(const ProportionChange&) const = default;
 };
 
 // One of the datasets that are mixed.
@@ -325,9 +323,9 @@ absl::StatusOr<double> ReadAmplification(const Plan& plan, uint64_t epoch, uint6
 // shuffle at all. Orders of fewer than two samples score 1.
 double NeighbourDistance(std::span<const uint64_t> order, uint64_t sample_count);
 
-// The NeighbourDistance of a perfect shuffle of the plan's epochs. It is 1 when all samples are taken equally often.
+// The NeighbourDistance of a perfect shuffle of the plan's epoch. It is 1 when all samples are taken equally often.
 // Otherwise it depends on the shares of the datasets: most samples may come from a small part of the source order.
-double PerfectNeighbourDistance(const Plan& plan);
+double PerfectNeighbourDistance(const Plan& plan, uint64_t epoch);
 
 // How often neighbours in the order have the same label, divided by how often they do in a perfect shuffle on average.
 // About 1 is perfect; above 1, equal labels stand close together. `labels` in delivery order. 1 when no two are equal.

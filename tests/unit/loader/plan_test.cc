@@ -217,6 +217,9 @@ TEST(Plan, ProportionsChangeWithEpochs) {
     for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(counts[i], expected[epoch][i] / 2.0, 100) << epoch;
   }
   EXPECT_EQ(plan->samples_per_epoch(), 4000u);
+  // Of 20,500 samples: within the first 10,000, and half of them there and half in the 10,000 behind.
+  EXPECT_DOUBLE_EQ(PerfectNeighbourDistance(*plan, 0), 10000.0 / 20500);
+  EXPECT_DOUBLE_EQ(PerfectNeighbourDistance(*plan, 2), (0.5 * 10000 / 3 + 0.5 * 10000) / (20500.0 / 3));
   // A state knows the schedule.
   datasets[0].changes[0].epoch = 4;
   EXPECT_TRUE(absl::IsInvalidArgument(MakePlan(datasets, options)->CheckCursor(plan->At(1, 100))));
