@@ -7,7 +7,7 @@ import struct
 from typing import NamedTuple
 
 from reference_manifest import Manifest, Segment, column_difference
-from reference_parts import ShardError, check, xxh3
+from reference_parts import MAX_COLUMNS, Cursor, ShardError, check, xxh3
 from reference_reader import map_file, read_shard
 from reference_table import OFFSET_INDEX, KeyTable, Table
 from reference_values import is_zero, round_up
@@ -23,9 +23,9 @@ class IndexBlock(NamedTuple):
     sample_count: int
     shard: int  # in the segment
     header_checksum: int
-    incompatible_flags: int
     layout: int
-    ends_begin: int  # in the page
+    reserved: int
+    places_begin: int  # in the page
 
 
 class Index:
@@ -36,29 +36,17 @@ class Index:
         payload = self.table.payload
         check((len(data), len(data) - self.table.pages_end, checksum) == reference[1:] or self.table.fence_page_count,
               "index is of other shards: not the table that the manifest names", 0)
-        check(len(payload) >= 40, "index: root is cut short", 0)
-        (self.shard_count, self.block_count, self.sample_count, self.dataset_hash, column_count,
-         layout_count) = struct.unpack_from("<4QII", payload)
-        position = 40
-
-        def number(what):
-            nonlocal position
-            check(position + 4 <= len(payload), f"index: {what} are cut short", 0)
-            position += 4
-            return int.from_bytes(payload[position - 4:position], "little")
-        self.columns = []
-        check(column_count <= 4096, "index: too many columns", 0)
-        for _ in range(column_count):
-            length = number("names of columns")
-            check(length <= len(payload) - position, "index: names of columns are cut short", 0)
-            self.columns.append(payload[position:position + length])
-            position += length
-        check(len(set(self.columns)) == column_count, "index: a column stands twice in the root", 0)
+        cursor = Cursor(payload, 0, "index: root with its lists of columns", 0)
+        self.shard_count, self.block_count, self.sample_count, self.dataset_hash, layout_count, reserved = cursor.unpack("<4QII")
+        check(reserved == 0, "index: root: reserved bytes are not zero", 0)
         self.layouts = []
         for _ in range(layout_count):
-            self.layouts.append([number("lists of columns") for _ in range(number("lists of columns"))])
-            check(all(column < column_count for column in self.layouts[-1]), "index: a list names a column that is not there", 0)
-        check(round_up(position, 8) == len(payload) and is_zero(payload[position:]), "index: bytes after the lists of columns", 0)
+            count = cursor.number("I")
+            check(count <= MAX_COLUMNS, "index: a list has more columns than a schema", 0)
+            self.layouts.append([cursor.take(cursor.number("I")) for _ in range(count)])
+            check(len(set(self.layouts[-1])) == count, "index: a column stands twice in a list", 0)
+        end = cursor.position
+        check(round_up(end, 8) == len(payload) and is_zero(payload[end:]), "index: bytes after the lists of columns", 0)
 
     def blocks_of(self, number, data):
         """The blocks of page `number`, which has the bytes `data`."""
@@ -66,6 +54,7 @@ class Index:
         check(count > 0 and zero == 0 and 8 + 64 * count <= len(data), f"index: page {number} cannot have {count} blocks", 0)
         blocks = [IndexBlock(*fields) for fields in struct.iter_unpack("<4QIIQIIQ", data[8:8 + 64 * count])]
         for block in blocks:
+            check(block.reserved == 0, f"index: page {number}: reserved bytes of a block are not zero", 0)
             check(block.shard < self.shard_count and block.layout < len(self.layouts),
                   f"index: page {number}: an entry lies past the segment's shards or lists", 0)
         return blocks
@@ -81,24 +70,20 @@ class Index:
         raise ShardError(f"index: no block holds sample {sample}", 0)
 
     def names(self, block):
-        return [str(self.columns[column], "utf-8", "replace") for column in self.layouts[block.layout]]
+        return [str(name, "utf-8", "replace") for name in self.layouts[block.layout]]
 
-    def ends(self, block, data):
+    def places(self, block, data):
         """A list for each column of the block's layout."""
-        counts = [block.sample_count] * len(self.layouts[block.layout])
-        check(block.ends_begin + 8 * sum(counts) <= len(data), "index: page 0: ends lie past the page" if self.table.page_count == 1
-              else "index: ends lie past the page", 0)
-        every = struct.unpack_from(f"<{sum(counts)}Q", data, block.ends_begin)
-        return [every[k * block.sample_count:(k + 1) * block.sample_count] for k in range(len(counts))]
+        count, columns = block.sample_count + 1, len(self.layouts[block.layout])
+        check(block.places_begin + 8 * count * columns <= len(data), "index: places of a block lie past the page", 0)
+        every = struct.unpack_from(f"<{count * columns}Q", data, block.places_begin)
+        return [every[k * count:(k + 1) * count] for k in range(columns)]
 
     def record(self, block, data, k, i):
         """(begin, end) in the shard's file of the record of sample i of the block, in column k of its layout; equal when absent."""
-        every = self.ends(block, data)
-        if i:
-            return every[k][i - 1], every[k][i]
-        before = max([block.offset + block.front_length] + [ends[-1] for ends in every if ends[-1] < every[k][-1]])
-        begin = round_up(before, 64)
-        return min(begin, every[k][0]), every[k][0]
+        begin, end = self.places(block, data)[k][i:i + 2]
+        check(begin <= end, "index: a record ends before it begins", 0)
+        return begin, end
 
 
 # ---- The whole dataset ----
@@ -189,10 +174,7 @@ class Dataset:
         index, first_shard, first_sample = [part for part in self.segments() if part[2] <= ordinal][-1]
         block, page = index.find(ordinal - first_sample)
         entry = self.manifest.shards[first_shard + block.shard]
-        flags = block.incompatible_flags
-        check(flags == 0, f"{entry.name}: incompatible flag bit {(flags & -flags).bit_length() - 1} is not known", 0, "Unimplemented")
-        codec = next(column.codec for column in self.columns if column.name == name)
-        if codec != 0 or name not in index.names(block):  # no records of it, or none in that shard
+        if name not in index.names(block):  # that shard has no records of it
             shard, i = self.locate(ordinal)
             value = shard.sample(i).get(name)
             return value.encode() if isinstance(value, str) else value
@@ -200,7 +182,8 @@ class Dataset:
         if begin == end:
             return None
         data = map_file(os.path.join(self.directory, entry.name))
-        check(len(data) == entry.bytes, f"shard {entry.name!r} is not the one in the manifest: its length differs")
+        counts_and_hash = struct.pack("<QQ16s", entry.samples, entry.blocks, entry.content_hash)  # of the trailer
+        check(len(data) == entry.bytes and data[-72:-40] == counts_and_hash, f"shard {entry.name!r} is not the one in the manifest")
         record = data[begin:end]
         check(len(record) == end - begin >= 8, f"sample {ordinal}: record is cut short", begin)
         check(xxh3(record[:-8]) == int.from_bytes(record[-8:], "little"),
@@ -282,17 +265,15 @@ class Dataset:
         """Compares the index, page by page, with one made of the segment's shards."""
         shards = self.manifest.shards[first_shard:first_shard + index.shard_count]
         check(index.dataset_hash == xxh3(b"".join(shard.content_hash for shard in shards)), "index is of other shards than the manifest's", 0)
-        known = [column.name.encode() for column in self.columns]
-        check(all(name in known for name in index.columns), "index: a column is not the dataset's", 0)
+        check(all(layout not in index.layouts[:k] for k, layout in enumerate(index.layouts)), "index: a list of columns stands twice", 0)
         pages = ((index.blocks_of(number, data), first, data) for number, (first, data) in enumerate(index.table.pages()))
-        waiting, position, end, sample, layouts, columns = [], 0, 0, 0, [], []
+        waiting, position, end, sample, layouts = [], 0, 0, 0, []
         for s in range(len(shards)):
             shard = self.shard(first_shard + s)
-            blobs = [column.name.encode() for column in shard.columns if column.is_blob]
+            blobs = [column.name.encode() for column in shard.columns if column.is_indexed]
             for b, listed in enumerate(shard.directory):
                 if blobs not in layouts:
                     layouts.append(blobs)
-                    columns += [name for name in blobs if name not in columns]
                 if not waiting:
                     waiting, first, data = next(pages, ([], 0, b""))
                     check(waiting, "index: blocks are missing", 0)
@@ -300,27 +281,18 @@ class Dataset:
                     position, end = 8 + 64 * len(waiting), len(data)
                 block = waiting.pop(0)
                 wanted = IndexBlock(listed.offset, listed.block_length, listed.front_length, sample, listed.sample_count, s,
-                                    listed.header_checksum, 0, layouts.index(blobs),
-                                    position if blobs else 0)
+                                    listed.header_checksum, layouts.index(blobs), 0, position if blobs else 0)
                 check(block == wanted, f"index: entry of block {b} of shard {first_shard + s} is wrong", 0)
-                self.validate_ends(index, block, data, shard.block(b), b)
-                position += 8 * len(blobs) * block.sample_count
+                self.validate_places(index, block, data, shard.block(b), b)
+                position += 8 * len(blobs) * (block.sample_count + 1)
                 sample += block.sample_count
                 if not waiting:
-                    check(position == end, "index: bytes after the last ends of a page", 0)
+                    check(position == end, "index: bytes after the last places of a page", 0)
         check(not waiting and next(pages, None) is None, "index: more blocks than the shards have", 0)
-        check(index.columns == columns and [[index.columns[c] for c in layout] for layout in index.layouts] == layouts,
-              "index: columns or their lists are not those of the shards", 0)
+        check(index.layouts == layouts, "index: lists of columns are not those of the shards", 0)
 
-    def validate_ends(self, index, entry, data, block, b):
-        blobs = [c for c, column in enumerate(block.header.columns) if column.is_blob]
-        for k, (c, ends) in enumerate(zip(blobs, index.ends(entry, data))):
-            wanted = [block.offset + block.front_length] * block.sample_count
-            base = block.offset + block.entries[c].values_offset
-            if block.header.columns[c].codec != 0:
-                wanted = [base + block.entries[c].values_length if block.entries[c].values_length else wanted[0]] * block.sample_count
-            elif block.entries[c].values_length:
-                wanted = [base + end for end in block.column(c).ends]
-                check(index.record(entry, data, k, 0) == (base, wanted[0]), f"index: block {b}: ends: the first record is not where "
-                      "the rule of section 9.2 puts it", 0)
-            check(list(ends) == wanted, f"index: block {b}: ends are wrong", 0)
+    def validate_places(self, index, entry, data, block, b):
+        indexed = [c for c, column in enumerate(block.header.columns) if column.is_indexed]
+        for c, places in zip(indexed, index.places(entry, data)):
+            begin = block.offset + block.entries[c].values_offset
+            check(list(places) == [begin, *(begin + end for end in block.column(c).ends)], f"index: block {b}: places are wrong", 0)

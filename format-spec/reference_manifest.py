@@ -4,15 +4,15 @@ import json
 import os
 from typing import NamedTuple
 
-from reference_parts import BLOB, CODECS, FIXED, INLINE, Column, ShardError, check, check_column, plain_name, xxh3
+from reference_parts import BLOB, CODECS, FIXED, INLINE, NONE, Column, ShardError, check, check_column, plain_name, xxh3
 from reference_reader import map_file
 from reference_table import ShardList
-from reference_values import BYTES, IMAGE, JPEG, JSON, NDARRAY, PNG, TYPE_NAMES, TYPE_NUMBERS, UTF8
+from reference_values import BYTES, IMAGE, JPEG, JSON, NDARRAY, PNG, TYPE_NAMES, UTF8
 
 LAYERS, REMOVED, SHARD_PAGES = "layers", "removed-samples", "shard-pages"
 FEATURES = (LAYERS, REMOVED, SHARD_PAGES)  # those known
-MANIFEST_KEYS = ("format", "version", "features", "generation", "samples", "bytes", "blocks", "columns", "metadata", "segments",
-                 "checksum")
+MANIFEST_KEYS = ("format", "version", "features", "generation", "operation", "samples", "bytes", "blocks", "columns", "metadata",
+                 "segments", "checksum")
 NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG, IMAGE), UTF8: (JSON,), IMAGE: (JPEG, PNG)}  # what a shard may say where the dataset says the key
 
 
@@ -69,6 +69,12 @@ def is_count(value):
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1 << 62
 
 
+def is_operation(value):
+    if not (isinstance(value, Object) and isinstance(value.get("name"), str) and isinstance(value.get("arguments"), Object)):
+        return False
+    return not value.twice and not value["arguments"].twice and all(isinstance(items, list) and all(isinstance(item, str) for item in items) for items in value["arguments"].values())
+
+
 class Object(dict):
     """A JSON object that remembers which of its keys stood twice: unknown ones are ignored, as is what stands in them."""
     def __init__(self, pairs):
@@ -84,7 +90,8 @@ def check_object(value, what):
 def parse_json(data):
     def no_number(text):
         raise ValueError(f"{text} is no number")
-    parsed = json.loads(str(data, "utf-8"), object_pairs_hook=Object, parse_constant=no_number)
+    parsed = json.loads(str(data, "utf-8"), object_pairs_hook=Object, parse_constant=no_number,
+                        parse_int=lambda digits: -1 if digits == "-0" else int(digits))
     json.dumps(parsed, ensure_ascii=False).encode()  # no half of a surrogate pair
     return parsed
 
@@ -144,6 +151,7 @@ class Manifest:
         check_metadata(self.metadata, "manifest")
         self.generation = self.json["generation"]
         check(is_count(self.generation) and self.generation > 0, "manifest generation is no count from 1")
+        check(is_operation(self.json["operation"]), "manifest: operation is not an object of a name and of arguments, arrays of strings")
         check(is_count(self.json.get("next_shard", 0)), "manifest: next_shard is not a count")
         for name in self.json.get("replaced", []):
             check_name("manifest: replaced", name)
@@ -259,19 +267,18 @@ def parse_column(c, entry):
     check_object(entry, f"manifest: column {c}")
     what = f"manifest: column {c} {entry['name']!r}"
     check(isinstance(entry["name"], str) and 1 <= len(entry["name"].encode()) <= 255, f"{what}: name is malformed")
-    type_ = named_number(entry["type"], TYPE_NUMBERS, 1 << 16, f"{what}: type")
-    codec = named_number(entry["codec"], dict(zip(CODECS, range(len(CODECS)))), 1 << 8, f"{what}: codec")
+    type_, codec = numbered(entry, "type", TYPE_NAMES, 1 << 16, what), numbered(entry, "codec", CODECS, 1 << 8, what)
     check(isinstance(entry["nullable"], bool) and isinstance(entry["key"], bool), f"{what}: flags are not boolean")
     dtype, shape = 0, None
     if type_ == NDARRAY or type_ not in TYPE_NAMES:
-        dtype, shape = named_number(entry["dtype"], TYPE_NUMBERS, 1 << 16, f"{what}: dtype"), entry["shape"]
+        dtype, shape = numbered(entry, "dtype", TYPE_NAMES, 1 << 16, what), entry["shape"]
         check(shape is None or all(is_count(dimension) for dimension in shape), f"{what}: shape is malformed")
         shape = None if shape is None else tuple(shape)
     size = entry.get("value_size")
     check(size is None or is_count(size), f"{what}: value_size is not a count")
     metadata = entry.get("metadata", Object([]))
     check_metadata(metadata, what)
-    storage = FIXED if size is not None else BLOB if codec == 0 else INLINE  # the last two as far as a dataset knows
+    storage = FIXED if size is not None else BLOB if codec == NONE else INLINE  # the last two as far as a dataset knows
     column = Column(entry["name"], type_, codec, storage, entry["nullable"], entry["key"], size, dtype, shape, metadata)
     plain_name(column.name.encode(), f"{what}: name", None)
     check_column(column, what)
@@ -286,13 +293,12 @@ def column_difference(mine, column):
     return different[0] if different else "nullable" if mine.nullable and not column.nullable else ""
 
 
-def named_number(value, names, end, what):
-    """Of a type or codec: its name or, where this reader has none for it, its number."""
-    if isinstance(value, str):
-        check(value in names, f"{what} {value!r} is not known", kind="Unimplemented")
-        return names[value]
-    check(is_count(value) and value < end and value not in names.values(), f"{what} {value!r} is neither a name nor a number without one")
-    return value
+def numbered(entry, key, names, end, what):
+    """The number of a type or codec; where this reader knows it, its name is there, too."""
+    number = entry[f"{key}_number"]
+    check(is_count(number) and number < end, f"{what}: {key}_number {number!r} is none of a {key}")
+    check(number not in names or entry.get(key) == names[number], f"{what}: {key} {entry.get(key)!r} is not the name of {key}_number {number}")
+    return number
 
 
 def check_metadata(value, what):

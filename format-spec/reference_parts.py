@@ -4,6 +4,7 @@ Part of reference_reader.py, which see. Section numbers in comments are those of
 """
 import dataclasses
 import struct
+from collections import namedtuple
 from typing import NamedTuple
 
 try:
@@ -20,9 +21,11 @@ MAX_HEADER, MAX_ALIGNMENT, MAX_DICTIONARY = 1 << 26, 1 << 20, 1 << 20
 MAX_COLUMNS, PER_VALUE_RANK, MAX_FIXED_SIZE = 4096, 255, 1 << 40
 MAX_BLOCK_SAMPLES = 1 << 20
 MAX_ZSTD_RAW, FREE_ZSTD_RAW, MAX_ZSTD_RATIO, MAX_ZSTD_WINDOW = 1 << 31, 1 << 26, 1024, 1 << 27
-CODECS = ("none", "zstd")
-FIXED, INLINE, BLOB = 1, 2, 3  # storage
+CODECS = {0: "none", 1: "zstd"}
+NONE, ZSTD = CODECS
+FIXED, INLINE, BLOB, PAGED = 1, 2, 3, 4  # storage
 MAX_PAGE, PAGE_ENTRY = 65536, 16
+
 
 class ShardError(Exception):
     """`kind` is DataLoss (damage), Unimplemented (a newer format) or NotFound (no such file); `offset` that of the structure at fault."""
@@ -82,25 +85,27 @@ class Column:
     metadata: dict = dataclasses.field(default_factory=dict)
 
     @property
-    def is_blob(self):
-        return self.storage == BLOB
-
-    @property
-    def is_paged(self):
-        return self.storage == INLINE and self.codec == 0
-
-    @property
     def has_values_chunk(self):
-        return self.is_blob or self.is_paged
+        return self.storage in (BLOB, PAGED)
+
+    @property
+    def is_indexed(self):
+        """Whether the offset index of a dataset has the places of its records."""
+        return self.storage == BLOB and self.codec == NONE
 
     def describe(self):
-        out = {"name": self.name, "type": TYPE_NAMES.get(self.type, self.type),
-               "codec": CODECS[self.codec] if self.codec < len(CODECS) else self.codec, "nullable": self.nullable, "key": self.key}
+        """As in a manifest (section 9.1)."""
+        out = {"name": self.name} | named("type", self.type, TYPE_NAMES) | named("codec", self.codec, CODECS)
+        out |= {"nullable": self.nullable, "key": self.key}
         if self.storage == FIXED:
             out["value_size"] = self.value_size
         if self.type == NDARRAY or self.type not in TYPE_NAMES:
-            out |= {"dtype": TYPE_NAMES.get(self.dtype, self.dtype), "shape": None if self.shape is None else list(self.shape)}
+            out |= named("dtype", self.dtype, TYPE_NAMES) | {"shape": None if self.shape is None else list(self.shape)}
         return out | ({"metadata": self.metadata} if self.metadata else {})
+
+
+def named(key, number, names):
+    return ({key: names[number]} if number in names else {}) | {f"{key}_number": number}
 
 
 def size_of_type(type_, dtype, shape):
@@ -117,11 +122,16 @@ class Header(NamedTuple):
     compatible_flags: int
     columns: tuple
     dictionaries: dict  # column -> bytes
-    checksum: int
+    shard_id: int
 
     @property
     def first_block(self):
         return round_up(self.length, self.alignment)
+
+
+def identify(header, entries):
+    """Section 1.1: the id of a shard with this header, the first of whose blocks has these column entries."""
+    return xxh3(b"".join((header[:40], bytes(8), header[48:-8], entries)))
 
 
 def parse_header(data):
@@ -136,28 +146,29 @@ def parse_header(data):
     checksum, = struct.unpack_from("<Q", data, length - 8)
     check(xxh3(data[:-8]) == checksum, "header checksum does not match", 0)
     check(major == 1, f"major version {major} is not supported", 0, "Unimplemented")
-    check(length >= 48, f"header length {length} is impossible", 0)
+    check(length >= 80, f"header length {length} is impossible", 0)
     cursor = Cursor(data[:-8], 16, "header", 0)
     alignment, incompatible, compatible = cursor.number("I"), cursor.number("I"), cursor.number("I")
-    schema_length, dictionary_count, reserved = cursor.number("I"), cursor.number("I"), cursor.number("I")
+    schema_length, dictionary_count, reserved, shard_id, specification = cursor.unpack("<IIIQ24s")
     bit = (incompatible & -incompatible).bit_length() - 1
     check(incompatible == 0, f"incompatible flag bit {bit} is not known", 0, "Unimplemented")
     check(alignment.bit_count() == 1 and 64 <= alignment <= MAX_ALIGNMENT,
           f"alignment {alignment} is not a power of two from 64 to 1048576", 0)
     check(reserved == 0, "header reserved bytes are not zero", 0)
+    check(specification == f"Shardkit shard {major}.{minor}".encode().ljust(24, b"\0"), "header: the specification named is not its own", 0)
     columns = parse_schema(cursor.take(schema_length))
     check(dictionary_count <= len(columns), "more dictionaries than columns", 0)
     dictionaries = {}
     for _ in range(dictionary_count):
         column, size = cursor.number("I"), cursor.number("I")
         check(column > max(dictionaries, default=-1), "dictionary columns do not ascend", 0)
-        check(column < len(columns) and columns[column].codec == 1,
+        check(column < len(columns) and columns[column].codec == ZSTD,
               f"dictionary for column {column}, which is not a zstd column", 0)
         check(1 <= size <= MAX_DICTIONARY, f"dictionary length {size} is not 1 to 1048576", 0)
         dictionaries[column] = bytes(cursor.take(size))
     check(length - 8 == round_up(cursor.position, 8), "header length does not match its contents", 0)
     check(is_zero(cursor.take(length - 8 - cursor.position)), "header padding is not zero", 0)
-    return Header(minor, length, alignment, compatible, columns, dictionaries, checksum)
+    return Header(minor, length, alignment, compatible, columns, dictionaries, shard_id)
 
 
 def parse_schema(data):
@@ -169,7 +180,7 @@ def parse_schema(data):
         name = bytes(cursor.take(cursor.number("B")))
         type_, dtype, codec, storage, flags, rank = struct.unpack("<HHBBBB", cursor.take(8))
         what = f"schema: column {c} {name.decode(errors='replace')!r}"
-        check(storage in (FIXED, INLINE, BLOB), f"{what}: storage {storage} is not 1, 2 or 3", 0)
+        check(FIXED <= storage <= PAGED, f"{what}: storage {storage} is not 1, 2, 3 or 4", 0)
         check(flags < 4, f"{what}: reserved flags {flags:#04x} are set", 0)
         if type_ == NDARRAY or type_ not in TYPE_NAMES:
             check(rank <= MAX_RANK or rank == PER_VALUE_RANK, f"{what}: rank {rank} is over 8", 0)
@@ -197,6 +208,7 @@ def parse_schema(data):
 
 def check_column(column, what):
     check(not column.key or (column.type == UTF8 and not column.nullable), f"{what}: key column is not a non-nullable utf8", 0)
+    check(column.type != NDARRAY or column.dtype != 0, f"{what}: dtype of an ndarray is 0", 0)
     if column.type == NDARRAY and column.dtype in TYPE_NAMES:
         check(column.dtype in SCALARS, f"{what}: dtype {column.dtype} is not a scalar", 0)
         whole = [dimension for dimension in column.shape or () if dimension]
@@ -208,8 +220,8 @@ def check_column(column, what):
     size = size_of_type(column.type, column.dtype, column.shape)
     check(size is None or column.value_size == size, f"{what}: value_size {column.value_size} is not the type's {size}", 0)
     check(not fixed or column.value_size <= MAX_FIXED_SIZE, f"{what}: value_size is over 2^40", 0)
-    check(column.storage != BLOB or column.codec >= len(CODECS) or column.codec == 0,
-          f"{what}: storage {column.storage} with codec {column.codec}", 0)
+    fits = fixed or column.codec not in CODECS or column.codec == (ZSTD if column.storage == INLINE else NONE)
+    check(fits, f"{what}: storage {column.storage} with codec {column.codec}", 0)
 
 
 def plain_name(data, what, offset):
@@ -233,16 +245,7 @@ def read_metadata(cursor):
 
 # ---- Section 3: blocks ----
 
-class Entry(NamedTuple):
-    """A column entry of a block header."""
-    offset: int
-    stored_length: int
-    raw_length: int
-    checksum: int
-    values_offset: int
-    values_length: int
-    values_checksum: int
-    encoding: int
+Entry = namedtuple("Entry", "offset stored_length raw_length checksum values_offset values_length values_checksum encoding")  # of a column
 
 
 class Block:
@@ -259,10 +262,11 @@ class Block:
         self.checksum, = struct.unpack_from("<Q", head, self.header_length - 8)
         check(xxh3(head[:-8]) == self.checksum, f"{what}: header checksum does not match", offset)
         (header_length, column_count, self.length, self.front_length, self.first_sample, self.sample_count,
-         reserved, self.previous) = struct.unpack_from("<IIQQQIIQ", head, 8)
+         reserved, shard_id) = struct.unpack_from("<IIQQQIIQ", head, 8)
         check(header_length == self.header_length, f"{what}: header length {header_length} is wrong", offset)
         check(column_count == len(columns), f"{what}: column count {column_count} is not the schema's", offset)
         check(reserved == 0, f"{what}: reserved bytes are not zero", offset)
+        check(shard_id == header.shard_id, f"{what}: shard id is not the header's: this is a block of another shard", offset)
         check(1 <= self.sample_count <= MAX_BLOCK_SAMPLES,
               f"{what}: sample count {self.sample_count} is not 1 to 1048576", offset)
         self.entries = []
@@ -273,24 +277,22 @@ class Block:
             check(is_zero(head[56 + 64 * c + 57:56 + 64 * c + 64]), f"{here}: reserved bytes are not zero", offset)
             check(entry.offset == position, f"{here}: chunk offset {entry.offset} is not {position}", offset)
             position = round_up(position + entry.stored_length, 64)
-            if column.codec >= len(CODECS):  # what encoding and raw length mean is that codec's business
+            check(column.has_values_chunk or entry[4:7] == (0, 0, 0), f"{here}: a values chunk of a column that has none", offset)
+            self.entries.append(entry)
+            if column.codec not in CODECS:  # what encoding and raw length mean is that codec's business
                 check(entry.raw_length <= 1 << 62, f"{here}: raw length is over 2^62", offset)
-                check(column.is_blob or entry[4:7] == (0, 0, 0), f"{here}: a values chunk of an inline column", offset)
-                self.entries.append(entry)
                 continue
             check(entry.encoding <= 2, f"{here}: unknown encoding {entry.encoding}", offset)
-            check(column.codec == 1 or entry.encoding == 0, f"{here}: encoding of a column of codec none", offset)
+            check(column.codec == ZSTD or entry.encoding == 0, f"{here}: encoding of a column of codec none", offset)
             check(entry.encoding != 2 or c in header.dictionaries, f"{here}: the column has no dictionary", offset)
-            check(column.has_values_chunk or entry[4:7] == (0, 0, 0), f"{here}: a values chunk of an inline column", offset)
             if entry.encoding == 0:
                 check(entry.stored_length == entry.raw_length, f"{here}: raw length is not stored length", offset)
             else:
                 check(entry.raw_length > 0, f"{here}: compressed though the raw length is 0", offset)
                 limit = min(MAX_ZSTD_RAW, max(FREE_ZSTD_RAW, MAX_ZSTD_RATIO * entry.stored_length))
                 check(entry.raw_length <= limit, f"{here}: raw length {entry.raw_length} is over the limit", offset)
-            self.entries.append(entry)
         check(self.front_length == position, f"{what}: front length {self.front_length} is not {position}", offset)
-        for c in [c for c, column in enumerate(columns) if column.is_blob] + [c for c, column in enumerate(columns) if column.is_paged]:
+        for c in [c for storage in (BLOB, PAGED) for c, column in enumerate(columns) if column.storage == storage]:
             found = self.entries[c].values_offset
             check(found == position, f"{self.where(c)}: values offset {found} is not {position}", offset)
             position = round_up(position + self.entries[c].values_length, 64)
@@ -310,14 +312,14 @@ class Block:
 
     def column(self, c):
         column = self.header.columns[c]
-        check(column.codec < len(CODECS), f'{self.where(c)}: unknown codec {column.codec}', None, "Unimplemented")
+        check(column.codec in CODECS, f'{self.where(c)}: unknown codec {column.codec}', None, "Unimplemented")
         return ColumnData(self, c)
 
     def check_chunks(self, c):
-        """Of a column whose codec is not known: all that can be checked."""
+        """All that can be checked of a column whose codec is not known."""
         entry = self.entries[c]
         self.chunk(c, "head chunk", entry.offset, entry.stored_length, entry.checksum)
-        if self.header.columns[c].is_blob:
+        if self.header.columns[c].has_values_chunk:
             self.chunk(c, "values chunk", entry.values_offset, entry.values_length, entry.values_checksum)
 
 
@@ -341,14 +343,14 @@ class ColumnData:
     def __init__(self, block, c):
         self.block, self.c, self.column = block, c, block.header.columns[c]
         entry, n, column = block.entries[c], block.sample_count, self.column
-        self.offset = block.offset + entry.offset
+        self.offset, self.pages = block.offset + entry.offset, []
         head = block.chunk(c, "head chunk", entry.offset, entry.stored_length, entry.checksum)
         if entry.encoding:
             dictionary = block.header.dictionaries[c] if entry.encoding == 2 else None
             head = self.decompress(head, entry.raw_length, dictionary)
         where, size = block.where(c), column.value_size
         presence_bytes = round_up((n + 7) // 8, 8) if column.nullable else 0
-        ends_bytes = 8 * n if size is None and not column.is_paged else 0
+        ends_bytes = 8 * n if column.storage in (INLINE, BLOB) else 0
         least = presence_bytes + ends_bytes + (0 if size is None else n * size)
         check(len(head) >= least, f"{where}: raw length {len(head)} is under {least}", self.offset)
         bits = int.from_bytes(head[:presence_bytes], "little") if column.nullable else (1 << n) - 1
@@ -359,13 +361,13 @@ class ColumnData:
             check(len(self.values) == n * size, f"{where}: raw length {len(head)} is not {least}", self.offset)
             self.begins, self.ends = range(0, n * size, size) if size else [0] * n, None
             return
-        if column.is_paged:
+        if column.storage == PAGED:
             self.read_pages(self.values, block.chunk(c, "values chunk", entry.values_offset, entry.values_length,
                                                      entry.values_checksum))
             return
         self.ends = struct.unpack_from(f"<{n}Q", head, presence_bytes)
         self.begins = (0,) + self.ends[:-1]
-        if column.is_blob:
+        if column.storage == BLOB:
             check(len(self.values) == 0, f"{where}: raw length {len(head)} is not {least}", self.offset)
             self.values = block.chunk(c, "values chunk", entry.values_offset, entry.values_length,
                                       entry.values_checksum)
@@ -376,16 +378,17 @@ class ColumnData:
                 self.fail(i, "ends pass the end of the values")
             if not present and end != begin:
                 self.fail(i, "an absent value has bytes")
-            if present and column.is_blob and end - begin < 8:
+            if present and column.storage == BLOB and end - begin < 8:
                 self.fail(i, "ends leave no room for a record checksum")
         check(self.ends[-1] == len(self.values), f"{where}: ends do not reach the end of the values", self.offset)
 
     def read_pages(self, table, values):  # section 3.3
         n, where, at = self.block.sample_count, self.block.where(self.c), self.offset
         check(len(table) > 0 and len(table) % PAGE_ENTRY == 0, f"{where}: raw length does not fit the pages", at)
-        pages, position = list(struct.iter_unpack("<QII", table)), 0
-        for k, (end, first, reserved) in enumerate(pages):
-            here, last = f"{where}, page {k}", pages[k + 1][1] if k + 1 < len(pages) else n
+        self.pages, position = list(struct.iter_unpack("<QII", table)), 0
+        lasts = [first for _, first, _ in self.pages[1:]] + [n]
+        for k, ((end, first, reserved), last) in enumerate(zip(self.pages, lasts)):
+            here = f"{where}, page {k}"
             check(reserved == 0, f"{here}: reserved bytes are not zero", at)
             check((first == 0 or k > 0) and first < last <= n, f"{here}: its samples are wrong", at)
             check(position + 8 + 2 * (last - first - 1) <= end <= len(values), f"{here}: its end {end} is wrong", at)
@@ -393,12 +396,11 @@ class ColumnData:
             check(end - position <= MAX_PAGE or single, f"{here}: {end - position} bytes are over 65536", at)
             position = end
         check(position == len(values), f"{where}: the last page's end is not that of the values", at)
-        self.values, self.begins, self.ends, begin, before = values, [], [], 0, None
-        for k, (end, first, _) in enumerate(pages):
-            here, last = f"{where}, page {k}", pages[k + 1][1] if k + 1 < len(pages) else n
+        self.values, self.begins, self.ends, begin = values, [], [], 0
+        for k, ((end, first, _), last) in enumerate(zip(self.pages, lasts)):
             count, page = last - first, values[begin:end]
             place = self.block.offset + self.block.entries[self.c].values_offset + begin
-            check(xxh3(page[:-8]) == int.from_bytes(page[-8:], "little"), f"{here}: page checksum does not match", place)
+            check(xxh3(page[:-8]) == int.from_bytes(page[-8:], "little"), f"{where}, page {k}: page checksum does not match", place)
             bytes_ = len(page) - 8 - 2 * (count - 1)
             ends = [0, *struct.unpack_from(f"<{count - 1}H", page, bytes_), bytes_]
             for i in range(count):
@@ -406,10 +408,17 @@ class ColumnData:
                     self.fail(first + i, f"ends of page {k} descend", place)
                 if ends[i + 1] > ends[i] and not self.present[first + i]:
                     self.fail(first + i, f"an absent value of page {k} has bytes", place)
-            check(before is None or before + 2 + ends[1] > MAX_PAGE, f"{here}: its first value fits in the page before", at)
             self.begins += [begin + end for end in ends[:-1]]
             self.ends += [begin + end for end in ends[1:]]
-            begin, before = end, len(page)
+            begin = end
+
+    def check_full(self):
+        """That a writer made its pages as full as can be, which reading does not check (section 3.3)."""
+        begin = 0
+        for k, ((end, _, _), (_, first, _)) in enumerate(zip(self.pages, self.pages[1:]), 1):
+            length = end - begin + 2 + self.ends[first] - self.begins[first]
+            check(length > MAX_PAGE, f"{self.block.where(self.c)}, page {k}: its first value fits in the page before", self.offset)
+            begin = end
 
     def fail(self, i, message, offset=None, kind="DataLoss"):
         sample = self.block.first_sample + i
@@ -441,7 +450,7 @@ class ColumnData:
             if not is_zero(data):
                 self.fail(i, "an absent value is not zero")
             return None
-        if not self.column.is_blob:
+        if self.column.storage != BLOB:
             return data
         if xxh3(data[:-8]) != int.from_bytes(data[-8:], "little"):
             place = self.block.offset + self.block.entries[self.c].values_offset + begin

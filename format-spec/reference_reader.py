@@ -23,9 +23,10 @@ import os
 import signal
 import struct
 import sys
+from collections import namedtuple
 from typing import NamedTuple
 
-from reference_parts import (CODECS, MAX_BLOCK_SAMPLES, Block, Cursor, Header, ShardError, check, check_dictionary, parse_header,
+from reference_parts import (CODECS, MAX_BLOCK_SAMPLES, Block, Cursor, ShardError, check, check_dictionary, identify, parse_header,
                              read_metadata, xxh3, xxhash)
 from reference_table import KeyTable
 from reference_values import BOOL, FLOATS, SCALARS, TYPE_NAMES, Ndarray, check_value, decode_value, is_zero, round_up, scalars
@@ -33,26 +34,10 @@ from reference_values import BOOL, FLOATS, SCALARS, TYPE_NAMES, Ndarray, check_v
 END_MAGIC = b"\x89END\r\n\x1a\n"
 TRAILER_LENGTH, TABLE_ENTRY, DIRECTORY_ENTRY, RANGE_ENTRY = 104, 32, 48, 24
 MAX_SHARD_SAMPLES, MAX_FOOTER, MAX_METADATA = (1 << 32) - 1, 1 << 40, 1 << 26
-DIRECTORY, STATISTICS, METADATA, KEY_INDEX, BLOCK_HEADERS, BLOCK_RANGES = range(1, 7)
-SECTION_NAMES = {1: "block directory", 2: "statistics", 3: "metadata", 4: "key index", 5: "block headers", 6: "block ranges"}
-
-
-class Section(NamedTuple):
-    kind: int
-    flags: int
-    offset: int
-    length: int
-    checksum: int
-
-
-class DirectoryEntry(NamedTuple):
-    offset: int
-    block_length: int
-    front_length: int
-    first_sample: int
-    sample_count: int
-    reserved: int
-    header_checksum: int
+DIRECTORY, STATISTICS, METADATA, KEY_INDEX, BLOCK_HEADERS, BLOCK_RANGES, HEADER = range(1, 8)
+SECTION_NAMES = {1: "block directory", 2: "statistics", 3: "metadata", 4: "key index", 5: "block headers", 6: "block ranges", 7: "header copy"}
+Section = namedtuple("Section", "kind flags offset length checksum")
+DirectoryEntry = namedtuple("DirectoryEntry", "offset block_length front_length first_sample sample_count reserved header_checksum")
 
 
 class BlockRange(NamedTuple):
@@ -114,12 +99,12 @@ class Shard:
         trailer = self.data[at:]
         check(trailer[96:] == END_MAGIC, "trailer magic is wrong; the shard was cut short or damaged", at)
         (self.footer_offset, self.footer_length, self.section_count, reserved, self.table_checksum, self.sample_count,
-         self.block_count, self.content_hash, file_length, header_checksum, reserved2,
+         self.block_count, self.content_hash, file_length, shard_id, reserved2,
          checksum) = struct.unpack_from("<QQIIQQQ16sQQQQ", trailer)
         check(xxh3(trailer[:88]) == checksum, "trailer checksum does not match", at)
         check(reserved == 0 and reserved2 == 0, "trailer reserved bytes are not zero", at)
         check(file_length == size, f"trailer: file length is {file_length}, the file has {size}", at)
-        check(header_checksum == self.header.checksum, "trailer: header checksum is not the header's", at)
+        check(shard_id == self.header.shard_id, "trailer: shard id is not the header's", at)
         check(self.footer_length <= MAX_FOOTER and self.footer_offset + self.footer_length == at
               and self.footer_offset % self.header.alignment == 0, "trailer: footer offset or length is wrong", at)
         check(TABLE_ENTRY * self.section_count <= self.footer_length, "trailer: section count is wrong", at)
@@ -188,15 +173,10 @@ class Shard:
               (*entry[1:5], entry.header_checksum), f"block {k}: header differs from the block directory", entry.offset)
         return block
 
-    def read_block(self, k):
-        """All columns of a block, every chunk checked."""
-        block = self.block(k)
-        return [block.column(c) for c in range(len(self.columns))]
-
     def read_known(self, k):
-        """Those of its columns whose codec is known."""
+        """The columns of a block whose codec is known, every chunk checked."""
         block = self.block(k)
-        return [block.column(c) for c, column in enumerate(self.columns) if column.codec < len(CODECS)]
+        return [block.column(c) for c, column in enumerate(self.columns) if column.codec in CODECS]
 
     def block_headers(self):
         """The copies of the blocks' headers, or None."""
@@ -230,7 +210,7 @@ class Shard:
     def sample(self, ordinal):
         self.check_ordinal(ordinal)
         for column in self.columns:
-            check(column.codec < len(CODECS), f"column {column.name!r}: unknown codec {column.codec}; project() reads the others",
+            check(column.codec in CODECS, f"column {column.name!r}: unknown codec {column.codec}; project() reads the others",
                   None, "Unimplemented")
         columns, i = self.locate(ordinal)
         return {data.column.name: data.value(i) for data in columns}
@@ -313,7 +293,7 @@ class Shard:
         return out
 
     def validate(self, deep=False):
-        """Everything: every checksum, every zero byte, chain, every section; with deep, every value."""
+        """Everything: every checksum, every zero byte, id, every section; with deep, every value."""
         position = self.header.length
         for k in range(self.block_count + 1):
             begin = self.directory[k].offset if k < self.block_count else self.footer_offset
@@ -329,37 +309,42 @@ class Shard:
             check_dictionary(self.header, c)
         metadata, statistics, keys, copies, ranges = self.metadata, self.statistics, [], self.block_headers(), self.block_ranges
         content = xxhash.xxh3_128(self.data[:self.header.length])
-        previous, tallies = self.header.checksum, [Tally(column) for column in self.columns]
+        tallies, first_entries = [Tally(column) for column in self.columns], b""
         for k, entry in enumerate(self.directory):
             block = self.block(k)
-            check(block.previous == previous, f"block {k}: previous is not the checksum of the header before it",
-                  entry.offset)
-            previous = block.checksum
             head = self.data[entry.offset:entry.offset + block.header_length]
+            first_entries = first_entries or head[56:-8]
             content.update(head)
             check(copies is None or copies[k] == head, f"block headers: the copy of block {k} is not its header",
                   copies and self.sections[BLOCK_HEADERS].offset)
             for c, tally in enumerate(tallies):
-                if self.columns[c].codec >= len(CODECS):
+                if self.columns[c].codec not in CODECS:
                     block.check_chunks(c)
                     tally.stored += block.entries[c].stored_length + block.entries[c].values_length
                     continue
                 data = block.column(c)
+                data.check_full()
                 found = tally.add(data, deep)
                 check(ranges is None or repr(ranges[k].get(data.column.name, found)) == repr(found),
                       f'block ranges: block {k}, column {c} "{data.column.name}": the range is not that of the values',
                       ranges and self.sections[BLOCK_RANGES].offset)
                 if data.column.key:
                     keys += [(xxh3(data.raw(i)), entry.first_sample + i) for i in range(entry.sample_count)]
+        header = self.data[:self.header.length]
+        check(identify(header, first_entries) == self.header.shard_id, "header: shard id is not that of header and first block", 0)
+        if HEADER in self.sections:
+            copy, at = self.section(HEADER), self.sections[HEADER].offset
+            check(len(copy) == len(header), f"header copy: its length is not the header's {len(header)}", at)
+            check(copy == header, "header copy: it is not the header", at)
         check(content.digest() == self.content_hash, "trailer: content hash does not match", self.trailer_offset)
         for tally, (name, found) in zip(tallies, statistics.items()):
             for field, value, wanted in zip(ColumnStatistics._fields, found, tally.result()):
-                if (tally.column.codec >= len(CODECS) and field != "stored_bytes"
+                if (tally.column.codec not in CODECS and field != "stored_bytes"
                         or tally.column.type not in TYPE_NAMES and field in ("range_kind", "minimum", "maximum")):
                     continue  # nothing to compare with
                 differ = "is wrong" if isinstance(value, tuple) else f"is {value}, not {wanted}"
                 check(repr(value) == repr(wanted), f'statistics of column "{name}": {field} {differ}', self.sections[STATISTICS].offset)
-        if KEY_INDEX in self.sections and all(column.codec < len(CODECS) for column in self.columns if column.key):
+        if KEY_INDEX in self.sections and all(column.codec in CODECS for column in self.columns if column.key):
             self.key_table().validate(sorted(keys))
         return metadata
 
@@ -411,35 +396,66 @@ def read_shard(path):
 
 # ---- Section 8: recovery ----
 
-class Recovered(NamedTuple):
-    header: Header
-    blocks: list  # Block, in order
-    lost: list    # (begin, end) of bytes in which there is no whole block
-
-
 def recover(path):
-    """Every whole block of a shard whose header is intact."""
+    """Header and blocks of a shard of which no byte has moved, and whose header, or the copy of it, is whole."""
     data = map_file(path)
-    header = parse_header(data)
-    blocks, lost, position, sample = [], [], header.first_block, 0
-    hole = position
-    while position < len(data):
+    for at, sections in section_tables(data):
         try:
-            block = Block(data, header, position, len(blocks))
-            for c, column in enumerate(header.columns):
-                block.check_chunks(c) if column.codec >= len(CODECS) else block.column(c)
-            check(block.first_sample >= sample, "a copy or a stranger", position)
+            return recover_with(data, at, sections)
         except ShardError:
-            position += header.alignment
+            continue  # it is another shard's, or nothing tells the schema
+    return recover_with(data, len(data), {})
+
+
+def section_tables(data):  # section 8.1
+    """(place, {kind: bytes}), beginning with the last one."""
+    for at in range(len(data) // 8 * 8 - TABLE_ENTRY, -1, -8):
+        last = Section(*struct.unpack_from("<IIQQQ", data, at))
+        begin = last.offset + round_up(last.length, 8)
+        if last.kind != DIRECTORY or last.length % DIRECTORY_ENTRY or begin > at or (at - begin) % TABLE_ENTRY:
             continue
-        if hole < position:
-            lost.append((hole, position))
-        blocks.append(block)
-        sample = block.first_sample + block.sample_count
-        hole = position = round_up(position + block.length, header.alignment)
-    if hole < len(data):
-        lost.append((hole, len(data)))
-    return Recovered(header, blocks, lost)
+        sections = [Section(*fields) for fields in struct.iter_unpack("<IIQQQ", data[begin:at + TABLE_ENTRY])]
+        ends = [section.offset + round_up(section.length, 8) for section in sections]
+        if ends[:-1] == [section.offset for section in sections[1:]] and all(
+                xxh3(data[section.offset:end]) == section.checksum for section, end in zip(sections, ends)):
+            yield begin, {section.kind: data[section.offset:section.offset + section.length] for section in sections}
+
+
+def recover_with(data, at, sections):  # section 8.2
+    try:
+        header = parse_header(data)
+    except ShardError:
+        if HEADER not in sections:
+            raise
+        header = parse_header(sections[HEADER])
+    check(sections.get(HEADER, b"")[40:48] in (b"", struct.pack("<Q", header.shard_id)), "section table of another shard", at)
+    found, place, length = [], 0, 64 * (len(header.columns) + 1)
+    while place < len(data):
+        found += whole_block(data, header, place)
+        place = found[-1].offset + found[-1].length if found and found[-1].offset == place else place + 64
+    check(not any(block.offset <= at < block.offset + block.length for block in found), "section table within a value", at)
+    listed = {fields[-1]: fields[0] for fields in struct.iter_unpack("<QQQQIIQ", sections.get(DIRECTORY, b""))}  # checksum -> place
+    for checksum in set(listed) - {block.checksum for block in found}:  # only their headers may be lost
+        copies = sections.get(BLOCK_HEADERS, b"")
+        for head in (copies[k:k + length] for k in range(0, len(copies), length)):
+            found += whole_block(data, header, listed[checksum], head) if int.from_bytes(head[-8:], "little") == checksum else []
+    blocks, sample = [], 0
+    for block in sorted(found, key=lambda block: (block.first_sample, block.offset)):
+        if listed.pop(block.checksum, None) is not None if sections else block.first_sample >= sample:
+            blocks.append(block)
+            sample = block.first_sample + block.sample_count
+    return header, blocks
+
+
+def whole_block(data, header, place, head=None):
+    """A list of the block there, or an empty one."""
+    try:
+        block = Block(data, header, place, f"at {place}", head)
+        for c in range(len(header.columns)):
+            block.check_chunks(c)
+    except ShardError:
+        return []
+    return [block]
 
 
 # ---- The decoded-JSON twin (golden/README.md) and the command line ----
@@ -467,7 +483,7 @@ def value_json(column, raw):
 
 
 def sample_json(columns, raws):
-    return {column.name: value_json(column, raws.get(column.name)) for column in columns if column.codec < len(CODECS)}
+    return {column.name: value_json(column, raws.get(column.name)) for column in columns if column.codec in CODECS}
 
 
 def statistics_json(entry):

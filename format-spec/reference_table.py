@@ -2,7 +2,7 @@
 import bisect
 import itertools
 import struct
-from typing import NamedTuple
+from collections import namedtuple
 
 from reference_parts import check, xxh3
 
@@ -11,12 +11,7 @@ OFFSET_INDEX, SHARD_LIST, KEYS, REMOVED = 1, 2, 3, 4
 KIND_NAMES = {OFFSET_INDEX: "offset index", SHARD_LIST: "list of shards", KEYS: "key table", REMOVED: "list of removed samples"}
 TAIL_BYTES, FENCE_BYTES, ROOT_FENCES, FENCES_OF_PAGE = 64, 24, 4096, 2048
 MAX_PAGES, MAX_PAYLOAD = ROOT_FENCES * FENCES_OF_PAGE, 1 << 26
-
-
-class Fence(NamedTuple):
-    first: int
-    offset: int
-    checksum: int
+Fence = namedtuple("Fence", "first offset checksum")
 
 
 class Table:

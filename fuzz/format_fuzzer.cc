@@ -43,7 +43,7 @@ Schema SomeSchema(uint8_t which) {
     columns[i].nullable = (which >> i & 32) != 0;
     if ((which >> i & 48) == 48) columns[i].codec = Codec{9};  // of a later version
     if ((which & 128) != 0 && columns[i].codec == Codec::kNone && columns[i].is_blob()) {
-      columns[i].storage = Storage::kInline;
+      columns[i].storage = Storage::kPaged;
     }
   }
   return Schema::Create(std::move(columns)).value();

@@ -16,8 +16,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import layered  # noqa: E402
 import make_invalid  # noqa: E402
 import make_invalid_dataset  # noqa: E402
-from writer import (Array, Col, Masks, build, frame, handmade_frame, index, keys, manifest, manifest_text, segment, shard_list,  # noqa: E402
-                    shard_row, twin)
+from writer import (CODECS, CREATE, Array, Col, Masks, build, frame, handmade_frame, index, keys, manifest, manifest_text, segment,  # noqa: E402
+                    shard_list, shard_row, twin)
 
 NAN, INF = float("nan"), float("inf")
 TRAINED = make_invalid.TRAINED
@@ -34,17 +34,17 @@ def noise(count, seed=1):
     return bytes(out)
 
 
-JPEG = bytes.fromhex("ffd8ffe000104a46494600010100000100010000ffd9")
-PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452")
-# One gray pixel each, whole files: the others claim to be pictures.
+# One gray pixel each.
 GRAY_JPEG = bytes.fromhex(
     "ffd8ffe000104a46494600010100000100010000ffdb00430050373c463c32504641465a55505f78c882786e6e78f5afb991c8" + "ff" * 51 +
     "ffc0000b080001000101011100ffc40014000100000000000000000000000000000000ffc40014100100000000000000000000000000000000"
     "ffda0008010100003f003fffd9")
-GRAY_PNG = PNG[:8] + b"".join(
+GRAY_PNG = b"\x89PNG\r\n\x1a\n" + b"".join(
     struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     for kind, data in ((b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)), (b"IDAT", zlib.compress(b"\0\x80", 0)), (b"IEND", b"")))
 SQUARE = (3, 4, [4, 2, 1, 2, 3])
+FULL = (3, 4, [0, 12])
+SQUARE_JPEG = GRAY_JPEG.replace(b"\x08\0\1\0\1", b"\x08\0\3\0\4")  # of the size of these masks
 LONG = (200, 300, [100, 300, 57, 301, 59200, 42])
 
 
@@ -67,9 +67,9 @@ def every_type():
     samples = []
     for i in range(2):
         samples.append(dict(key=f"sample-{i}", bytes=bytes(range(i, i + 5)), utf8="żółć 形" * i, json='{"a": [1, %d]}' % i,
-                            jpeg=JPEG, png=PNG, bool=i == 1, image=Array([2, 1, 3], list(range(i, i + 6))),
+                            jpeg=SQUARE_JPEG, png=GRAY_PNG, bool=i == 1, image=Array([2, 1, 3], list(range(i, i + 6))),
                             boxes=Array([i, 4], [0.5, 1.5, -2.0, 4.25][:4 * i]), flags=Array([3], [True, False, i == 1]),
-                            masks=Masks([SQUARE, LONG][:i + 1], i), small_masks=Masks([SQUARE], 1 - i)))
+                            masks=Masks([SQUARE, FULL][:i + 1], i), small_masks=Masks([SQUARE], 1 - i)))
         samples[i] |= {name: (i + 1) * (1 if name[0] == "u" else -1) * (1.5 if "f" in name else 1) for name in numbers}
     return build(columns, samples, metadata={"shardkit.version": "golden"})
 
@@ -230,11 +230,18 @@ def unknown_codec(**options):
     """Codecs of a later version, of each storage: their chunks say nothing, and all else can be read."""
     columns = [Col("key", "utf8", "zstd", key=True), Col("inline", "bytes", 2, storage="inline", nullable=True),
                Col("data", "bytes"), Col("fixed", "i64", 200), Col("blob", "jpeg", 3, storage="blob"), Col("both", 77, 3, dtype=0, value_size=4),
-               Col("behind", "bytes")]
-    samples = [dict(key=f"k{i}", inline=None if i == 2 else noise(i, i), data=noise(5, i), fixed=i, blob=JPEG, both=noise(4, i), behind=noise(3, i))
+               Col("paged", "bytes", 3, storage="paged"), Col("behind", "bytes")]
+    samples = [dict(key=f"k{i}", inline=None if i == 2 else noise(i, i), data=noise(5, i), fixed=i, blob=GRAY_JPEG, both=noise(4, i), paged=noise(i, 7),
+                    behind=noise(3, i))
                for i in range(3)]
     opaque = with_encoding(7, lambda raw: b"compressed by means from the future"[:len(raw)])
-    return build(columns, samples, [2, 1], encoders=dict(inline=opaque, fixed=opaque, blob=opaque), **options)
+    return build(columns, samples, [2, 1], encoders=dict(inline=opaque, fixed=opaque, blob=opaque, paged=opaque), **options)
+
+
+def unknown_codec_of_key():
+    """A key column whose codec is of a later version: what the key index says of the keys cannot be compared."""
+    return build([Col("key", "utf8", 9, storage="inline", key=True), Col("data", "bytes")], [dict(key=f"k{i}", data=noise(5, i)) for i in range(3)],
+                 [2, 1], encoders=dict(key=with_encoding(7, lambda raw: b"compressed by means from the future"[:len(raw)])))
 
 
 def column_metadata():
@@ -266,11 +273,11 @@ def block_ranges(**options):
 
 
 def paged():
-    """Pages: of many values, one that a single value fills exactly, and one of absent values."""
-    columns = [Col("key", "utf8", storage="inline", key=True), Col("small", "bytes", storage="inline"),
-               Col("note", "utf8", nullable=True, storage="inline"), Col("data", "bytes", nullable=True, storage="inline"),
+    """Pages: of many values, one that a single value fills, behind which one byte more does not fit, and one of absent values."""
+    columns = [Col("key", "utf8", storage="paged", key=True), Col("small", "bytes", storage="paged"),
+               Col("note", "utf8", nullable=True, storage="paged"), Col("data", "bytes", nullable=True, storage="paged"),
                Col("blob", "bytes")]
-    large = {6: b"full" * ((65536 - 8 - 2) // 4) + b"up"}
+    large = {6: b"full" * ((65536 - 8 - 2) // 4) + b"up", 7: b"!"}
     return build(columns, [dict(key=f"{i:03}", small=noise(i % 7, i), note=None if i % 3 else "ok" * (i % 5), blob=noise(3, i),
                                 data=large.get(i, b"x" * (i % 4)) if i < 9 else None) for i in range(40)], [3, 9, 28])
 
@@ -290,21 +297,22 @@ VALID = {
     "minor-7": lambda: simple(minor=7),
     "without-block-headers": lambda: simple(without=(5,)),
     "without-block-ranges": lambda: block_ranges(without=(6,)),
-    "only-needed-sections": lambda: block_ranges(without=(5, 6)),
+    "without-header-copy": lambda: simple(without=(7,)),
+    "only-needed-sections": lambda: block_ranges(without=(5, 6, 7)),
     "block-ranges": block_ranges, "paged": paged,
-    "numbers": numbers, "unknown-type": unknown_type, "unknown-codec": unknown_codec, "column-metadata": column_metadata,
+    "numbers": numbers, "unknown-type": unknown_type, "unknown-codec": unknown_codec, "unknown-codec-of-key": unknown_codec_of_key, "column-metadata": column_metadata,
 }
 
 
 # Two shards: the second lacks columns, has narrower types, and blob columns without a value, beside columns whose
-# values end exactly at a multiple of 64 (index: spec.md section 9.2).
+# values end exactly at a multiple of 64, so that values chunks without bytes begin where others do.
 DATASET_COLUMNS = [Col("key", "utf8", "zstd", key=True), Col("image", "bytes", nullable=True),
                    Col("text", "utf8", nullable=True), Col("label", "i32", nullable=True), Col("extra", "bytes", nullable=True)]
 
 
 def dataset_samples():
     first = [dict(key=f"first/{i}", image=noise(10 * i, i), text=None if i == 1 else f"text {i}", label=i) for i in range(5)]
-    second = [dict(key="second/0", image=JPEG, text='{"a": 1}'), dict(key="second/1", image=JPEG + bytes(34)),
+    second = [dict(key="second/0", image=GRAY_JPEG, text='{"a": 1}'), dict(key="second/1", image=GRAY_JPEG + bytes(-(len(GRAY_JPEG) + 8) % 64)),
               dict(key="second/2", text='[' + '1, ' * 17 + '100]')]
     return first, second
 
@@ -329,7 +337,7 @@ def dataset_images():
 
 
 def dataset_tiny():
-    """The one of spec.md, section 12.1."""
+    """The one of spec.md, section 13.1."""
     columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes")]
     first, second = [dict(key="a", data=b"one"), dict(key="b", data=b"two")], [dict(key="c", data=b"three")]
     return columns, {}, [("0.shard", build(columns, first, [2])), ("1.shard", build(columns, second, [1]))], first + second
@@ -338,7 +346,7 @@ def dataset_tiny():
 def dataset_storages():
     """A column that one shard has in pages, one as blobs, and one not at all."""
     columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes", nullable=True)]
-    paged = [columns[0], Col("data", "bytes", nullable=True, storage="inline")]
+    paged = [columns[0], Col("data", "bytes", nullable=True, storage="paged")]
     samples = [dict(key=f"k{i}", data=None if i % 3 == 2 else noise(30, i)) for i in range(9)]
     del samples[8]["data"]
     shards = [("0.shard", build(paged, samples[:4], [1, 3])), ("1.shard", build(columns, samples[4:7])),
@@ -369,13 +377,38 @@ def dataset_small():
     return columns, {"note": "small"}, [("a.shard", build(columns, samples[:2])), ("part/b.shard", build(columns, samples[2:]))], samples
 
 
+def dataset_unknown():
+    """Types, dtypes and codecs of later versions, in blob columns of which the index has the places of those that are not encoded."""
+    columns = [Col("key", "utf8", "zstd", key=True), Col("scan", 77, dtype=0), Col("mesh", 2000, "zstd", dtype=9, shape=[2, 3]),
+               Col("grid", "ndarray", dtype=300, shape=[2], value_size=4), Col("video", "bytes", 9, storage="blob"), Col("data", "bytes"),
+               Col("text", "utf8", 200, storage="inline", nullable=True), Col("pose", 0xF001, 201, dtype="f32", value_size=2)]
+    samples = [dict(key=f"k{i}", scan=noise(5 + i, i), mesh=noise(i, i), grid=noise(4, i), video=noise(9 * i, i), data=noise(7, i), text=None,
+                    pose=noise(2, i)) for i in range(2)]
+    return columns, {}, [("0.shard", build(columns, samples))], samples
+
+
+# What a later version says of the numbers of these columns, beside numbers of which it says nothing. Only the numbers count.
+LATER_NAMES = {"mesh": dict(type="mesh", dtype="u4"), "grid": dict(dtype="f32"), "video": dict(codec="zstd"),
+               "pose": dict(type="utf8", codec="brotli")}
+
+
+def with_names(row):
+    """A column's row in the manifest, with the names that a later version gives."""
+    names, out = LATER_NAMES.get(row["name"], {}), {}
+    for key, value in row.items():
+        name = names.get(key.removesuffix("_number")) if key.endswith("_number") else None
+        out |= {key: value} if name is None else {key.removesuffix("_number"): name, key: value}
+    return out
+
+
 def other_order(columns, metadata, shards):
     """The manifest with its keys in another order, and with keys that are not known yet."""
     def turned(row):
         return dict(reversed(row.items())) | {"later": {"a": [1, {"b": None}], "c": 1.5}}
     segments = [turned(row | dict(index=turned(row["index"]))) for row in [segment(shards)]]
     fields = dict(later={"shards": [], "format": "another"}, shards=[turned(shard_row(name, built)) for name, built in shards],
-                  segments=segments, generation=1, metadata=metadata, columns=[turned(col.describe()) for col in columns], samples=3, blocks=2,
+                  segments=segments, operation=turned(CREATE), generation=1, metadata=metadata,
+                  columns=[turned(col.describe()) for col in columns], samples=3, blocks=2,
                   bytes=sum(len(built.data) for _, built in shards), features=[], version=1, format="shardkit-dataset")
     return manifest_text(fields.items())
 
@@ -384,7 +417,8 @@ def other_order(columns, metadata, shards):
 HASHED = {"sha256": ("a.shard",), "shard-list": ("a.shard",)}
 DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images, "sha256": dataset_small,
             "other-order": dataset_small, "tiny": dataset_tiny, "column-metadata-dataset": dataset_column_metadata,
-            "storages": dataset_storages, "segments": dataset_small, "without-index": dataset_small, "shard-list": dataset_small}
+            "storages": dataset_storages, "segments": dataset_small, "without-index": dataset_small, "shard-list": dataset_small,
+            "unknown-numbers": dataset_unknown}
 # Names of the indexes of segments, with the number of their shards; others have one segment.
 SEGMENTS = {"segments": {"dataset.idx": 1, "dataset-2.idx": 1}, "without-index": {}, "no-shards": {}}
 
@@ -408,9 +442,13 @@ def dataset_segments(name, shards):
 
 def dataset_files(name, columns, metadata, shards):
     rows, files = dataset_segments(name, shards)
-    lists = dict(features=["shard-pages"], shards=None) if name == "shard-list" else {}
+    changes = dict(features=["shard-pages"], shards=None) if name == "shard-list" else {}
+    if name == "segments":
+        changes = dict(generation=2, operation=dict(name="append", arguments=dict(shards=["1"], samples=["1"])))
+    if name == "unknown-numbers":
+        changes = dict(columns=[with_names(col.describe()) for col in columns])
     made = other_order(columns, metadata, shards) if name == "other-order" else manifest(
-        columns, metadata, shards, hashed=HASHED.get(name, ()), segments=rows, generation=2 if name == "segments" else 1, **lists)
+        columns, metadata, shards, hashed=HASHED.get(name, ()), segments=rows, **changes)
     return {path: built.data for path, built in shards} | {"dataset.json": made} | files
 
 
@@ -422,7 +460,7 @@ def dataset_twin(name, columns, metadata, shards, samples):
         "segments": [row | dict(index=row["index"]["name"], keys=row.get("keys", {}).get("name")) | (dict(list=row["list"]["name"]) if "list" in row else {})
                      for row in dataset_segments(name, shards)[0]],
         "shards": [dict(sha256=None) | shard_row(path, built, path in HASHED.get(name, ())) for path, built in shards],
-        "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns} for sample in samples],
+        "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns if col.codec in CODECS} for sample in samples],
     }
 
 

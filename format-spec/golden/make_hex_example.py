@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes section 12 of spec.md, the worked examples, from the golden files they show."""
+"""Writes section 13 of spec.md, the worked examples, from the golden files they show."""
 import os
 import struct
 import sys
@@ -7,7 +7,7 @@ import sys
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 SPEC = os.path.join(HERE, "..", "spec.md")
-TITLE, NEXT = "\n## 12. A shard, byte by byte\n", "\n## 13. "
+TITLE, NEXT = "\n## 13. A shard, byte by byte\n", "\n## 14. "
 
 
 def rows():
@@ -20,17 +20,18 @@ def rows():
     return [
         ("Header", [(8, "magic"), (2, "major#"), (2, "minor#"), (4, "header_length#"), (4, "alignment#"),
                     (4, "incompatible_flags"), (4, "compatible_flags"), (4, "schema_length#"), (4, "dictionary_count#"),
-                    (4, "reserved"), (2, "column_count#"), (4, 'name "key"'),
+                    (4, "reserved"), (8, "shard_id"), (24, 'specification "Shardkit shard 1.0"'), (2, "column_count#"), (4, 'name "key"'),
                     (8, "type utf8, dtype, codec zstd, storage inline, flags key, rank"), (4, "metadata#"), (5, 'name "data"'),
                     (8, "type bytes, dtype, codec none, storage blob, flags, rank"), (4, "metadata#"), (5, "pad"), (8, "checksum")]),
         ("Zero bytes up to the alignment", [(None, "")]),
         ("Block header", [(8, "magic"), (4, "header_length#"), (4, "column_count#"), (8, "block_length#"),
                           (8, "front_length#"), (8, "first_sample#"), (4, "sample_count#"), (4, "reserved"),
-                          (8, "previous: the header's checksum")] + [(n, "key: " + what) for n, what in entry] +
+                          (8, "shard_id: the header's")] + [(n, "key: " + what) for n, what in entry] +
          [(n, "data: " + what) for n, what in entry] + [(8, "checksum")]),
         ("Head chunk of key", key),
         ("Head chunk of data", [(8, "ends: the record ends at#"), (56, "zero")]),
         ("Values chunk of data", [(13, 'value: "Hello, shard!"'), (8, "its checksum"), (43, "zero")]),
+        ("Header copy", [(120, "the shard's header again, byte for byte")]),
         ("Block headers", [(192, "the block's header again, byte for byte")]),
         ("Key index", [(8, "magic of a table"), (8, 'page 0: hash of "a/b"'), (8, "page 0: ordinal#"), (8, "fence: first, the hash of page 0's first entry"),
                        (8, "fence: offset of page 0#"), (8, "fence: checksum of page 0"), (8, "payload: number of entries#"), (4, "tail: kind#"),
@@ -40,26 +41,27 @@ def rows():
         ("Statistics", [(n, "key: " + what) for n, what in statistics] + [(n, "data: " + what) for n, what in statistics]),
         ("Block directory", [(8, "offset#"), (8, "block_length#"), (8, "front_length#"), (8, "first_sample#"),
                              (4, "sample_count#"), (4, "reserved"), (8, "header_checksum")]),
-        ("Section table", [(n, f"{name}: {what}") for name in ("block headers", "key index", "metadata", "statistics", "block directory")
+        ("Section table", [(n, f"{name}: {what}") for name in ("header", "block headers", "key index", "metadata", "statistics", "block directory")
                            for n, what in ((8, "kind, flags"), (8, "offset"), (8, "length"), (8, "checksum"))]),
         ("Trailer", [(8, "footer_offset#"), (8, "footer_length#"), (4, "section_count#"), (4, "reserved"),
                      (8, "table_checksum"), (8, "sample_count#"), (8, "block_count#"), (16, "content_hash"),
-                     (8, "file_length#"), (8, "header_checksum"), (8, "reserved"), (8, "checksum"), (8, "magic")]),
+                     (8, "file_length#"), (8, "shard_id"), (8, "reserved"), (8, "checksum"), (8, "magic")]),
     ]
 
 
 def index_rows():
     """Those of the dataset's offset index."""
     block = [(8, "offset#"), (8, "block_length#"), (8, "front_length#"), (8, "first_sample#"), (4, "sample_count#"), (4, "shard#"),
-             (8, "header_checksum"), (4, "incompatible_flags#"), (4, "layout#"), (8, "ends_begin#")]
+             (8, "header_checksum"), (4, "layout#"), (4, "reserved"), (8, "places_begin#")]
     return [
         ("Magic", [(8, "magic")]),
         ("Page 0", [(4, "block_count#"), (4, "zero")] + [(n, f"block {k}: {what}") for k in range(2) for n, what in block] +
-         [(8, "block 0, data: the record of sample 0 ends at#"), (8, "block 0, data: that of sample 1 ends at#"),
-          (8, "block 1, data: that of sample 2 ends at#")]),
+         [(8, "block 0, data: the values chunk begins at#"), (8, "block 0, data: the record of sample 0 ends at#"),
+          (8, "block 0, data: that of sample 1 ends at#"), (8, "block 1, data: the values chunk begins at#"),
+          (8, "block 1, data: the record of sample 2 ends at#")]),
         ("Root", [(8, "fence of page 0: first#"), (8, "offset#"), (8, "checksum"), (8, "shard_count#"), (8, "block_count#"),
-                  (8, "sample_count#"), (8, "dataset_hash"), (4, "column_count#"), (4, "layout_count#"), (4, "length of the name#"),
-                  (4, 'name "data"'), (4, "layout 0: columns#"), (4, "column#")]),
+                  (8, "sample_count#"), (8, "dataset_hash"), (4, "layout_count#"), (4, "zero"), (4, "layout 0: columns#"),
+                  (4, "length of the name#"), (4, 'name "data"'), (4, "zero, to a multiple of 8")]),
         ("Tail", [(4, "kind#"), (2, "major#"), (2, "minor#"), (8, "page_count#"), (8, "payload_length#"), (8, "table_length#"),
                   (8, "root_checksum"), (8, "reserved"), (8, "checksum: that of the manifest's reference"), (8, "magic")]),
     ]
@@ -92,14 +94,13 @@ def section():
            "a test compares it with the files.\n", tables(data, rows(), -header_length % alignment)]
     index, manifest = load("tiny/dataset.idx"), load("tiny/dataset.json").decode()
     checksum_line = manifest.rindex('  "checksum"')
-    offset, _, front = struct.unpack_from("<3Q", index, 16)
-    assert (offset + front) % 64 == 0
-    out += ["\n### 12.1 A dataset of two shards\n\n`golden/valid/tiny`: two samples in `0.shard`, one in `1.shard`, with the columns of "
+    ends = struct.unpack_from("<3Q", index, 144)
+    out += ["\n### 13.1 A dataset of two shards\n\n`golden/valid/tiny`: two samples in `0.shard`, one in `1.shard`, with the columns of "
             f"the shard\nabove. Its `dataset.json`, of {len(manifest)} bytes, ends with a line feed:\n\n```json\n{manifest}```\n\n"
             "The checksum is that of all lines before its own, with their line feeds: bytes 0 to "
-            f"{checksum_line}.\nIts `dataset.idx` has {len(index)} bytes. The place of a record is found so: that of sample "
-            f"1 begins where that of sample 0 ends;\nthat of sample 0 begins at the end of the block's front, {offset} + {front} = "
-            f"{offset + front}, since no other blob column's values lie before.\n", tables(index, index_rows())]
+            f"{checksum_line}.\nIts `dataset.idx` has {len(index)} bytes. The record of sample 0 lies from byte {ends[0]} of `0.shard`, where the "
+            f"values chunk begins, to {ends[1]}, and\nthat of sample 1 from there to {ends[2]}.\n",
+            tables(index, index_rows())]
     return "".join(out)
 
 

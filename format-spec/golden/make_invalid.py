@@ -9,6 +9,8 @@ SAMPLES = [dict(key=f"k{i}", data=value) for i, value in enumerate(VALUES)]
 OPEN, READ, VALIDATE, DEEP = "open", "read", "validate", "deep"
 NAN = float("nan")
 LOST, NEWER, ABSENT = "DataLoss", "Unimplemented", "NotFound"
+LEAN = (5, 7)  # kinds of sections that most of these shards go without, so that all together are small
+WHOLE = [dict(first_sample=0, sample_count=3), dict(first_sample=3, sample_count=2)]  # both blocks of the base shard
 
 # A dictionary in Zstandard's own format with the ID 7: entropy tables that a version of the library has trained, then
 # content. MALFORMED has its magic and no tables.
@@ -19,9 +21,9 @@ TRAINED = bytes.fromhex(
 MALFORMED = TRAINED[:8] + b"\xff" * 24
 
 
-def base(hook=lambda name, data: data, columns=COLUMNS, samples=SAMPLES, blocks=(3, 2), footnote="2", **options):
+def base(hook=lambda name, data: data, columns=COLUMNS, samples=SAMPLES, blocks=(3, 2), footnote="2", without=LEAN, **options):
     return build(columns, samples, list(blocks) if len(samples) == 5 else None, hook=hook, metadata={"a": "1", "b": footnote},
-                 **options)
+                 without=without, **options)
 
 
 def patch(data, offset, replacement):
@@ -73,11 +75,13 @@ def shards():
         place = at if at is None or isinstance(at, int) else (good if isinstance(built, bytes) else built).at[at]
         out[name] = (data, error(found_by, contains, place, kind, **more))
 
-    good, lean = base(), dict(columns=COLUMNS[:1])  # a shard of two columns; options for one of one
+    lean = dict(columns=COLUMNS[:1])  # options for a shard of one column
+    lean_and_whole = lean | dict(without=())  # and for one with all sections
+    good = base()
     data, at, size = good.data, good.at, len(good.data)
 
-    def flip(name, offset, found_by, contains, place):
-        add(f"flip-{name}", flipped(data, offset), found_by, contains, place)
+    def flip(name, offset, found_by, contains, place, **more):
+        add(f"flip-{name}", flipped(data, offset), found_by, contains, place, **more)
 
     bare = dict(samples=[])
     none = base(**bare)
@@ -86,26 +90,32 @@ def shards():
     add("magic-text-mode", none.data.replace(b"\r\n", b"\n"), OPEN, ["header", "magic"], 0)
     add("flip-header", flipped(none.data, 16), OPEN, ["header checksum"], "header")
     add("flip-major", flipped(none.data, 9), OPEN, ["header checksum"], "header")
-    add("flip-schema", flipped(none.data, 45), OPEN, ["header checksum"], "header")
+    add("flip-schema", flipped(none.data, 77), OPEN, ["header checksum"], "header")
     add("major-2", patched("header", 8, u16(2), **bare), OPEN, ["major version 2"], "header", NEWER)
-    # Of two defects the earlier one of section 11.1 decides.
+    # Of two defects the earlier one of section 12.1 decides.
     add("major-2-short", reseal(none.data[:8] + u16(2) + u16(0) + u32(24) + bytes(8)), OPEN, ["major version 2"], 0, NEWER)
     add("major-2-and-more", patched("header", 8, u16(2) + u16(0) + none.data[12:16] + b"\xff" * 24, **bare), OPEN, ["major version 2"], 0,
         NEWER)
     add("header-length-24", reseal(none.data[:12] + u32(24) + bytes(8)), OPEN, ["header", "length 24"], 0)
+    add("header-length-72", reseal(none.data[:12] + u32(72) + none.data[16:72]), OPEN, ["header", "length 72"], 0)
     add("incompatible-and-alignment", patched("header", 16, u32(96) + u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], 0, NEWER)
-    add("reserved-and-type", base(lambda n, d: patch(d, 36, u32(1)) if n == "header" else patch(d, 28, b"\4") if n == "schema" else d,
+    add("reserved-and-type", base(lambda n, d: patch(d, 36, u32(1)) if n == "header" else patch(d, 28, b"\5") if n == "schema" else d,
                                   **bare), OPEN, ["header", "reserved"], 0)
-    add("schema-name-and-type", patched("schema", 3, b"\xff" + none.data[44:63] + b"\x63", **bare), OPEN,
+    add("reserved-and-specification", patched("header", 36, u32(1) + bytes(8) + b"s", **bare), OPEN, ["header", "reserved"], 0)
+    add("specification-and-type", base(lambda n, d: patch(d, 48, b"s") if n == "header" else patch(d, 28, b"\5") if n == "schema" else d,
+                                       **bare), OPEN, ["header", "specification"], 0)
+    add("schema-name-and-type", patched("schema", 3, b"\xff" + none.data[76:95] + b"\x63", **bare), OPEN,
         ["schema", "utf-8"], 0)
-    add("schema-flags-and-type", base(lambda n, d: patch(patch(d, 12, b"\x42"), 28, b"\4") if n == "schema" else d, **bare), OPEN,
+    add("schema-flags-and-type", base(lambda n, d: patch(patch(d, 12, b"\x42"), 28, b"\5") if n == "schema" else d, **bare), OPEN,
         ["schema", "column 0", "reserved flag"], 0)
     add("incompatible-bit-7", patched("header", 20, u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], "header", NEWER)
     add("alignment-96", patched("header", 16, u32(96), **bare), OPEN, ["alignment 96"], "header")
     add("alignment-32", patched("header", 16, u32(32), **bare), OPEN, ["alignment 32"], "header")
     add("header-reserved", patched("header", 36, u32(1), **bare), OPEN, ["header", "reserved"], "header")
+    for name, at_, text in (("other", 48, b"Shardkit Shard"), ("of-minor-1", 65, b"1"), ("of-major-2", 63, b"2"), ("byte-after", 71, b"\1")):
+        add(f"header-specification-{name}", patched("header", at_, text, **bare), OPEN, ["header", "specification"], "header")
     add("header-padding", patched("header", -1, b"\1", **bare), OPEN, ["header", "padding"], "header")
-    add("dictionary-of-blob-column", replaced("header", lambda d: patch(d, 50, b"\0\3"), dictionaries=dict(key=b"k"), **bare),
+    add("dictionary-of-blob-column", replaced("header", lambda d: patch(d, 82, b"\0\3"), dictionaries=dict(key=b"k"), **bare),
         OPEN, ["dictionary", "column 0"], "header")
     # Schema.
     add("schema-duplicate-name", base(columns=[COLUMNS[0], COLUMNS[1], Col("data", "bytes", nullable=True)], samples=[]), OPEN,
@@ -118,15 +128,19 @@ def shards():
         add(f"schema-unknown-type-{name}", replaced("schema", change, **later), OPEN, ["schema", *contains], "header")
     add("schema-unknown-dtype-inline", base(columns=[Col("x", "ndarray", dtype=300, shape=[2], value_size=2, storage="inline")], samples=[]), OPEN,
         ["schema", "storage"], "header")
+    add("schema-dtype-0", base(columns=[Col("x", "ndarray", dtype=0, value_size=None)], samples=[]), OPEN, ["schema", "dtype"], "header")
     add("schema-dtype-no-scalar", base(columns=[Col("x", "ndarray", dtype="utf8", value_size=None)], samples=[]), OPEN,
         ["schema", "dtype"], "header")
-    unknown = dict(columns=[Col("key", "utf8", "zstd", key=True), Col("v", "bytes", 9, storage="blob"), Col("w", "bytes", 9, storage="inline")],
-                   samples=[dict(key=f"k{i}", v=b"value", w=b"value") for i in range(5)])
+    unknown = dict(columns=[Col("key", "utf8", "zstd", key=True), Col("v", "bytes", 9, storage="blob"), Col("w", "bytes", 9, storage="inline"),
+                            Col("p", "bytes", 9, storage="paged")],
+                   samples=[dict(key=f"k{i}", v=b"value", w=b"value", p=b"value") for i in range(5)])
     opaque = base(**unknown)
     add("unknown-codec-head", flipped(opaque.data, opaque.at["head 1 1"] + 3), VALIDATE, ["block 1", "column 1", "chunk checksum"],
         opaque.at["head 1 1"])
     add("unknown-codec-values", flipped(opaque.data, opaque.at["values 1 1"] + 3), VALIDATE,
         ["block 1", "column 1", "values chunk checksum"], opaque.at["values 1 1"])
+    add("unknown-codec-pages", flipped(opaque.data, opaque.at["values 1 3"] + 3), VALIDATE,
+        ["block 1", "column 3", "values chunk checksum"], opaque.at["values 1 3"])
     add("unknown-codec-padding", patched("chunk 1 2", -1, b"\1", **unknown), VALIDATE, ["block 1", "column 2", "padding"], "head 1 2")
     add("unknown-codec-raw-length", patched("entry 1 2", 16, u64((1 << 62) + 1), **unknown), READ, ["block 1", "column 2"], "block 1")
     add("unknown-codec-values-in-inline-column", patched("entry 1 2", 40, u64(8), **unknown), READ, ["block 1", "column 2", "values chunk"],
@@ -136,12 +150,12 @@ def shards():
             ["column 0", "class_names"], "header")
     add("schema-key-nullable", patched("schema", 12, b"\x03", **bare), OPEN, ["schema", "key"], "header")
     add("schema-two-keys", base(columns=[COLUMNS[0], Col("data", "utf8", key=True)],
-                                samples=[dict(key="a", data="b")]), OPEN, ["schema", "key"], "header")
+                                samples=[]), OPEN, ["schema", "key"], "header")
     add("schema-name-not-utf8", patched("schema", 19, b"\xff", **bare), OPEN, ["schema", "utf-8"], "header")
     add("schema-name-line-feed", patched("schema", 20, b"\n", **bare), OPEN, ["schema", "line feed"], "header")
     add("schema-name-nul", patched("schema", 22, b"\0", **bare), OPEN, ["schema", "nul"], "header")
     add("schema-storage-0", patched("schema", 28, b"\0", **bare), OPEN, ["schema", "column 1", "storage 0"], "header")
-    add("schema-storage-4", patched("schema", 28, b"\4", **bare), OPEN, ["schema", "column 1", "storage 4"], "header")
+    add("schema-storage-5", patched("schema", 28, b"\5", **bare), OPEN, ["schema", "column 1", "storage 5"], "header")
     add("schema-trailing-byte", replaced("schema", lambda d: d + b"\0", **bare), OPEN, ["schema"], "header")
     add("schema-metadata-cut-short", patched("schema", 31, u32(1), **bare), OPEN, ["schema", "column 1", "metadata"], "header")
     named = dict(columns=[Col("x", "i32", metadata={"a": "1", "b": "2"})], samples=[])
@@ -154,15 +168,20 @@ def shards():
         add(f"schema-{name}", replaced("schema", change, **named), OPEN, ["schema", *contains], "header")
     for name, col in (("inline-number", Col("x", "i32", storage="inline")), ("fixed-text", Col("x", "utf8", storage="fixed")),
                       ("blob-array", Col("x", "ndarray", dtype="u8", shape=[2], storage="blob")),
-                      ("blob-of-zstd", Col("x", "bytes", "zstd", storage="blob"))):
+                      ("paged-number", Col("x", "i32", storage="paged")), ("blob-of-zstd", Col("x", "bytes", "zstd", storage="blob")),
+                      ("paged-of-zstd", Col("x", "bytes", "zstd", storage="paged")), ("inline-of-none", Col("x", "bytes", storage="inline")),
+                      ("unknown-type-inline-of-none", Col("x", 77, dtype=0, storage="inline"))):
         add(f"schema-{name}", base(columns=[col], samples=[]), OPEN, ["schema", "column", "storage"], "header")
     add("schema-zero-dimension", base(columns=[Col("x", "ndarray", dtype="u8", shape=[1 << 40, 0, 1 << 40])], samples=[]), OPEN,
         ["schema", "2^40"], "header")
     add("schema-rank-9", base(columns=[Col("x", "ndarray", dtype="u8", shape=[1] * 9)], samples=[]), OPEN,
         ["schema", "column 0"], "header")
     add("schema-no-columns", base(columns=[], samples=[]), OPEN, ["schema", "column"], "header")
-    # Block header, directory and the chain.
-    flip("block-header", at["block 1"] + 40, READ, ["block 1", "header checksum"], "block 1")
+    # Block header, directory and the id of the shard.
+    flip("block-header", at["block 1"] + 40, READ, ["block 1", "header checksum"], "block 1", recovered=WHOLE[:1])
+    add("shard-id", base(lambda n, d: u64(7) if n == "shard id" else d, **lean), VALIDATE, ["header", "shard id"], "header")
+    add("shard-id-without-blocks", base(lambda n, d: u64(7) if n == "shard id" else d, **bare), VALIDATE, ["header", "shard id"], "header")
+    add("block-shard-id", patched("block 1", 48, u64(7), **lean), READ, ["block 1", "shard id"], "block 1")
     add("block-magic", patched("block 1", 0, b"\x88", **lean), READ, ["block 1", "magic"], "block 1")
     add("block-reserved", patched("block 1", 44, u32(1), **lean), READ, ["block 1", "reserved"], "block 1")
     add("block-column-count", patched("block 1", 12, u32(3), **lean), READ, ["block 1", "column count"], "block 1")
@@ -186,13 +205,20 @@ def shards():
     add("directory-disagrees", replaced("section 1", lambda d: patch(d, 48 + 40, u64(7)), **lean), READ,
         ["block 1", "directory"], "block 1")
     stranger = base(samples=[dict(SAMPLES[0], data=b"ZERO"), *SAMPLES[1:]])
-    add("block-foreign", replaced("whole block 1", lambda d: stranger.data[at["block 1"]:at["end 1"]]), VALIDATE,
-        ["block 1", "previous"], "block 1")
+    add("block-foreign", replaced("whole block 1", lambda d: stranger.data[at["block 1"]:at["end 1"]]), READ,
+        ["block 1", "shard id"], "block 1")
+    # A shard with the same header and first block has the same id. That its second block is another one the directory tells.
+    sibling = base(samples=[*SAMPLES[:4], dict(key="k4", data=b"four")])
+    add("block-of-same-id", data[:at["block 1"]] + sibling.data[at["block 1"]:at["end 1"]] + data[at["end 1"]:], READ,
+        ["block 1", "directory"], "block 1", recovered=WHOLE[:1])
     even = dict(samples=[dict(key=f"k{i}", data=b"same") for i in range(6)])
-    twins = build(COLUMNS, even["samples"], [3, 3])
+    twins = build(COLUMNS, even["samples"], [3, 3], without=LEAN)
     one, two, end = twins.at["block 0"], twins.at["block 1"], twins.at["end 1"]
-    add("blocks-swapped", twins.data[:one] + twins.data[two:end] + twins.data[one:two] + twins.data[end:], READ,
-        ["block 0", "directory"], one)
+    both = [dict(first_sample=0, sample_count=3), dict(first_sample=3, sample_count=3)]
+    for name, middle, k, recovered in (("blocks-swapped", twins.data[two:end] + twins.data[one:two], 0, both),
+                                       ("block-twice", twins.data[one:two] * 2, 1, both[:1])):
+        add(name, twins.data[:one] + middle + twins.data[end:], READ, [f"block {k}", "directory"], (one, two)[k], recovered=recovered)
+        add(f"recover-{name}", twins.data[:one] + middle, OPEN, ["trailer"], recovered=recovered)
     # Padding.
     add("padding-after-header", replaced("pad header", lambda d: patch(d, -1, b"\1"), alignment=256, **lean), VALIDATE,
         ["padding", "block 0"], len(header_of(base(**lean))))
@@ -218,8 +244,8 @@ def shards():
     add("presence-beyond-samples", patched("head 1 1", 0, b"\x07"), READ, ["block 1", "column 1", "presence"], "head 1 1")
     add("absent-value-with-bytes", patched("head 0 1", 0, b"\x05"), READ, ["block 0", "column 1", "absent"], "head 0 1")
     # Pages.
-    paged = dict(columns=[Col("p", "bytes", nullable=True, storage="inline")],
-                 samples=[dict(p=b"first"), dict(p=b"second"), dict(p=b""), dict(), dict(p=b"last")], blocks=(5,), without=(5,))
+    paged = dict(columns=[Col("p", "bytes", nullable=True, storage="paged")],
+                 samples=[dict(p=b"first"), dict(p=b"second"), dict(p=b""), dict(), dict(p=b"last")], blocks=(5,))
     page, table, values, length = ["block 0", "column 0", "page 0"], "head 0 0", base(**paged).at["values 0 0"], 15 + 2 * 4 + 8
     another = ["block 0", "column 0", "page 1"]
 
@@ -231,7 +257,7 @@ def shards():
     add("page-ends-descend", patched("page 0 0 0", 17, u16(4), **paged), READ, [*page, "ends"], values)
     add("page-ends-past-the-values", patched("page 0 0 0", 15, u16(16), **paged), READ, [*page, "ends"], values)
     add("page-absent-value-with-bytes", patched("page 0 0 0", 21, u16(12), **paged), READ, [*page, "absent"], values)
-    add("page-not-full", base(fill=lambda values: [1, 4], **paged), READ, [*another, "fits in"], table)
+    add("page-not-full", base(fill=lambda values: [1, 4], **paged), VALIDATE, [*another, "fits in"], table)
     over = [dict(p=b"x" * 9000)] * 6 + [dict(p=b"y" * 11600)]
     add("page-over-64-kib", base(columns=paged["columns"], samples=over, fill=lambda values: [7]), READ, [*page, "bytes"], table)
     add("page-table-reserved", patched("head 0 0", 20, u32(1), **paged), READ, [*page, "reserved"], table)
@@ -243,11 +269,11 @@ def shards():
     add("page-table-ends-short", patched("head 0 0", 8, u64(length - 1), **paged), READ, ["block 0", "column 0", "page", "end"], table)
     add("page-table-length", replaced("head 0 0", lambda d: d + bytes(8), **paged), READ, ["block 0", "column 0", "length"], None)
     add("page-table-empty", replaced("head 0 0", lambda d: d[:8], **paged), READ, ["block 0", "column 0", "length"], None)
-    number = dict(columns=[Col("n", "i32", nullable=True)], samples=[dict(n=1), dict(n=None)], without=(5,))
+    number = dict(columns=[Col("n", "i32", nullable=True)], samples=[dict(n=1), dict(n=None)])
     add("absent-slot-not-zero", patched("values 0 0", 4, b"\1", **number), VALIDATE,
         ["block 0", "column 0", "sample 1", "absent", "zero"], "head 0 0")
     # Zstandard.
-    text = dict(columns=[Col("t", "utf8", "zstd")], samples=[dict(t="aaaa"), dict(t="bbbb")], without=(5,))
+    text = dict(columns=[Col("t", "utf8", "zstd")], samples=[dict(t="aaaa"), dict(t="bbbb")])
 
     def zstd(compress, hook=lambda name, d: d, **options):
         return base(hook, encoders=dict(t=lambda raw: (1, compress(raw))), **(text | options))
@@ -278,25 +304,26 @@ def shards():
     ratio = zstd(lambda raw: handmade_frame(raw, big), lambda n, d: patch(d, 16, u64(big)) if n == "entry 0 0" else d)
     add("zstd-ratio", ratio, READ, ["block 0", "column 0", "raw length", "limit"], "block 0")
     # Footer and trailer, in a shard of one column.
-    two_columns, good = (good, data, at, size), base(**lean)
+    good = base(**lean_and_whole)
     data, at, size = good.data, good.at, len(good.data)
     for kind, name, level in ((1, "block directory", OPEN), (2, "statistics", VALIDATE), (3, "metadata", VALIDATE),
-                              (4, "key index", VALIDATE), (5, "block headers", VALIDATE)):
+                              (4, "key index", VALIDATE), (5, "block headers", VALIDATE), (7, "header copy", VALIDATE)):
         flip("section-" + name.replace(" ", "-"), at[f"section {kind}"] + 9, level, [name, "checksum"], f"section {kind}")
     flip("section-table", at["table"] + 9, OPEN, ["section table", "checksum"], "table")
-    add("section-kinds-ascend", replaced("table", lambda d: patch(patch(d, 64, u32(2)), 96, u32(3)), **lean), OPEN,
+    add("section-kinds-ascend", replaced("table", lambda d: patch(patch(d, 96, u32(2)), 128, u32(3)), **lean_and_whole), OPEN,
         ["section", "descend"], "table")
-    add("section-kind-twice", patched("table", 96, u32(3), **lean), OPEN, ["section", "descend"], "table")
-    add("section-kind-0", patched("table", 128, u32(0), **lean), OPEN, ["section", "kind 0"], "table")
-    add("section-offset", patched("table", 64 + 8, u64(at["section 3"] + 8), **lean), OPEN, ["section", "offset"], "table")
-    add("section-flag-missing", patched("table", 4, u32(0), **lean), OPEN, ["block headers", "flags"], "table")
-    add("section-flag-too-many", patched("table", 36, u32(1), **lean), OPEN, ["key index", "flags"], "table")
-    add("section-reserved-flags", patched("table", 4, u32(4), **lean), OPEN, ["section", "reserved flag"], "table")
+    add("section-kind-twice", patched("table", 128, u32(3), **lean_and_whole), OPEN, ["section", "descend"], "table")
+    add("section-kind-0", patched("table", 160, u32(0), **lean_and_whole), OPEN, ["section", "kind 0"], "table")
+    add("section-offset", patched("table", 96 + 8, u64(at["section 3"] + 8), **lean_and_whole), OPEN, ["section", "offset"], "table")
+    add("section-flag-missing", patched("table", 36, u32(0), **lean_and_whole), OPEN, ["block headers", "flags"], "table")
+    add("header-copy-flag-missing", patched("table", 4, u32(0), **lean_and_whole), OPEN, ["header copy", "flags"], "table")
+    add("section-flag-too-many", patched("table", 68, u32(1), **lean_and_whole), OPEN, ["key index", "flags"], "table")
+    add("section-reserved-flags", patched("table", 4, u32(4), **lean_and_whole), OPEN, ["section", "reserved flag"], "table")
     add("section-unknown", base(extra_sections=[(77, 0, b"must be known")], **lean), OPEN, ["unknown section kind 77"], "table", NEWER)
     add("section-missing", patched("table", 64, u32(4), columns=[Col("x", "u8")], samples=[]), OPEN, ["section"], "table")
     # Each of the table's own checksums is right, except one.
     def add_keys(name, change, words, kind=LOST, **options):
-        add(f"key-index-{name}", base(lambda piece, d: change(piece, d), **lean, without=(5,), **options), VALIDATE, ["key table", *words], "section 4", kind)
+        add(f"key-index-{name}", base(lambda piece, d: change(piece, d), **lean, **options), VALIDATE, ["key table", *words], "section 4", kind)
 
     def of_piece(name, change):
         return lambda piece, d: change(d) if piece == f"keys {name}" else d
@@ -325,7 +352,7 @@ def shards():
     add("metadata-unsorted", replaced("section 3", lambda d: d[:4] + d[14:24] + d[4:14], **lean), VALIDATE, ["metadata", "ascend"], "section 3")
     add("metadata-cut-short", patched("section 3", 0, u32(3), **lean), VALIDATE, ["metadata"], "section 3")
     def add_statistics(name, change, words):
-        add(f"statistics-{name}", replaced("section 2", change, **lean, without=(5,)), VALIDATE, ["statistics", *words], "section 2")
+        add(f"statistics-{name}", replaced("section 2", change, **lean), VALIDATE, ["statistics", *words], "section 2")
 
     # The keys have two bytes each, so that the histogram is one count of 5.
     add_statistics("present-count", lambda d: patch(d, 0, u64(4)), ["present_count"])
@@ -340,13 +367,17 @@ def shards():
     add_statistics("long", lambda d: d + u64(0), ["length"])
     # Block headers and ranges: one defect each in a section that says the rest rightly.
     head = 64 * 2
-    add("block-headers-swapped", replaced("section 5", lambda d: d[head:] + d[:head], **lean), VALIDATE,
+    add("block-headers-swapped", replaced("section 5", lambda d: d[head:] + d[:head], **lean_and_whole), VALIDATE,
         ["block headers", "block 0"], "section 5")
-    add("block-headers-differ", replaced("section 5", lambda d: patch(d, head + 32, u64(7)), **lean), VALIDATE,
+    add("block-headers-differ", replaced("section 5", lambda d: patch(d, head + 32, u64(7)), **lean_and_whole), VALIDATE,
         ["block headers", "block 1"], "section 5")
-    add("block-headers-forged", replaced("section 5", forged_header, **lean), VALIDATE, ["block headers", "block 1"], "section 5")
-    add("block-headers-short", replaced("section 5", lambda d: d[:head], **lean), VALIDATE, ["block headers", "length"], "section 5")
-    add("block-headers-long", replaced("section 5", lambda d: d + bytes(head), **lean), VALIDATE, ["block headers", "length"], "section 5")
+    add("block-headers-forged", replaced("section 5", forged_header, **lean_and_whole), VALIDATE, ["block headers", "block 1"], "section 5")
+    add("block-headers-short", replaced("section 5", lambda d: d[:head], **lean_and_whole), VALIDATE, ["block headers", "length"], "section 5")
+    add("block-headers-long", replaced("section 5", lambda d: d + bytes(head), **lean_and_whole), VALIDATE, ["block headers", "length"], "section 5")
+    other_header = header_of(base(samples=[dict(key=f"K{i}") for i in range(5)], **lean))
+    for name, change, words in (("differs", lambda d: patch(d, 24, u32(1)), []), ("of-another", lambda d: other_header, []),
+                                ("short", lambda d: d[:-8], ["length"]), ("long", lambda d: d + bytes(8), ["length"])):
+        add(f"header-copy-{name}", replaced("section 7", change, **lean_and_whole), VALIDATE, ["header copy", *words], "section 7")
     number = dict(columns=[Col("text", "utf8"), Col("n", "i16", nullable=True), Col("x", "f32")],
                   samples=[dict(text="", n=n, x=x) for n, x in ((-5, 0.0), (7, 1.5), (None, NAN), (9, NAN), (None, 2.0))])
     ranged, word = base(**number), struct.pack
@@ -373,7 +404,7 @@ def shards():
     flip("trailer", at["trailer"] + 33, OPEN, ["trailer checksum"], "trailer")
     add("trailer-magic", patch(data, size - 1, b"\0"), OPEN, ["trailer magic"], "trailer")
     add("trailer-file-length", patched("trailer", 64, u64(size + 1), **lean), OPEN, ["trailer", "file length"], "trailer")
-    add("trailer-header-checksum", patched("trailer", 72, u64(1), **lean), OPEN, ["trailer", "header checksum"], "trailer")
+    add("trailer-shard-id", patched("trailer", 72, u64(1), **lean), OPEN, ["trailer", "shard id"], "trailer")
     add("trailer-reserved", patched("trailer", 80, u64(1), **lean), OPEN, ["trailer", "reserved"], "trailer")
     add("trailer-footer-offset", patched("trailer", 0, u64(1 << 40), **lean), OPEN, ["trailer", "footer offset"], "trailer")
     add("trailer-section-count", patched("trailer", 16, u32(1 << 20), **lean), OPEN, ["trailer"], "trailer")
@@ -381,14 +412,14 @@ def shards():
     add("trailer-block-count", patched("trailer", 40, u64(3), **lean), OPEN, ["block directory"], "section 1")
     add("trailer-content-hash", patched("trailer", 48, bytes(16), **lean), VALIDATE, ["trailer", "content hash"], "trailer")
     add("trailing-byte", data + b"\0", OPEN, ["trailer magic"])
-    good, data, at, size = two_columns
-    first, second = dict(first_sample=0, sample_count=3), dict(first_sample=3, sample_count=2)
+    first = WHOLE[:1]
     for name, length, fragment, recovered in (
             ("empty-file", 0, "magic", None), ("in-magic", 5, "magic", None), ("in-header", 40, "header", None),
-            ("after-header", at["block 0"], "trailer", []), ("in-block-0", at["block 0"] + 200, "trailer", []),
-            ("in-block-1", at["end 1"] - 1, "trailer", [first]), ("before-footer", at["footer"], "trailer", [first, second]),
-            ("in-footer", at["table"], "trailer", [first, second]), ("in-trailer", size - 1, "trailer", [first, second])):
+            ("after-header", at["block 0"], "trailer", []), ("in-block-0", at["block 0"] + 100, "trailer", []),
+            ("in-block-1", at["end 1"] - 1, "trailer", first), ("before-footer", at["footer"], "trailer", WHOLE),
+            ("in-footer", at["table"], "trailer", WHOLE), ("in-trailer", size - 1, "trailer", WHOLE)):
         add(f"truncated-{name}", data[:length], OPEN, [fragment], **({} if recovered is None else {"recovered": recovered}))
+    recovery(add, good)
     # Values, found when they are decoded.
     masks = bytes.fromhex("01000000 00 000000 02000000 02000000 02000000")
     for name, col, value, contains in (
@@ -413,10 +444,38 @@ def shards():
             ("ndarray-rank", Col("v", "ndarray", dtype="u8"), b"\x09" + bytes(79), ["ndarray", "rank"]),
             ("ndarray-padding", Col("v", "ndarray", dtype="u8"), b"\1" + bytes(7) + u64(1) + b"\5" + bytes(6) + b"\1", ["ndarray", "padding"]),
             ("ndarray-bool", Col("v", "ndarray", "zstd", dtype="bool", shape=[2]), b"\1\2", ["bool"])):
-        built = build([col], [dict(v=True if col.type == "bool" else value)],
+        built = build([col], [dict(v=True if col.type == "bool" else value)], without=LEAN,
                       hook=lambda n, d, c=col: bool_2(n, d) if c.type == "bool" else d)
         add(f"value-{name}", built, DEEP, ["block 0", "column 0", "sample 0", *contains])
     return out
+
+
+def recovery(add, good):
+    """Shards of which recovery (section 8) finds more than a reader that goes from block to block, or might find too much."""
+    data, at, header = good.data, good.at, header_of(good)
+    lost = bytes(len(header)) + data[len(header):]
+    add("recover-header-lost", lost, OPEN, ["header", "magic"], 0, recovered=WHOLE)
+    add("recover-header-and-trailer-lost", lost[:at["trailer"]], OPEN, ["header", "magic"], 0, recovered=WHOLE)
+    add("recover-block-header-lost", flipped(data, at["block 1"] + 40), READ, ["block 1", "header checksum"], at["block 1"], recovered=WHOLE)
+    # The end of another shard with the same columns: its directory does not tell which blocks are this one's.
+    other = build(good.columns, [dict(key=f"K{i}") for i in range(5)], [3, 2])
+    add("recover-end-of-another", data[:at["footer"]] + other.data[at["footer"]:], OPEN, ["trailer", "shard id"], recovered=WHOLE)
+    add("recover-another-behind", data + other.data, OPEN, ["trailer"], recovered=WHOLE)
+    # A shard in a value. It has the same columns, and one of its blocks has just the sample of the damaged block.
+    columns = [Col("data", "bytes")]
+    inner = build(columns, [dict(data=b"inner %d" % i) for i in range(3)], [1, 1, 1], without=LEAN)
+    outer = build(columns, [dict(data=b"0"), dict(data=inner.data), dict(data=b"2")], [1, 1, 1])
+    samples = [dict(first_sample=i, sample_count=1) for i in range(3)]
+    damaged, begin = flipped(outer.data, outer.at["block 1"] + 40), outer.at["values 1 0"]
+    add("recover-shard-in-a-value", damaged[:outer.at["footer"]], OPEN, ["trailer"], recovered=[samples[0], samples[2]])
+    # With the directory and the copies of the headers the block around it is found again.
+    add("recover-block-around-a-shard", damaged, READ, ["block 1", "header checksum"], outer.at["block 1"], recovered=samples)
+    # The inner one begins with the same block, so that both have one id. A whole block is not searched.
+    same = build(columns, [dict(data=b"0"), dict(data=inner.data), dict(data=b"2")], [1, 1, 1], without=LEAN)
+    around = build(columns, [dict(data=b"0"), dict(data=same.data)], [1, 1], without=LEAN)
+    add("recover-shard-of-same-id-in-a-value", around.data[:around.at["footer"]], OPEN, ["trailer"], recovered=samples[:2])
+    # Cut short where the inner one ends, whose trailer is then the last one of the file.
+    add("recover-cut-behind-a-shard-in-a-value", outer.data[:begin + len(inner.data)], OPEN, ["trailer"], recovered=samples[:1])
 
 
 def bool_2(name, data):
@@ -425,7 +484,7 @@ def bool_2(name, data):
 
 
 def forged_header(copies):
-    """The copy of block 1 with another `previous`, and a checksum that is right."""
+    """The copy of block 1 with another id, and a checksum that is right."""
     block = patch(copies[128:-8], 48, u64(7))
     return copies[:128] + block + u64(xxh3(block))
 

@@ -9,7 +9,7 @@ def datasets():
     """{name: ({path: bytes}, error)}."""
     out = {}
     columns = [Col("key", "utf8", key=True)]
-    shard = base(columns=columns, without=(5,))
+    shard = base(columns=columns)
     pair = [("a.shard", shard)]
 
     def add(name, error_, **files):
@@ -42,6 +42,10 @@ def datasets():
     def add_bare(name, error_, **fields):
         add(name, error_, **no_shards, dataset_json=manifest(columns, {}, bare_pair, **fields))
 
+    def add_head(name, error_, **fields):
+        """Of a dataset without shards."""
+        add(name, error_, **no_shards, dataset_json=manifest(columns, {}, [], **fields))
+
     def add_edited(name, contains, old, new):
         """The manifest with other text in one place."""
         body = manifest(columns, {"a": "1"}, bare_pair)
@@ -54,12 +58,12 @@ def datasets():
     add_bare("dataset-feature-unknown", unknown, features=["remapped-values"], shards=[{"name": 7}])
     add("dataset-feature-unknown-last", unknown, a_shard=None, dataset_idx=None, dataset_json=manifest_text(
         [("shards", [{"name": 7}]), ("metadata", []), ("version", 1), ("features", ["remapped-values"]), ("format", "shardkit-dataset")]))
-    add_bare("dataset-feature-and-version", error(OPEN, ["version 2"], kind=NEWER), version=2, features=7)
-    add_bare("dataset-features-no-array", error(OPEN, ["manifest"]), features="remapped-values")
-    add_bare("dataset-features-no-string", error(OPEN, ["manifest"]), features=[1])
-    add_bare("dataset-features-descend", error(OPEN, ["manifest", "features", "ascend"]), features=["b", "a"])
-    add_bare("dataset-features-twice", error(OPEN, ["manifest", "features", "ascend"]), features=["a", "a"])
-    for key in ("features", "generation", "segments", "shards"):
+    add_head("dataset-feature-and-version", error(OPEN, ["version 2"], kind=NEWER), version=2, features=7)
+    add_head("dataset-features-no-array", error(OPEN, ["manifest"]), features="remapped-values")
+    add_head("dataset-features-no-string", error(OPEN, ["manifest"]), features=[1])
+    add_head("dataset-features-descend", error(OPEN, ["manifest", "features", "ascend"]), features=["b", "a"])
+    add_head("dataset-features-twice", error(OPEN, ["manifest", "features", "ascend"]), features=["a", "a"])
+    for key in ("features", "generation", "operation", "segments", "shards"):
         add_edited(f"dataset-no-{key}", [key], f'  "{key}":', '  "other":')
     for name, before, inserted in (("manifest", '  "samples"', '  "features": [],\n'), ("metadata", '"a": "1"', '"a": "2", '),
                                    ("column", '"type"', '"name": "key", '),
@@ -69,7 +73,12 @@ def datasets():
     add_edited("dataset-column-lacks-key", ["nullable"], '"nullable": false, ', "")
     add_edited("dataset-segment-lacks-index", ["index"], '"index"', '"table"')
     add_edited("dataset-table-lacks-root", ["root"], '"root"', '"more"')
-    add_bare("dataset-generation-0", error(OPEN, ["manifest", "generation"]), generation=0)
+    add_head("dataset-generation-0", error(OPEN, ["manifest", "generation"]), generation=0)
+    for name, operation in (("no-object", "create"), ("no-name", dict(arguments={})), ("name-no-string", dict(name=1, arguments={})),
+                            ("no-arguments", dict(name="create")), ("arguments-no-object", dict(name="remove", arguments=["1"])),
+                            ("argument-no-array", dict(name="remove", arguments=dict(samples="1"))),
+                            ("argument-of-numbers", dict(name="remove", arguments=dict(samples=[1])))):
+        add_head(f"dataset-operation-{name}", error(OPEN, ["manifest", "operation"]), operation=operation)
     for name, words, changes in (("shards", ["segment 0", "shards"], dict(shards=2)), ("no-shards", ["segment 0", "shards"], dict(shards=0)),
                                  ("samples", ["segment 0", "samples"], dict(samples=1)), ("blocks", ["segment 0", "blocks"], dict(blocks=1))):
         add_bare(f"dataset-segment-{name}", error(OPEN, ["manifest", *words]), segments=[segment(bare_pair) | changes])
@@ -81,18 +90,21 @@ def datasets():
     two = [("a.shard", bare), ("b.shard", bare)]
     add("dataset-segments-leave-out", error(OPEN, ["manifest", "segments"]), a_shard=bare.data, dataset_idx=index(bare_pair),
         dataset_json=manifest(columns, {}, two, segments=[segment(bare_pair)]))
-    for name, col in (("type", Col("key", "utf9")), ("codec", Col("key", "utf8", "lz5"))):
-        add_bare(f"dataset-column-unknown-{name}", error(OPEN, ["manifest", "column", col.type if name == "type" else col.codec], kind=NEWER),
-                 columns=[col.describe()])
-    for name, field in (("type", dict(type=2)), ("type-over-limit", dict(type=1 << 16)), ("codec", dict(codec=1)), ("codec-over-limit", dict(codec=256)),
-                        ("name-line-feed", dict(name="a\nb")), ("metadata-number", dict(metadata={"unit": 1}))):
-        add_bare(f"dataset-column-{name}-number" if "name" not in name and "metadata" not in name else f"dataset-column-{name}",
-                 error(OPEN, ["manifest"]), columns=[columns[0].describe() | field])
-    add_bare("dataset-metadata-line-feed", error(OPEN, ["manifest"]), metadata={"a\nb": "1"})
+    plain, array = Col("x", "utf8"), Col("x", "ndarray", dtype="u8")
+    shaped = dict(dtype_number=0, shape=None)  # what a column of a type that is not known has, too
+    for key, col, other, limit in (("type", plain, "json", 1 << 16), ("codec", plain, "zstd", 1 << 8), ("dtype", array, "i8", 1 << 16)):
+        for name, field in (("number-missing", {f"{key}_number": None}), ("of-another", {key: other}),
+                            ("missing", {key: None}), ("over-limit", shaped | {f"{key}_number": limit})):
+            row_ = {k: v for k, v in (col.describe() | field).items() if v is not None or k == "shape"}
+            add_head(f"dataset-column-{key}-{name}", error(OPEN, ["manifest", f"{key}_number"]), columns=[row_])
+    for name, field in (("name-line-feed", dict(name="a\nb")), ("type-number-no-count", shaped | dict(type_number="2")),
+                        ("type-number-negative", shaped | dict(type_number=-1)), ("metadata-number", dict(metadata={"unit": 1}))):
+        add_head(f"dataset-column-{name}", error(OPEN, ["manifest"]), columns=[plain.describe() | field])
+    add_head("dataset-metadata-line-feed", error(OPEN, ["manifest"]), metadata={"a\nb": "1"})
     counted = Col("n", "i32")
     for name, size in (("wrong", 5), ("missing", None)):
         row_ = counted.describe() | dict(value_size=size)
-        add_bare(f"dataset-column-value-size-{name}", error(OPEN, ["manifest"]), columns=[{k: v for k, v in row_.items() if v is not None}])
+        add_head(f"dataset-column-value-size-{name}", error(OPEN, ["manifest"]), columns=[{k: v for k, v in row_.items() if v is not None}])
     add("dataset-shard-twice", error(OPEN, ["manifest", "twice"]), a_shard=bare.data, dataset_json=manifest(columns, {}, bare_pair * 2))
     large = (1 << 62) + 1
     add_bare("dataset-count-over-limit", error(OPEN, ["manifest", "count"]), shards=[none | dict(samples=large)], samples=large)
@@ -101,7 +113,7 @@ def datasets():
         add_bare(f"dataset-sha256-{name}", error(OPEN, ["manifest", "sha256"]), shards=[none | dict(sha256=wrong)])
     add_bare("dataset-sha256-null", error(OPEN, ["manifest"]), shards=[none | dict(sha256=None)])
     # Metadata are not part of the content hash: all that the manifest says of this shard is true but the sha256.
-    forged = base(columns=columns, footnote="3", without=(5,))
+    forged = base(columns=columns, footnote="3")
     add("dataset-sha256-differs", error(VALIDATE, ["sha256"]), a_shard=forged.data,
         dataset_json=manifest(columns, {}, pair, hashed=("a.shard",)))
     add("dataset-totals", error(OPEN, ["manifest", "samples"]), dataset_json=manifest(columns, {}, pair, samples=6), **no_shards)
@@ -110,6 +122,7 @@ def datasets():
     add("dataset-shard-missing", error(READ, ["shard 0", "missing"], kind=ABSENT), a_shard=None)
     other = base(columns=columns, samples=[dict(key="k9"), *SAMPLES[1:]])
     add("dataset-shard-swapped", error(READ, ["shard 0", "content hash"]), a_shard=other.data)
+    add_head("dataset-feature-shard-flag", error(OPEN, ["manifest", "feature", "shard-flag-7"], kind=NEWER), features=["shard-flag-7"])
     flagged = patched("header", 20, u32(1 << 7), columns=columns)
     add("dataset-shard-incompatible", error(READ, ["shard", "incompatible flag", "bit 7"], kind=NEWER), a_shard=flagged.data,
         dataset_json=manifest(columns, {}, [("a.shard", flagged)]), dataset_idx=index([("a.shard", flagged)]))
@@ -141,44 +154,54 @@ def datasets():
     add("dataset-index-cut-short", error(OPEN, ["index"], 0), dataset_idx=idx[:-8])
     add("dataset-index-of-others", error(OPEN, ["index", "other shards"], 0), dataset_idx=index([("a.shard", other)]))
 
-    def add_index(name, error_, hook, shards=pair):
+    def add_index(name, error_, hook):
         """With an index that the manifest names, and that is wrong."""
-        made = index(shards, hook)
+        made = index(pair, hook)
         add(name, error_, dataset_idx=made, dataset_json=manifest(columns, {}, pair, segments=[segment(pair, data=made)]))
 
+    def of_piece(piece, change):
+        return lambda name, data: change(data) if name == piece else data
+
     def at(part, place, data):
-        return lambda name, old: patch(old, place, data) if name == part else old
+        return of_piece(part, lambda old: patch(old, place, data))
 
     def changed(number, field, value):
         """One field of one block."""
         def hook(name, data):
             if name == "blocks":
-                fields, ends = data[number]
-                data = [*data[:number], ((*fields[:field], value, *fields[field + 1:]), ends), *data[number + 1:]]
+                fields, places = data[number]
+                data = [*data[:number], ((*fields[:field], value, *fields[field + 1:]), places), *data[number + 1:]]
             return data
         return hook
 
-    first_end = 8 + 2 * 64
-    wrong = error(VALIDATE, ["index", "block 1"])
-    add_index("dataset-index-ends", error(VALIDATE, ["index", "block 0", "ends"]), at("page 0", first_end, u64(0)))
+    wrong, places = error(VALIDATE, ["index", "block 1"]), 8 + 2 * 64  # where those of block 0 begin: of 3 samples, those of block 1 of 2
+    for name, place, value in (("begin", places, 0), ("descend", places + 16, 0), ("end", places + 3 * 8, 1 << 20)):
+        add_index(f"dataset-index-places-{name}", error(VALIDATE, ["index", "block 0", "places"]), at("page 0", place, u64(value)))
     add_index("dataset-index-block", wrong, changed(1, 0, 0))
-    add_index("dataset-index-flags", wrong, changed(1, 7, 1))
-    add_index("dataset-index-layout", error(READ, ["index", "page 0"]), changed(1, 8, 1))
+    add_index("dataset-index-block-reserved", error(READ, ["index", "reserved"]), changed(1, 8, 1))
+    add_index("dataset-index-layout", error(READ, ["index", "page 0"]), changed(1, 7, 1))
     add_index("dataset-index-shard", error(READ, ["index", "page 0"]), changed(1, 5, 1))
-    add_index("dataset-index-ends-outside", error(READ, ["index", "page 0", "ends"]), at("page 0", 8 + 56, u64(1 << 40)))
+    add_index("dataset-index-places-outside", error(READ, ["index", "places"]), at("page 0", 8 + 56, u64(1 << 40)))
+    # Those of the first block of two shards are alike, and the second shard's are said to be where the first one's are.
+    alike = [*pair, ("b.shard", other)]
+    elsewhere = index(alike, at("page 0", 8 + 2 * 64 + 56, u64(8 + 4 * 64)))
+    add("dataset-index-places-elsewhere", error(VALIDATE, ["index", "block"]), b_shard=other.data, dataset_idx=elsewhere,
+        dataset_json=manifest(columns, {}, alike, segments=[segment(alike, data=elsewhere)]))
     add_index("dataset-index-block-count", error(READ, ["index", "page"]), at("page 0", 0, u32(4096)))
     add_index("dataset-index-no-blocks-in-page", error(READ, ["index", "page"]), at("page 0", 0, u32(0)))
     add_index("dataset-index-reserved", error(READ, ["index", "page"]), at("page 0", 4, u32(1)))
     add_index("dataset-index-first", error(VALIDATE, ["index", "page 0"]), at("fences", 0, u64(1)))
     add_index("dataset-index-hash", error(VALIDATE, ["index", "other shards"]), at("payload", 24, u64(0)))
     add_index("dataset-index-counts", error(OPEN, ["index", "other shards"], 0), at("payload", 16, u64(6)))
-    add_index("dataset-index-column-unknown", error(VALIDATE, ["index", "column"]), at("payload", 44, b"kez"))
-    add_index("dataset-index-list-past-columns", error(OPEN, ["index", "list"], 0), at("payload", 51, u32(1)))
-    add_index("dataset-index-lists-too-many", error(OPEN, ["index", "lists"], 0), at("payload", 36, u32(9)))
-    add_index("dataset-index-list-unused", error(VALIDATE, ["index", "columns"]),
-              lambda name, data: patch(data, 36, u32(2)) + bytes(8) if name == "payload" else data)
-    add_index("dataset-index-bytes-after", error(OPEN, ["index", "bytes after"], 0),
-              lambda name, data: data + bytes(8) if name == "payload" else data)
+    add_index("dataset-index-root-reserved", error(OPEN, ["index", "reserved"], 0), at("payload", 36, u32(1)))
+    add_index("dataset-index-column-unknown", error(VALIDATE, ["index", "column"]), at("payload", 48, b"kez"))
+    add_index("dataset-index-column-twice", error(OPEN, ["index", "twice"], 0), of_piece("layouts", lambda d: [["key", "key"]]))
+    add_index("dataset-index-name-cut-short", error(OPEN, ["index", "cut short"], 0), at("payload", 44, u32(1 << 20)))
+    add_index("dataset-index-lists-too-many", error(OPEN, ["index", "lists"], 0), at("payload", 32, u32(9)))
+    add_index("dataset-index-list-unused", error(VALIDATE, ["index", "columns"]), of_piece("layouts", lambda d: [*d, []]))
+    add_index("dataset-index-list-twice", error(VALIDATE, ["index", "columns"]), lambda name, data: [*data, *data] if name == "layouts" else
+              changed(1, 7, 1)(name, data))
+    add_index("dataset-index-bytes-after", error(OPEN, ["index", "bytes after"], 0), of_piece("payload", lambda d: d + bytes(8)))
     add_index("dataset-index-kind", error(OPEN, ["index", "kind"], 0), at("tail", 0, u32(2)))
 
     def add_keys(name, words, hook=lambda name, data: data, shards=pair, offset=0, kind=LOST, **files):
@@ -186,9 +209,6 @@ def datasets():
         made = keys(shards, hook)
         named = dict(dataset_keys=made, dataset_json=manifest(columns, {}, pair, segments=[segment(pair, keys=("dataset.keys", made))]))
         add(f"dataset-keys-{name}", error(VALIDATE, words, offset, kind), **named | files)
-
-    def of_piece(piece, change):
-        return lambda name, data: change(data) if name == piece else data
 
     sound = keys(pair)
     add_keys("missing", ["keys", "missing"], offset=None, kind=ABSENT, dataset_keys=None)

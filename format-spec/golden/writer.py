@@ -21,7 +21,7 @@ CODECS = dict(none=0, zstd=1)
 PACK = dict(i8="b", i16="h", i32="i", i64="q", u8="B", u16="H", u32="I", u64="Q", f16="e", f32="f", f64="d", bool="?",
             bf16="H", f8e4m3="B", f8e5m2="B", complex64="ff", complex128="dd", timestamp_s="q", timestamp_ms="q", timestamp_us="q",
             timestamp_ns="q")
-STORAGES = [None, "fixed", "inline", "blob"]
+STORAGES = [None, "fixed", "inline", "blob", "paged"]
 LARGE = 1024
 # What each byte of an f8e4m3 is, from its table in the OCP specification: sign, 4 bits of exponent with a bias of 7, 3 bits
 # of mantissa; no infinities.
@@ -39,7 +39,7 @@ class Col:
     dtype: str | int | None = None
     shape: list | None = None
     value_size: int | None = None  # of a type that readers do not know
-    storage: str | None = None  # inline: in pages. Else what codec and size give, unless a file is to be wrong
+    storage: str | None = None  # paged, or what a later version would choose. Else what codec and size give, unless a file is to be wrong
     metadata: dict = dataclasses.field(default_factory=dict)
 
     def size(self):
@@ -49,22 +49,33 @@ class Col:
             return None if self.shape is None else scalar_size(self.dtype) * math.prod(self.shape)
         return scalar_size(self.type) if self.type in PACK else None
 
+    def stored(self):
+        return self.storage or ("fixed" if self.size() is not None else "blob" if self.codec == "none" else "inline")
+
     def paged(self):
-        return self.storage == "inline" and self.codec == "none" and self.size() is None
+        return self.stored() == "paged"
 
     def blob(self):
-        if self.codec not in CODECS:
-            return self.storage == "blob"
-        return self.codec == "none" and self.size() is None and self.storage != "inline"
+        return self.stored() == "blob"
+
+    def indexed(self):
+        """Whether the offset index has the places of its records."""
+        return self.blob() and self.codec == "none"
 
     def shaped(self):
         return self.type == "ndarray" or isinstance(self.type, int)
 
     def describe(self):
-        out = dict(name=self.name, type=self.type, codec=self.codec, nullable=self.nullable, key=self.key)
+        out = dict(name=self.name) | named("type", self.type, TYPES) | named("codec", self.codec, CODECS)
+        out |= dict(nullable=self.nullable, key=self.key)
         out |= {} if self.size() is None else dict(value_size=self.size())
-        out |= dict(dtype=self.dtype, shape=self.shape) if self.shaped() else {}
+        out |= named("dtype", self.dtype, TYPES) | dict(shape=self.shape) if self.shaped() else {}
         return out | (dict(metadata=dict(sorted(self.metadata.items()))) if self.metadata else {})
+
+
+def named(key, value, numbers):
+    """As a manifest has it: a name and its number or, of one that readers do not know, the number alone."""
+    return {key: value, f"{key}_number": numbers[value]} if value in numbers else {f"{key}_number": value}
 
 
 @dataclasses.dataclass
@@ -162,10 +173,9 @@ def encode_schema(columns):
         name = col.name.encode()
         rank = 0 if not col.shaped() else 255 if col.shape is None else len(col.shape)
         out += bytes([len(name)]) + name
-        storage = col.storage or ("fixed" if col.size() is not None else "blob" if col.blob() else "inline")
         out += struct.pack("<HHBBBB", TYPES.get(col.type, col.type), TYPES.get(col.dtype, col.dtype or 0), CODECS.get(col.codec, col.codec),
-                           STORAGES.index(storage), col.nullable + 2 * col.key, rank)
-        out += b"".join(struct.pack("<Q", number) for number in ([col.size() or 0] if storage == "fixed" else []) + (col.shape or []))
+                           STORAGES.index(col.stored()), col.nullable + 2 * col.key, rank)
+        out += b"".join(struct.pack("<Q", number) for number in ([col.size() or 0] if col.stored() == "fixed" else []) + (col.shape or []))
         out += encode_metadata(col.metadata)
     return out
 
@@ -225,7 +235,7 @@ class Built:
     entries: list  # directory: (offset, block_length, front_length, first_sample, sample_count, header_checksum)
     hash: bytes
     columns: list
-    record_ends: list  # per block {column name: ends in the file}
+    record_places: list  # per block {column name: places in the file}
 
 
 def frame(raw, level=3, dictionary=None):
@@ -300,23 +310,23 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     """`blocks`: sample count of each. `encoders`: column name -> function from raw head chunk to (encoding, stored).
     `without`: kinds of sections to leave out."""
     metadata, dictionaries, encoders, at = metadata or {}, dictionaries or {}, encoders or {}, {}
-    blocks = [len(samples)] if blocks is None else blocks
+    if blocks is None:
+        blocks = [len(samples)] if samples else []
     schema = hook("schema", encode_schema(columns))
-    header = struct.pack("<8sHHIIIIIII", b"\x89SHK\r\n\x1a\n", 1, minor, 0, alignment, 0, compatible, len(schema),
-                         len(dictionaries), 0) + schema
+    header = struct.pack("<8sHHIIIIIIIQ24s", b"\x89SHK\r\n\x1a\n", 1, minor, 0, alignment, 0, compatible, len(schema),
+                         len(dictionaries), 0, 0, f"Shardkit shard 1.{minor}".encode()) + schema
     for c, col in enumerate(columns):
         if col.name in dictionaries:
             header += struct.pack("<II", c, len(dictionaries[col.name])) + dictionaries[col.name]
     header = pad(header, 8)
     header = hook("header", header[:12] + struct.pack("<I", len(header) + 8) + header[16:])
-    checksum = previous = xxh3(header)
-    header += struct.pack("<Q", checksum)
-    content, out = header, hook("pad header", pad(header, alignment))
-    at["header"], entries, record_ends, first, copies, ranges = 0, [], [], 0, b"", []
+    shard_id = None  # known when the first block is
+    out = bytes(-(-(len(header) + 8) // alignment) * alignment)  # room for the header
+    at["header"], entries, record_places, first, copies, ranges = 0, [], [], 0, b"", []
     stored_bytes = {col.name: 0 for col in columns}
     for k, count in enumerate(blocks):
         at[f"block {k}"] = len(out)
-        part, ends_in_file = samples[first:first + count], {}
+        part, begins_and_ends = samples[first:first + count], {}
         position, heads, values_chunks, pages, fields = 64 * (len(columns) + 1), b"", b"", b"", []
         for c, col in enumerate(columns):
             values = [None if sample.get(col.name) is None else encode(col, sample[col.name]) for sample in part]
@@ -348,7 +358,7 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
                 pages += chunk
             elif col.blob():
                 values_chunks += chunk
-                ends_in_file[col.name] = (len(values_chunks) - len(chunk), ends, len(joined))
+                begins_and_ends[col.name] = (len(values_chunks) - len(chunk), ends)
         front = position
         entry_bytes = b""
         for c, col in enumerate(columns):
@@ -356,30 +366,34 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
                 fields[c][4] += front + (len(values_chunks) if col.paged() else 0)
                 at[f"values {k} {c}"] = at[f"block {k}"] + fields[c][4]
             entry_bytes += hook(f"entry {k} {c}", struct.pack("<7QB7x", *fields[c]))
-        block = struct.pack("<8sIIQQQIIQ", b"\x89BLK\r\n\x1a\n", 64 * (len(columns) + 1), len(columns),
-                            front + len(values_chunks + pages), front, first, count, 0, previous) + entry_bytes
+        shard_id = hook("shard id", identify(header, entry_bytes)) if shard_id is None else shard_id
+        block = struct.pack("<8sIIQQQII8s", b"\x89BLK\r\n\x1a\n", 64 * (len(columns) + 1), len(columns),
+                            front + len(values_chunks + pages), front, first, count, 0, shard_id) + entry_bytes
         block = hook(f"block {k}", block)
         block += struct.pack("<Q", xxh3(block)) + heads + values_chunks + pages
         block = hook(f"whole block {k}", block)
         head_length = 64 * (len(columns) + 1)
-        previous, = struct.unpack_from("<Q", block, head_length - 8)
+        checksum, = struct.unpack_from("<Q", block, head_length - 8)
         length, front, first_sample, stated_count = struct.unpack_from("<QQQI", block, 16)
-        entries.append((len(out), length, front, first_sample, stated_count, previous))
+        entries.append((len(out), length, front, first_sample, stated_count, checksum))
         base = len(out) + front
-        record_ends.append({name: [base + begin + end for end in ends] if length else None
-                            for name, (begin, ends, length) in ends_in_file.items()})
-        content += block[:head_length]
+        record_places.append({name: [base + begin + end for end in [0, *ends]] for name, (begin, ends) in begins_and_ends.items()})
         copies += block[:head_length]
         ranges.append(block_ranges(columns, part))
         at[f"end {k}"] = len(out) + len(block)
         out = hook(f"pad {k}", pad(out + block, alignment))
         first += count
+    shard_id = hook("shard id", identify(header, b"")) if shard_id is None else shard_id
+    header = header[:40] + shard_id + header[48:]
+    header += struct.pack("<Q", xxh3(header))
+    padded = hook("pad header", pad(header, alignment))
+    out = padded + out[len(padded):]
     footer_offset, table, section_count = len(out), b"", 0
     key = next((col.name for col in columns if col.key), None)
     tallies = {col.name: statistics(col, [s.get(col.name) for s in samples], stored_bytes[col.name]) for col in columns}
     meta = encode_metadata(metadata)
     sections = [(1, 0, b"".join(struct.pack("<QQQQIIQ", *entry[:5], 0, entry[5]) for entry in entries)),
-                (2, 0, b"".join(data for data, _ in tallies.values())), (3, 0, meta), (5, 1, copies)]
+                (2, 0, b"".join(data for data, _ in tallies.values())), (3, 0, meta), (5, 1, copies), (7, 1, header)]
     if key:
         keys = key_table([sample[key] for sample in samples], lambda name, piece: hook(f"keys {name}", piece))
         sections.append((4, 0, keys))
@@ -397,9 +411,9 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     at["table"], at["footer"] = len(out), footer_offset
     out += table
     at["trailer"] = len(out)
-    content_hash = xxhash.xxh3_128_digest(content)
-    trailer = struct.pack("<QQIIQQQ16sQQQ", footer_offset, len(out) - footer_offset, section_count, 0, xxh3(table),
-                          len(samples), len(blocks), content_hash, len(out) + 104, checksum, 0)
+    content_hash = xxhash.xxh3_128_digest(header + copies)
+    trailer = struct.pack("<QQIIQQQ16sQ8sQ", footer_offset, len(out) - footer_offset, section_count, 0, xxh3(table),
+                          len(samples), len(blocks), content_hash, len(out) + 104, shard_id, 0)
     trailer = hook("trailer", trailer)
     out += trailer + struct.pack("<Q", xxh3(trailer)) + b"\x89END\r\n\x1a\n"
     twin_ = {
@@ -414,7 +428,12 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
         "block_ranges": [fields for _, fields in ranges] if any(kind == 6 for kind, _, _ in sections) else None,
         "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns if col.codec in CODECS} for sample in samples],
     }
-    return Built(out, at, twin_, entries, content_hash, columns, record_ends)
+    return Built(out, at, twin_, entries, content_hash, columns, record_places)
+
+
+def identify(header, entries):
+    """The id of a shard, of its header without checksum and with zero bytes in place of the id, and of the column entries of its first block."""
+    return struct.pack("<Q", xxh3(header + entries))
 
 
 def line(value):
@@ -427,13 +446,17 @@ def shard_row(name, built, hashed=False):
     return row | (dict(sha256=hashlib.sha256(built.data).hexdigest()) if hashed else {})
 
 
+CREATE = dict(name="create", arguments={})
+
+
 def manifest(columns, metadata, shards, /, hashed=(), **changes):
     """dataset.json of shards: (name, Built). Those named in `hashed` have a sha256. `changes` replace fields before the
     checksum is made; None leaves one out."""
-    fields = dict(format="shardkit-dataset", version=1, features=[], generation=1, samples=sum(b.twin["sample_count"] for _, b in shards),
-                  bytes=sum(len(b.data) for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
-                  columns=[col.describe() for col in columns], metadata=metadata, segments=[segment(shards)] if shards else [], view=None,
-                  removed=None, shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
+    fields = dict(format="shardkit-dataset", version=1, features=[], generation=1, operation=CREATE,
+                  samples=sum(b.twin["sample_count"] for _, b in shards), bytes=sum(len(b.data) for _, b in shards),
+                  blocks=sum(len(b.entries) for _, b in shards), columns=[col.describe() for col in columns], metadata=metadata,
+                  segments=[segment(shards)] if shards else [], view=None, removed=None,
+                  shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
     return manifest_text((key, value) for key, value in fields.items() if value is not None)
 
 
@@ -443,7 +466,7 @@ def manifest_text(fields):
     for name, value in fields:
         if isinstance(value, list) and value:
             rows.append(f'  "{name}": [\n' + ",\n".join("    " + line(item) for item in value) + "\n  ],\n")
-        elif isinstance(value, dict) and value and name != "removed":
+        elif isinstance(value, dict) and value and name not in ("operation", "removed"):
             items = ",\n".join(f"    {line(key)}: " + (
                 "[\n" + ",\n".join("      " + line(part) for part in item) + "\n    ]" if isinstance(item, list) and item else line(item))
                 for key, item in value.items())
@@ -500,36 +523,33 @@ def keys(shards, hook=lambda name, data: data):
 
 
 def index(shards, hook=lambda name, data: data):
-    """The offset index of shards: (name, Built). Pages and payload pass through `hook`, and so does each page as a pair of its list of
-    blocks, each of (fields but the last, ends), by the name "blocks"."""
-    names, layouts, blocks, samples = [], [], [], 0
+    """The offset index of shards: (name, Built). Pages and payload pass through `hook`, and so do, by the name "layouts", the lists of
+    columns, and, by the name "blocks", the list of (fields but the last, places)."""
+    layouts, blocks, samples = [], [], 0
     for s, (_, built) in enumerate(shards):
-        blobs = [col.name for col in built.columns if col.blob()]
-        for (offset, length, front, _, count, checksum), records in zip(built.entries, built.record_ends):
-            if blobs not in layouts:
-                layouts.append(blobs)
-                names += [name for name in blobs if name not in names]
-            ends = [end for name in blobs for end in records.get(name) or [offset + front] * count]
-            flags, = struct.unpack_from("<I", built.data, 20)
-            blocks.append(((offset, length, front, samples, count, s, checksum, flags, layouts.index(blobs)), ends))
+        indexed = [col.name for col in built.columns if col.indexed()]
+        for (offset, length, front, _, count, checksum), places in zip(built.entries, built.record_places):
+            if indexed not in layouts:
+                layouts.append(indexed)
+            fields = (offset, length, front, samples, count, s, checksum, layouts.index(indexed), 0)
+            blocks.append((fields, [place for name in indexed for place in places[name]]))
             samples += count
     pages = [[]]
     for block in hook("blocks", blocks):
-        if pages[-1] and 8 + sum(64 + 8 * len(ends) for _, ends in [*pages[-1], block]) > 65536:
+        if pages[-1] and 8 + sum(64 + 8 * len(places) for _, places in [*pages[-1], block]) > 65536:
             pages.append([])
         pages[-1].append(block)
     encoded = []
     for page in filter(None, pages):
         head, tail, begin = struct.pack("<II", len(page), 0), b"", 8 + 64 * len(page)
-        for fields, ends in page:
-            head += struct.pack("<4QIIQIIQ", *fields, begin + len(tail) if ends else 0)
-            tail += struct.pack(f"<{len(ends)}Q", *ends)
+        for fields, places in page:
+            head += struct.pack("<4QIIQIIQ", *fields, begin + len(tail) if places else 0)
+            tail += struct.pack(f"<{len(places)}Q", *places)
         encoded.append((page[0][0][3], head + tail))
-    payload = struct.pack("<4QII", len(shards), len(blocks), samples, xxh3(b"".join(b.hash for _, b in shards)), len(names), len(layouts))
-    for name in names:
-        payload += struct.pack("<I", len(name.encode())) + name.encode()
+    layouts = hook("layouts", layouts)
+    payload = struct.pack("<4QII", len(shards), len(blocks), samples, xxh3(b"".join(b.hash for _, b in shards)), len(layouts), 0)
     for layout in layouts:
-        payload += struct.pack(f"<I{len(layout)}I", len(layout), *map(names.index, layout))
+        payload += struct.pack("<I", len(layout)) + b"".join(struct.pack("<I", len(name.encode())) + name.encode() for name in layout)
     return table(1, encoded, pad(payload, 8), hook)
 
 

@@ -96,7 +96,7 @@ void AddBlocks(SeedWriter& seeds) {
   std::string array = {0, 0};
   const std::array<uint64_t, 2> shape = {2, 3};
   if (AppendNdarray(Type::kU8, shape, "abcdef", &array).ok()) seeds.Add("format", "array", Chosen(kArray, array));
-  const format::IndexRoot root{.columns = {"a", "b"}, .layout_columns = {0, 1, 0}, .layout_begins = {0, 2, 3}};
+  const format::IndexRoot root{.layouts = {{"a", "b"}, {"a"}}};
   seeds.Add("format", "index-root", Chosen(kIndexStructures, format::EncodeIndexRoot(root)));
   format::TableTail tail{.kind = format::TableKind::kOffsetIndex, .page_count = 1, .table_length = 200};
   std::string length(4, '\0');

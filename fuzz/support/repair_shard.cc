@@ -14,6 +14,7 @@ namespace shardkit::fuzz {
 namespace {
 
 constexpr uint64_t kChecksum = 8;
+constexpr uint64_t kShardId = 40;  // where it stands in the header
 
 uint64_t RoundUp(uint64_t x, uint64_t a) { return (x + a - 1) / a * a; }
 
@@ -31,6 +32,7 @@ class ShardRepair {
       const uint64_t length = Block(at);
       at = RoundUp(at + std::max<uint64_t>(length, 1), alignment_);
     }
+    if (blocks_.empty()) Id({});
     Trailer();
   }
 
@@ -42,15 +44,22 @@ class ShardRepair {
   bool Header() {
     header_length_ = Load<uint32_t>(shard_, 12);
     alignment_ = Load<uint32_t>(shard_, 16);
-    if (header_length_ < 48 || header_length_ > shard_.size() - format::kTrailerBytes) return false;
+    if (header_length_ < 80 || header_length_ > shard_.size() - format::kTrailerBytes) return false;
     if (alignment_ < format::kMinAlignment || alignment_ > format::kMaxAlignment) return false;
-    previous_ = Hash(0, header_length_ - kChecksum);
-    Write(header_length_ - kChecksum, previous_);
-    header_checksum_ = previous_;
-    content_.assign(shard_, 0, header_length_);
-    const auto header = format::DecodeFileHeader(content_);
+    Write(header_length_ - kChecksum, Hash(0, header_length_ - kChecksum));
+    const auto header = format::DecodeFileHeader(std::string_view(shard_).substr(0, header_length_));
     if (header.ok()) schema_ = header->schema;
     return true;
+  }
+
+  // The id is made of the header and of the first block's entries, which `entries` are.
+  void Id(std::string_view entries) {
+    Write(kShardId, 0);
+    id_ = XXH3_64bits((shard_.substr(0, header_length_ - kChecksum) + std::string(entries)).data(),
+                      header_length_ - kChecksum + entries.size());
+    Write(kShardId, id_);
+    Write(header_length_ - kChecksum, Hash(0, header_length_ - kChecksum));
+    content_.assign(shard_, 0, header_length_);
   }
 
   // Returns the block's length, or 0 when there is no block.
@@ -61,10 +70,11 @@ class ShardRepair {
     const uint64_t length = Load<uint64_t>(shard_, at + 16);
     if (header_length != format::BlockHeaderLength(columns) || !Within(at, header_length, shard_.size())) return 0;
     for (uint64_t i = 0; i < columns; ++i) Column(at, at + 56 + 64 * i, i);
-    Write(at + 48, previous_);
-    previous_ = Hash(at, header_length - kChecksum);
-    Write(at + header_length - kChecksum, previous_);
-    blocks_[at] = {previous_, header_length};
+    if (blocks_.empty()) Id(std::string_view(shard_).substr(at + 56, header_length - 64));
+    Write(at + 48, id_);
+    const uint64_t checksum = Hash(at, header_length - kChecksum);
+    Write(at + header_length - kChecksum, checksum);
+    blocks_[at] = {checksum, header_length};
     content_.append(shard_, at, header_length);
     return Within(at, length, shard_.size()) ? length : 0;
   }
@@ -131,7 +141,7 @@ class ShardRepair {
     XXH128_canonicalFromHash(&content, XXH3_128bits(content_.data(), content_.size()));
     std::memcpy(shard_.data() + trailer + 48, content.digest, sizeof(content.digest));
     Write(trailer + 64, shard_.size());
-    Write(trailer + 72, header_checksum_);
+    Write(trailer + 72, id_);
     Write(trailer + 88, Hash(trailer, 88));
   }
 
@@ -153,6 +163,9 @@ class ShardRepair {
         at += header.length;
       }
     }
+    if (Load<uint32_t>(shard_, entry) == static_cast<uint32_t>(format::SectionKind::kHeader)) {
+      shard_.replace(offset, std::min(length, header_length_), shard_, 0, std::min(length, header_length_));
+    }
     if (Load<uint32_t>(shard_, entry) == static_cast<uint32_t>(format::SectionKind::kKeyIndex)) {
       RepairTable(&shard_, offset, length);
     }
@@ -168,8 +181,7 @@ class ShardRepair {
   Schema schema_;
   uint64_t header_length_ = 0;
   uint64_t alignment_ = 0;
-  uint64_t header_checksum_ = 0;
-  uint64_t previous_ = 0;
+  uint64_t id_ = 0;
   std::string content_;                   // the bytes that the content hash covers
   std::map<uint64_t, BlockHead> blocks_;  // by offset
 };

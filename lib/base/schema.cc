@@ -103,9 +103,7 @@ absl::Status CheckStorage(Column& column) {
     column.value_size = size.value_or(0);
   }
   const bool fixed = column.storage == Storage::kFixed;
-  if (!fixed && column.storage != Storage::kInline && column.storage != Storage::kBlob) {
-    return refuse("unknown storage");
-  }
+  if (column.storage > Storage::kPaged) return refuse("unknown storage");
   if (IsKnownType(column.type) && fixed != (StorageOf(column) == Storage::kFixed)) {
     return refuse(fixed ? "storage fixed, though the values differ in size"
                         : "all values have one size, but the storage is not fixed");
@@ -115,8 +113,11 @@ absl::Status CheckStorage(Column& column) {
   }
   if (column.value_size > kMaxFixedSize) return refuse("its values pass 2^40 bytes");
   if (!fixed && column.value_size != 0) return refuse("only columns of storage fixed have a value_size");
-  if (column.storage == Storage::kBlob && IsKnownCodec(column.codec) && column.codec != Codec::kNone) {
-    return refuse("only columns of codec none have storage blob");
+  if (column.has_values_chunk() && IsKnownCodec(column.codec) && column.codec != Codec::kNone) {
+    return refuse("only columns of codec none have storage blob or paged");
+  }
+  if (column.storage == Storage::kInline && column.codec == Codec::kNone) {
+    return refuse("columns of codec none have no storage inline");
   }
   return absl::OkStatus();
 }
@@ -136,6 +137,7 @@ absl::Status CheckColumn(Column& column) {
     if (IsKnownType(column.type) && column.type != Type::kNdarray) return refuse("only ndarray columns have a shape");
     if (column.shape->size() > kMaxRank) return refuse("an ndarray has at most 8 dimensions");
   }
+  if (column.type == Type::kNdarray && column.dtype == Type{}) return refuse("an ndarray has a dtype");
   if (column.type == Type::kNdarray && IsKnownType(column.dtype)) {
     if (ScalarSize(column.dtype) == 0) return refuse("the dtype of an ndarray is a scalar type");
     if (column.shape.has_value() && !ShapeAllowed(column)) {
@@ -210,7 +212,7 @@ bool Column::is_blob() const {
 
 void Column::SetCodec(Codec to) {
   codec = to;
-  if (storage == Storage::kInline || storage == Storage::kBlob) storage = StorageOf(*this);
+  if (storage != Storage::kDerived && storage != Storage::kFixed) storage = StorageOf(*this);
 }
 
 absl::StatusOr<Schema> Schema::Create(std::vector<Column> columns) {

@@ -59,8 +59,8 @@ absl::Status CheckOptions(const Schema& schema, const ShardOptions& options) {
     }
   }
   for (const auto& [name, storage] : options.storage) {
-    if (storage != Storage::kInline && storage != Storage::kBlob) {
-      return InvalidArgument("column \"", name, "\": a storage of inline or blob can be chosen");
+    if (storage != Storage::kPaged && storage != Storage::kBlob) {
+      return InvalidArgument("column \"", name, "\": a storage of paged or blob can be chosen");
     }
     const auto index = schema.Find(name);
     if (index && !schema[*index].has_values_chunk()) {
@@ -77,7 +77,7 @@ Storage StorageFor(const RawColumn& raw, const RawBlock& block) {
   if (!raw.presence.empty()) present = static_cast<uint64_t>(std::ranges::count(raw.presence, 1));
   if (present == 0) return Storage::kBlob;
   const uint64_t records = LoadLittle<uint64_t>(raw.ends.data() + raw.ends.size() - 8);
-  return records - present * format::kValueChecksumBytes < present * kSmallValueBytes ? Storage::kInline
+  return records - present * format::kValueChecksumBytes < present * kSmallValueBytes ? Storage::kPaged
                                                                                       : Storage::kBlob;
 }
 

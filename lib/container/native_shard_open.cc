@@ -78,8 +78,8 @@ absl::Status container::NativeShardReader::Initialise() {
   };
   SHARDKIT_ASSIGN_OR_RETURN(
       trailer_, format::DecodeTrailer(std::string_view(tail).substr(tail.size() - format::kTrailerBytes), size));
-  if (trailer_.header_checksum != header_.checksum) {
-    return DataLoss("trailer: header checksum differs from the header's: front and back are of different shards");
+  if (trailer_.shard_id != header_.shard_id) {
+    return DataLoss("trailer: shard id differs from the header's: front and back are of different shards");
   }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string table,
                             tail_view(trailer_.table_offset(), format::kSectionEntryBytes * trailer_.section_count));
@@ -146,6 +146,9 @@ absl::StatusOr<std::string> container::NativeShardReader::ReadSection(format::Se
   const uint64_t header_length = format::BlockHeaderLength(header_.schema.size());
   if (kind == format::SectionKind::kBlockHeaders && section->length != header_length * trailer_.block_count) {
     return DataLoss(path(), ": block headers: their length does not fit ", trailer_.block_count, " blocks");
+  }
+  if (kind == format::SectionKind::kHeader && section->length != header_.length) {
+    return DataLoss(path(), ": header copy: its length is not that of the header");
   }
   std::string bytes;
   const absl::Status status = io::ReadAgainIfDamaged(*file_, [&]() -> absl::Status {

@@ -35,14 +35,11 @@ absl::StatusOr<ColumnView> NativeShardReader::PlacePages(size_t i, const char* b
   state.places.resize(place + 2 * size_t{sample_count});
   uint64_t* const begins = state.places.data() + place;
   uint64_t* const ends = begins + sample_count;
-  absl::Status before = DataLoss("there is no page before");
   for (size_t k = 0; k < table.size(); ++k) {
     const uint32_t first = table.first(k);
     const std::string_view page = state.paged[i].values.substr(table.begin(k), table.length(k));
     absl::Status status = whole ? absl::OkStatus() : format::CheckPageChecksum(page);
     if (status.ok()) status = table.Place(k, page, begins + first, ends + first);
-    if (status.ok() && before.ok()) status = table.CheckFull(k - 1, ends[first] - begins[first]);
-    before = status;
     if (status.ok()) continue;
     const std::string chunk_is = whole || damage != nullptr ? "" : "values chunk checksum is wrong; ";
     status = damaged(Annotate(status, StrCat(chunk_is, table.Describe(k))));

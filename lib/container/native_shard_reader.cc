@@ -56,6 +56,9 @@ absl::Status NativeShardReader::CheckHeader(const BlockInfo& info, std::string_v
       header.sample_count != info.sample_count) {
     return DataLoss("block header differs from its entry in the block directory: this is another block");
   }
+  if (header.shard_id != header_.shard_id) {
+    return DataLoss("block header: shard id differs from the header's: this is a block of another shard");
+  }
   return absl::OkStatus();
 }
 
@@ -560,15 +563,18 @@ absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t colum
     end = base + view.end(i) - format::kValueChecksumBytes;
   }
   StreamingHash hash;
-  while (position < end) {
-    state.record.resize_discard(std::min(kCopyPiece, end - position));
+  // The last piece has the checksum, too: a value of one piece takes one request.
+  for (bool last = false; !last;) {
+    const uint64_t left = end - position;
+    last = left <= kCopyPiece;
+    const uint64_t piece = last ? left : kCopyPiece;
+    state.record.resize_discard(piece + (last ? format::kValueChecksumBytes : 0));
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(position, {state.record.data(), state.record.size()}));
-    hash.Update(state.record.view());
-    SHARDKIT_RETURN_IF_ERROR(sink(state.record.view()));
-    position += state.record.size();
+    hash.Update(state.record.view().substr(0, piece));
+    if (piece != 0) SHARDKIT_RETURN_IF_ERROR(sink(state.record.view().substr(0, piece)));
+    position += piece;
   }
-  char checksum[format::kValueChecksumBytes];
-  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(end, checksum));
+  const char* const checksum = state.record.data() + state.record.size() - format::kValueChecksumBytes;
   if (options_.verify != Verify::kNever && hash.Digest() != LoadLittle<uint64_t>(checksum)) {
     return DataLoss(DescribeBlock(block), ": sample ", ordinal, ", column \"", schema()[column].name,
                     "\": value checksum is wrong");

@@ -46,22 +46,11 @@ absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHead
   writer->temporary_path_ = temporary.empty() ? StrCat(path, kTemporarySuffix) : temporary;
   writer->options_ = std::move(options);
   writer->options_.alignment = header.alignment;
-  writer->schema_ = header.schema;
   writer->statistics_.resize(header.schema.size());
   writer->sha256_ = std::move(sha256);
-
-  std::string bytes = format::EncodeFileHeader(header);
-  writer->content_hash_.Update(bytes);
-  writer->header_checksum_ = writer->previous_ = header.checksum;
-  writer->index_.incompatible_flags = header.incompatible_flags;
-  bytes.resize(RoundUp(bytes.size(), header.alignment), '\0');
-  writer->position_ = bytes.size();
-
+  writer->header_ = std::move(header);
+  writer->position_ = RoundUp(format::EncodeFileHeader(writer->header_).size(), writer->header_.alignment);
   SHARDKIT_ASSIGN_OR_RETURN(writer->file_, file_system.CreateForStreaming(writer->temporary_path_));
-  if (absl::Status status = writer->Append(bytes); !status.ok()) {
-    (void)writer->Abort();
-    return status;
-  }
   return writer;
 }
 
@@ -74,14 +63,28 @@ absl::Status ShardFileWriter::Append(std::string_view bytes) {
   return file_->Append(bytes);
 }
 
+absl::Status ShardFileWriter::Begin(const format::BlockHeader* first) {
+  header_.shard_id = format::ShardId(header_, first != nullptr ? format::EncodeColumnEntries(*first) : "");
+  encoded_header_ = format::EncodeFileHeader(header_);
+  content_hash_.Update(encoded_header_);
+  SHARDKIT_RETURN_IF_ERROR(Append(encoded_header_));
+  return Append(std::string(position_ - encoded_header_.size(), '\0'));
+}
+
+absl::Status ShardFileWriter::BeginBlock(format::BlockHeader& block) {
+  if (encoded_header_.empty()) SHARDKIT_RETURN_IF_ERROR(Begin(&block));
+  block.first_sample = sample_count_;
+  block.shard_id = header_.shard_id;
+  header_bytes_.clear();
+  format::EncodeBlockHeader(block, &header_bytes_);
+  return absl::OkStatus();
+}
+
 absl::Status ShardFileWriter::Write(EncodedBlock& block, const Cancellation* cancellation) {
-  block.header.first_sample = sample_count_;
-  block.header.previous = previous_;
   if (std::ranges::any_of(block.raw.columns, [](const RawColumn& column) { return column.file != nullptr; })) {
     SHARDKIT_RETURN_IF_ERROR(WriteWithFiles(block, cancellation));
   } else {
-    header_bytes_.clear();
-    format::EncodeBlockHeader(block.header, &header_bytes_);
+    SHARDKIT_RETURN_IF_ERROR(BeginBlock(block.header));
     std::vector<std::string_view> chunks = {block.heads.view()};
     chunks.insert(chunks.end(), block.values.begin(), block.values.end());
     SHARDKIT_RETURN_IF_ERROR(WritePieces(block, chunks));
@@ -100,12 +103,9 @@ void ShardFileWriter::StartWritebackNowAndThen() {
 absl::Status ShardFileWriter::Copy(StoredBlock stored, const Cancellation* cancellation) {
   EncodedBlock block;
   block.header = std::move(stored.header);
-  block.header.first_sample = sample_count_;
-  block.header.previous = previous_;
   block.statistics = std::move(stored.statistics);
   block.key_hashes = std::move(stored.key_hashes);
-  header_bytes_.clear();
-  format::EncodeBlockHeader(block.header, &header_bytes_);
+  SHARDKIT_RETURN_IF_ERROR(BeginBlock(block.header));
   if (stored.chunks.empty()) {
     SHARDKIT_RETURN_IF_ERROR(CopyPieces(block, stored, cancellation));
   } else {
@@ -113,7 +113,7 @@ absl::Status ShardFileWriter::Copy(StoredBlock stored, const Cancellation* cance
     SHARDKIT_RETURN_IF_ERROR(WritePieces(block, {&stored.chunks, 1}));
     SHARDKIT_RETURN_IF_ERROR(stored.source->CheckMapped());
   }
-  for (const uint64_t end : stored.ends) index_.ends.push_back(position_ + end);
+  for (const uint64_t place : stored.places) index_.places.push_back(position_ + place);
   Remember(block);
   StartWritebackNowAndThen();
   return absl::OkStatus();
@@ -122,7 +122,7 @@ absl::Status ShardFileWriter::Copy(StoredBlock stored, const Cancellation* cance
 absl::Status ShardFileWriter::CopyPieces(const EncodedBlock& block, const StoredBlock& stored,
                                          const Cancellation* cancellation) {
   SHARDKIT_RETURN_IF_ERROR(Append(header_bytes_));
-  format::ChunkChecker checker(schema_, block.header);
+  format::ChunkChecker checker(header_.schema, block.header);
   Buffer piece;
   for (uint64_t done = header_bytes_.size(); done < block.length(); done += piece.size()) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("copying a block"));
@@ -133,7 +133,7 @@ absl::Status ShardFileWriter::CopyPieces(const EncodedBlock& block, const Stored
   }
   if (!checker.damaged_columns().empty()) {
     return DataLoss(stored.source->path(), ": block at byte ", stored.offset, ": column \"",
-                    schema_[checker.damaged_columns()[0]].name,
+                    header_.schema[checker.damaged_columns()[0]].name,
                     "\": other bytes were read than a moment ago; copy the file to a sound disk first");
   }
   return Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0'));
@@ -174,7 +174,7 @@ absl::Status ShardFileWriter::WriteWithFiles(EncodedBlock& block, const Cancella
     uint64_t value = 0;
     std::string tail;  // what follows the value: its checksum and padding
   };
-  const std::vector<size_t>& columns = schema_.values_columns();
+  const std::vector<size_t>& columns = header_.schema.values_columns();
   std::vector<Checksum> checksums(columns.size());
   for (size_t k = 0; k < columns.size(); ++k) {
     const RandomAccessFile* const file = block.raw.columns[columns[k]].file.get();
@@ -193,8 +193,7 @@ absl::Status ShardFileWriter::WriteWithFiles(EncodedBlock& block, const Cancella
     chunk_hash.Update(tail);
     entry.values_checksum = chunk_hash.Digest();
   }
-  header_bytes_.clear();
-  format::EncodeBlockHeader(block.header, &header_bytes_);
+  SHARDKIT_RETURN_IF_ERROR(BeginBlock(block.header));
   SHARDKIT_RETURN_IF_ERROR(Append(header_bytes_));
   SHARDKIT_RETURN_IF_ERROR(Append(block.heads.view()));
   for (size_t k = 0; k < columns.size(); ++k) {
@@ -221,20 +220,18 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
   content_hash_.Update(header_bytes_);
   index_.blocks.push_back(
       {position_, header.block_length, header.front_length, header.first_sample, header.sample_count, header.checksum});
-  for (const size_t column : schema_.blob_columns()) {
+  for (const size_t column : IndexedColumns(header_.schema)) {
     if (block.raw.columns.empty()) break;  // a copy
-    const format::ColumnEntry& entry = header.columns[column];
-    // An empty values chunk has no place of its own: all its ends are the end of the front (spec.md, section 9.2).
-    const uint64_t base = position_ + (entry.values_length == 0 ? header.front_length : entry.values_offset);
+    const uint64_t begin = position_ + header.columns[column].values_offset;
+    index_.places.push_back(begin);
     for (uint32_t i = 0; i < header.sample_count; ++i) {
-      index_.ends.push_back(base + LoadLittle<uint64_t>(block.raw.columns[column].ends.data() + 8 * size_t{i}));
+      index_.places.push_back(begin + LoadLittle<uint64_t>(block.raw.columns[column].ends.data() + 8 * size_t{i}));
     }
   }
   for (size_t i = 0; i < statistics_.size(); ++i) statistics_[i].Merge(block.statistics[i]);
   block_headers_ += header_bytes_;
-  format::AppendBlockRanges(schema_, block.statistics, &block_ranges_);
+  format::AppendBlockRanges(header_.schema, block.statistics, &block_ranges_);
   key_hashes_.insert(key_hashes_.end(), block.key_hashes.begin(), block.key_hashes.end());
-  previous_ = header.checksum;
   sample_count_ += header.sample_count;
   const uint64_t length = RoundUp(header.block_length, options_.alignment);
   position_ += length;
@@ -242,12 +239,14 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
 }
 
 absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
+  if (encoded_header_.empty()) SHARDKIT_RETURN_IF_ERROR(Begin(nullptr));
   format::FooterBuilder footer(position_);
+  footer.Add(format::SectionKind::kHeader, encoded_header_);
   const bool ranged = std::ranges::any_of(
-      schema_.columns(), [](const Column& column) { return RangeKindOf(column.type) != RangeKind::kNone; });
-  if (ranged && format::RangesCanBeFound(schema_)) footer.Add(format::SectionKind::kBlockRanges, block_ranges_);
+      header_.schema.columns(), [](const Column& column) { return RangeKindOf(column.type) != RangeKind::kNone; });
+  if (ranged && format::RangesCanBeFound(header_.schema)) footer.Add(format::SectionKind::kBlockRanges, block_ranges_);
   footer.Add(format::SectionKind::kBlockHeaders, block_headers_);
-  if (schema_.key_column()) {
+  if (header_.schema.key_column()) {
     const std::string keys = format::EncodeKeyTable(std::exchange(key_hashes_, {}));
     index_.keys = TablePlace{.offset = footer.Add(format::SectionKind::kKeyIndex, keys), .length = keys.size()};
   }
@@ -258,7 +257,7 @@ absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
   trailer.sample_count = sample_count_;
   trailer.block_count = index_.blocks.size();
   trailer.content_hash = content_hash_.Digest128();
-  trailer.header_checksum = header_checksum_;
+  trailer.shard_id = header_.shard_id;
   const std::string bytes = footer.Finish(trailer);
   SHARDKIT_RETURN_IF_ERROR(Append(bytes));
   if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_->Sync());

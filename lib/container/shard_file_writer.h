@@ -64,6 +64,10 @@ class ShardFileWriter {
  private:
   ShardFileWriter() = default;
   absl::Status Append(std::string_view bytes);
+  // Writes the shard's header before its first block. `first` is null in a shard without blocks.
+  absl::Status Begin(const format::BlockHeader* first);
+  // Sets the block's place in its header and encodes it to header_bytes_, behind the shard's header if it is the first.
+  absl::Status BeginBlock(format::BlockHeader& block);
   absl::Status WritePieces(const EncodedBlock& block, std::span<const std::string_view> chunks);
   absl::Status WriteWithFiles(EncodedBlock& block, const Cancellation* cancellation);
   absl::Status CopyPieces(const EncodedBlock& block, const StoredBlock& stored, const Cancellation* cancellation);
@@ -74,12 +78,11 @@ class ShardFileWriter {
   std::string path_;
   std::string temporary_path_;
   ShardOptions options_;
-  Schema schema_;
+  format::FileHeader header_;
+  std::string encoded_header_;  // empty until it is written, with the first block, which is a part of the shard's id
   std::unique_ptr<WritableFile> file_;
   uint64_t position_ = 0;
   uint64_t sample_count_ = 0;
-  uint64_t header_checksum_ = 0;
-  uint64_t previous_ = 0;
   uint64_t since_writeback_ = 0;
   StreamingHash content_hash_;
   std::unique_ptr<NamedHash> sha256_;

@@ -6,33 +6,30 @@
 
 namespace shardkit::container {
 
-void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& buffer, std::vector<uint64_t>* ends) {
-  const format::BlockHeader& header = buffer.state().header;
+std::vector<size_t> IndexedColumns(const Schema& schema) {
+  std::vector<size_t> columns = schema.blob_columns();
+  std::erase_if(columns, [&](size_t column) { return schema[column].codec != Codec::kNone; });
+  return columns;
+}
+
+void AppendPlaces(const NativeShardReader& shard, size_t index, BlockBuffer& buffer, std::vector<uint64_t>* places) {
   const BlockView& view = buffer.state().view;
-  ends->reserve(ends->size() + shard.schema().blob_columns().size() * view.sample_count());
-  for (const size_t column : shard.schema().blob_columns()) {
-    const format::ColumnEntry& entry = header.columns[column];
-    const uint64_t base =
-        shard.blocks()[index].offset + (entry.values_length == 0 ? header.front_length : entry.values_offset);
-    if (shard.schema()[column].codec != Codec::kNone) {
-      // What the chunk holds is its codec's business. Its end tells where the next column's records begin.
-      ends->insert(ends->end(), view.sample_count(), base + entry.values_length);
-      continue;
-    }
-    for (uint32_t i = 0; i < view.sample_count(); ++i) ends->push_back(base + view.column(column).end(i));
+  for (const size_t column : IndexedColumns(shard.schema())) {
+    const uint64_t begin = shard.blocks()[index].offset + buffer.state().header.columns[column].values_offset;
+    places->push_back(begin);
+    for (uint32_t i = 0; i < view.sample_count(); ++i) places->push_back(begin + view.column(column).end(i));
   }
 }
 
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard) {
   ShardIndexPart part;
-  part.incompatible_flags = shard.header().incompatible_flags;
   part.blocks.assign(shard.blocks().begin(), shard.blocks().end());
   part.keys = shard.key_table_place();
   BlockBuffer buffer;
   BlockView view;
   for (size_t index = 0; index < part.blocks.size(); ++index) {
     SHARDKIT_RETURN_IF_ERROR(shard.ReadHeads(index, &buffer, &view));
-    AppendBlockEnds(shard, index, buffer, &part.ends);
+    AppendPlaces(shard, index, buffer, &part.places);
   }
   return part;
 }

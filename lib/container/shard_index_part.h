@@ -20,18 +20,21 @@ class BlockBuffer;
 namespace shardkit::container {
 
 struct ShardIndexPart {
-  uint32_t incompatible_flags = 0;  // of the header
   std::vector<BlockInfo> blocks;
-  // For each block, for each blob column of the shard, its ends as offsets in the file: sample_count u64 each.
-  std::vector<uint64_t> ends;
+  // For each block, for each of the shard's indexed columns, as offsets in the file: where the record of the first
+  // sample begins, then where that of each ends: sample_count + 1 numbers.
+  std::vector<uint64_t> places;
   // Where the shard's key table lies, if it has keys.
   std::optional<TablePlace> keys;
 };
 
 class NativeShardReader;
 
-// Appends the ends of block `index`, as in ShardIndexPart::ends. `buffer` must hold the heads of the block.
-void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& buffer, std::vector<uint64_t>* ends);
+// The columns whose records an offset index finds: those of storage blob and codec none, ascending.
+std::vector<size_t> IndexedColumns(const Schema& schema);
+
+// Appends the places of block `index`, as in ShardIndexPart::places. `buffer` must hold the heads of the block.
+void AppendPlaces(const NativeShardReader& shard, size_t index, BlockBuffer& buffer, std::vector<uint64_t>* places);
 
 // Makes the part for a finished shard. Reads the front of every block.
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard);

@@ -14,16 +14,16 @@
 namespace shardkit::container {
 
 struct StoredBlock {
-  format::BlockHeader header;  // as in the other shard; ShardFileWriter::Copy sets first_sample and previous
+  format::BlockHeader header;  // as in the other shard; ShardFileWriter::Copy sets first_sample and shard_id
   const RandomAccessFile* source = nullptr;
   uint64_t offset = 0;  // of the block in `source`, bytes
   std::vector<ColumnStatistics> statistics;
   std::vector<uint64_t> key_hashes;
 
-  // For a copy from memory: the bytes behind the header, whose checksums were compared, and the ends of the blobs, as
-  // ShardIndexPart has them, but counted from the block's first byte.
+  // For a copy from memory: the bytes behind the header, whose checksums were compared, and the places of the records,
+  // as ShardIndexPart has them, but counted from the block's first byte.
   std::string_view chunks;
-  std::vector<uint64_t> ends;
+  std::vector<uint64_t> places;
 
   // Of the other shard. Where a block is offered to a writer, which takes it if it is as its own blocks are.
   const Schema* schema = nullptr;

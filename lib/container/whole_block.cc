@@ -81,8 +81,8 @@ absl::StatusOr<StoredBlock> WholeBlocks::Read(std::shared_ptr<const NativeShardR
   if (const auto key = schema.key_column()) {
     for (uint32_t i = 0; i < view.sample_count(); ++i) block.key_hashes.push_back(Hash64(view.column(*key).bytes(i)));
   }
-  AppendBlockEnds(from, index, memory->buffer, &block.ends);
-  for (uint64_t& end : block.ends) end -= block.offset;
+  AppendPlaces(from, index, memory->buffer, &block.places);
+  for (uint64_t& place : block.places) place -= block.offset;
   SHARDKIT_RETURN_IF_ERROR(from.file().CheckMapped());
   block.memory = memory;
   return block;

@@ -70,7 +70,7 @@ absl::Status DatasetJob::StartAppend(ExistingKeys existing_keys) {
   SHARDKIT_ASSIGN_OR_RETURN(update_, DatasetUpdate::Begin(file_system_, directory_));
   SHARDKIT_ASSIGN_OR_RETURN(existing_keys_, ExistingKeyCheck::Open(file_system_, directory_, existing_keys));
   manifest_ = update_->before();
-  ++manifest_.generation;
+  manifest_.BeginGeneration({.name = "append", .arguments = {}});
   return Begin();
 }
 

@@ -138,7 +138,7 @@ class AnyDatasetReader : public StoredDataset {
       SHARDKIT_RETURN_IF_ERROR(list_->FinishReading(std::move(shard_page)));
       if (place.kind == RecordPlace::kAbsent) return std::optional<std::string_view>();
       if (place.kind == RecordPlace::kRecord) {
-        SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(place));
+        SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->GetForRecords(place.shard));
         buffer->state().Pin(open);
         auto value = open->ReadRecord(place.begin, place.end, buffer);
         if (!value.ok()) return DescribeSample(value.status(), sample, column);
@@ -250,15 +250,13 @@ class AnyDatasetReader : public StoredDataset {
     // Elsewhere: the shard has no blob column of that name, and says what it has.
     enum Kind : uint8_t { kAbsent, kRecord, kElsewhere } kind = kAbsent;
     size_t shard = 0;
-    uint32_t incompatible_flags = 0;
     uint64_t begin = 0;
     uint64_t end = 0;
   };
 
   absl::StatusOr<RecordPlace> FindRecord(uint64_t sample, size_t column) const {
     SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock block, index_->BlockOfSample(sample));
-    RecordPlace place{
-        .kind = RecordPlace::kElsewhere, .shard = block.shard, .incompatible_flags = block.entry.incompatible_flags};
+    RecordPlace place{.kind = RecordPlace::kElsewhere, .shard = block.shard};
     const std::optional<uint32_t> position = index_->FindColumn(block, schema_positions_[column]);
     if (!position) return place;
     const auto local = static_cast<uint32_t>(sample - block.entry.first_sample);
@@ -335,16 +333,6 @@ class AnyDatasetReader : public StoredDataset {
                    directory, " -o OUT keeps the others");
     }
     return At(failure, {.path = path, .shard = shard.number});
-  }
-
-  // The shard in which FindRecord has found a record. The index says what its header would: that the bytes there are a
-  // record as this version knows it.
-  absl::StatusOr<std::shared_ptr<const CachedShard>> OpenForRecords(const RecordPlace& place) const {
-    if (const absl::Status known = format::CheckIncompatibleFlags(place.incompatible_flags); !known.ok()) {
-      SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_->Get(place.shard));
-      return Annotate(known, JoinPath(path_, listed.shard.name));
-    }
-    return shards_->GetForRecords(place.shard);
   }
 
   void OpenIndex(absl::StatusOr<IndexReader::Files> files) {
@@ -538,7 +526,7 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     }
     begin = end;
     if (batch.present.empty()) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(batch.open, OpenForRecords(places[batch.present.front()]));
+    SHARDKIT_ASSIGN_OR_RETURN(batch.open, shards_->GetForRecords(places[batch.present.front()].shard));
     SHARDKIT_ASSIGN_OR_RETURN(batch.read, container::RecordsRead::Start(batch.open->record_file(), batch.open->options,
                                                                         std::move(ranges), next_buffer(batch.open)));
     batches.push_back(std::move(batch));

@@ -16,7 +16,7 @@ using format::IndexBlock;
 
 namespace {
 
-constexpr uint32_t kMissing = UINT32_MAX;
+constexpr size_t kMissing = SIZE_MAX;
 
 // An index up to this size, of some ten thousand blocks, is read whole with its root where that is cheap. Who needs its
 // pages is saved a round trip.
@@ -94,9 +94,9 @@ absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(std::shared_ptr<const Ra
       part.root.block_count != segment.blocks) {
     return other();
   }
-  part.columns.assign(schema_.size(), kMissing);
-  for (uint32_t i = 0; i < part.root.columns.size(); ++i) {
-    if (const auto column = schema_.Find(part.root.columns[i])) part.columns[*column] = i;
+  for (const std::vector<std::string_view>& layout : part.root.layouts) {
+    std::vector<size_t>& columns = part.columns.emplace_back();
+    for (const std::string_view name : layout) columns.push_back(schema_.Find(name).value_or(kMissing));
   }
   return part;
 }
@@ -104,7 +104,8 @@ absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(std::shared_ptr<const Ra
 absl::StatusOr<IndexedBlock> IndexReader::Load(size_t segment, const container::TablePage& page, uint32_t i) const {
   const Part& part = parts_[segment];
   IndexedBlock block{.entry = format::LoadIndexBlock(page.bytes, i), .segment = segment, .page = page};
-  if (block.entry.shard >= part.root.shard_count || block.entry.layout >= part.root.layout_count() ||
+  if (block.entry.reserved != 0) return Damage(segment, "page ", page.number, ": reserved bytes are not zero");
+  if (block.entry.shard >= part.root.shard_count || block.entry.layout >= part.root.layouts.size() ||
       block.entry.first_sample > part.root.sample_count) {
     return Damage(segment, "page ", page.number, ": an entry lies past the segment's shards, lists or samples");
   }
@@ -240,70 +241,56 @@ absl::Status IndexReader::ForEachBlockIn(size_t segment, std::span<const SampleR
 }
 
 std::vector<std::string> IndexReader::BlobColumns(const IndexedBlock& block) const {
-  const format::IndexRoot& root = parts_[block.segment].root;
-  std::vector<std::string> names;
-  for (const uint32_t column : root.layout(block.entry.layout)) names.push_back(root.columns[column]);
-  return names;
+  const auto& layout = parts_[block.segment].root.layouts[block.entry.layout];
+  return {layout.begin(), layout.end()};
 }
 
 std::optional<uint32_t> IndexReader::FindColumn(const IndexedBlock& block, size_t column) const {
-  const Part& part = parts_[block.segment];
-  const auto layout = part.root.layout(block.entry.layout);
-  const auto found = std::ranges::find(layout, part.columns[column]);
-  if (found == layout.end()) return std::nullopt;
-  return static_cast<uint32_t>(found - layout.begin());
+  const std::vector<size_t>& columns = parts_[block.segment].columns[block.entry.layout];
+  const auto found = std::ranges::find(columns, column);
+  if (found == columns.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - columns.begin());
 }
 
-// `number` counts the block's ends, column after column.
-absl::StatusOr<uint64_t> IndexReader::LoadEnd(const IndexedBlock& block, uint64_t number) const {
-  if (!RangeWithin(block.entry.ends_begin, 8 * (number + 1), block.page.bytes.size())) {
-    return Damage(block.segment, "page ", block.page.number, ": ends of a block lie past the page");
+// `number` counts the block's places, column after column.
+absl::StatusOr<uint64_t> IndexReader::LoadPlace(const IndexedBlock& block, uint64_t number) const {
+  if (!RangeWithin(block.entry.places_begin, 8 * (number + 1), block.page.bytes.size())) {
+    return Damage(block.segment, "page ", block.page.number, ": places of a block lie past the page");
   }
-  return LoadLittle<uint64_t>(block.page.bytes.data() + block.entry.ends_begin + 8 * number);
+  return LoadLittle<uint64_t>(block.page.bytes.data() + block.entry.places_begin + 8 * number);
 }
 
 absl::StatusOr<std::pair<uint64_t, uint64_t>> IndexReader::Record(const IndexedBlock& block, uint32_t local,
                                                                   uint32_t position) const {
   const auto find = [&]() -> absl::StatusOr<std::pair<uint64_t, uint64_t>> {
-    const uint64_t count = block.entry.sample_count;
-    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, LoadEnd(block, position * count + local));
-    uint64_t begin;
-    if (local > 0) {
-      SHARDKIT_ASSIGN_OR_RETURN(begin, LoadEnd(block, position * count + local - 1));
-    } else {
-      std::vector<uint64_t> last_ends(parts_[block.segment].root.layout(block.entry.layout).size());
-      for (size_t k = 0; k < last_ends.size(); ++k) {
-        SHARDKIT_ASSIGN_OR_RETURN(last_ends[k], LoadEnd(block, k * count + count - 1));
-      }
-      begin = format::FirstRecordOffset(block.entry.offset + block.entry.front_length, last_ends, position);
-      if (begin > end) begin = end;  // the column has no value in this block up to this sample
-    }
+    const uint64_t number = position * (uint64_t{block.entry.sample_count} + 1) + local;
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t begin, LoadPlace(block, number));
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, LoadPlace(block, number + 1));
     if (begin > end) return Damage(block.segment, "a record ends before it begins");
     return std::make_pair(begin, end);
   };
   return Checked(block.segment, find());
 }
 
-absl::StatusOr<std::vector<uint64_t>> IndexReader::Ends(const IndexedBlock& block) const {
-  const size_t columns = parts_[block.segment].root.layout(block.entry.layout).size();
-  std::vector<uint64_t> ends;
-  if (columns == 0) return ends;
-  const uint64_t count = columns * uint64_t{block.entry.sample_count};
-  SHARDKIT_RETURN_IF_ERROR(Checked(block.segment, LoadEnd(block, count - 1)).status());  // the others lie before it
-  ends.resize(count);
-  std::memcpy(ends.data(), block.page.bytes.data() + block.entry.ends_begin, 8 * count);
-  return Checked(block.segment, absl::StatusOr<std::vector<uint64_t>>(std::move(ends)));
+absl::StatusOr<std::vector<uint64_t>> IndexReader::Places(const IndexedBlock& block) const {
+  const size_t columns = parts_[block.segment].columns[block.entry.layout].size();
+  std::vector<uint64_t> places(columns * (uint64_t{block.entry.sample_count} + 1));
+  if (places.empty()) return places;
+  SHARDKIT_RETURN_IF_ERROR(Checked(block.segment, LoadPlace(block, places.size() - 1)).status());  // the last one
+  std::memcpy(places.data(), block.page.bytes.data() + block.entry.places_begin, 8 * places.size());
+  return Checked(block.segment, absl::StatusOr<std::vector<uint64_t>>(std::move(places)));
 }
 
 absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShard> all) const {
   const Part& part = parts_[segment];
   SHARDKIT_RETURN_IF_ERROR(part.table->CheckAll());
   const auto shards = all.subspan(part.first_shard, part.root.shard_count);
-  for (const std::string& name : part.root.columns) {
-    if (!schema_.Find(name)) return Damage(segment, "the dataset has no column \"", name, "\"");
+  for (const std::vector<std::string_view>& layout : part.root.layouts) {
+    for (const std::string_view name : layout) {
+      if (!schema_.Find(name)) return Damage(segment, "the dataset has no column \"", name, "\"");
+    }
   }
-  // Lists and columns stand in the order in which the blocks need them.
-  uint32_t layouts = 0, columns = 0;
+  uint32_t layouts = 0;  // they stand in the order in which the blocks need them
   uint64_t sample = 0;
   size_t shard = 0;
   uint64_t blocks = 0, samples = 0;  // of that shard
@@ -321,9 +308,10 @@ absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShar
     const auto wrong = [&](uint32_t i, std::string_view what) {
       return Damage(segment, "page ", number, ": block ", i, ": ", what);
     };
-    uint64_t ends = format::kIndexPageHeadBytes + format::kIndexBlockBytes * *count;
+    uint64_t places = format::kIndexPageHeadBytes + format::kIndexBlockBytes * *count;
     for (uint32_t i = 0; i < *count; ++i) {
       const IndexBlock block = format::LoadIndexBlock(page.bytes, i);
+      if (block.reserved != 0) return wrong(i, "reserved bytes are not zero");
       if (block.shard >= shards.size() || block.first_sample != sample || block.sample_count == 0 ||
           (i == 0 && page.first != sample)) {
         return wrong(i, "its entry does not follow from the one before");
@@ -333,40 +321,30 @@ absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShar
       }
       if (shard != block.shard) return wrong(i, "its entry does not follow from the one before");
       const bool first = blocks == 0;
-      if (!first && (block.layout != before->layout || block.incompatible_flags != before->incompatible_flags)) {
-        return wrong(i, "flags or columns differ from those of the block before in its shard");
+      if (!first && block.layout != before->layout) {
+        return wrong(i, "its columns differ from those of the block before in its shard");
       }
-      if (block.layout > layouts || block.layout >= part.root.layout_count()) {
+      if (block.layout > layouts || block.layout >= part.root.layouts.size()) {
         return wrong(i, "its list of columns is not the next one");
       }
-      const auto layout = part.root.layout(block.layout);
-      if (block.layout == layouts) {
-        ++layouts;
-        for (const uint32_t column : layout) {
-          if (column > columns) return wrong(i, "its columns are not the next ones");
-          columns = std::max(columns, column + 1);
-        }
+      if (block.layout == layouts) ++layouts;
+      const uint64_t place_count = part.root.layouts[block.layout].size() * (uint64_t{block.sample_count} + 1);
+      if (block.places_begin != (place_count == 0 ? 0 : places) || place_count > (page.bytes.size() - places) / 8) {
+        return wrong(i, "its places do not follow those of the block before");
       }
-      const uint64_t end_count = layout.size() * uint64_t{block.sample_count};
-      if (block.ends_begin != (end_count == 0 ? 0 : ends) || end_count > (page.bytes.size() - ends) / 8) {
-        return wrong(i, "its ends do not follow those of the block before");
-      }
-      ends += 8 * end_count;
+      places += 8 * place_count;
       ++blocks;
       samples += block.sample_count;
       sample += block.sample_count;
       before = block;
     }
-    if (ends != page.bytes.size()) return Damage(segment, "page ", number, ": bytes after the last ends");
+    if (places != page.bytes.size()) return Damage(segment, "page ", number, ": bytes after the last places");
   }
   while (shard < shards.size()) {
     if (!end_shard()) return Damage(segment, "a shard has other blocks or samples than the manifest says");
   }
-  if (layouts != part.root.layout_count() || columns != part.root.columns.size()) {
-    return Damage(segment, "has columns or lists of columns that no block needs");
-  }
-  std::vector<std::vector<uint32_t>> lists;
-  for (size_t i = 0; i < layouts; ++i) lists.emplace_back(part.root.layout(i).begin(), part.root.layout(i).end());
+  if (layouts != part.root.layouts.size()) return Damage(segment, "has lists of columns that no block needs");
+  std::vector<std::vector<std::string_view>> lists = part.root.layouts;
   std::ranges::sort(lists);
   if (std::ranges::adjacent_find(lists) != lists.end()) return Damage(segment, "has a list of columns twice");
   return absl::OkStatus();

@@ -73,8 +73,8 @@ class IndexReader {
   absl::StatusOr<std::pair<uint64_t, uint64_t>> Record(const IndexedBlock& block, uint32_t local,
                                                        uint32_t position) const;
 
-  // The ends of all blob columns of the block, one column after another.
-  absl::StatusOr<std::vector<uint64_t>> Ends(const IndexedBlock& block) const;
+  // The places of the block's records, as in ShardIndexPart.
+  absl::StatusOr<std::vector<uint64_t>> Places(const IndexedBlock& block) const;
 
   // DataLoss unless these are the shards that the indexes were made of, in this order. Reads nothing.
   absl::Status CheckShards(std::span<const ManifestShard> shards) const;
@@ -91,7 +91,8 @@ class IndexReader {
     std::string path;
     std::unique_ptr<container::PagedTable> table;
     format::IndexRoot root;
-    std::vector<uint32_t> columns;  // for each column of the dataset's schema, its place in root.columns
+    // For each of root.layouts the positions of its columns in the dataset's schema.
+    std::vector<std::vector<size_t>> columns;
     size_t first_shard = 0;
     uint64_t first_sample = 0;
   };
@@ -99,7 +100,7 @@ class IndexReader {
   explicit IndexReader(const Schema& schema) : schema_(schema) {}
   absl::StatusOr<Part> OpenPart(std::shared_ptr<const RandomAccessFile> file, const Segment& segment) const;
   absl::StatusOr<IndexedBlock> Load(size_t segment, const container::TablePage& page, uint32_t i) const;
-  absl::StatusOr<uint64_t> LoadEnd(const IndexedBlock& block, uint64_t number) const;
+  absl::StatusOr<uint64_t> LoadPlace(const IndexedBlock& block, uint64_t number) const;
   absl::Status CheckPart(size_t segment, std::span<const ManifestShard> all) const;
   template <typename... Parts>
   absl::Status Damage(size_t segment, const Parts&... what) const;

@@ -35,25 +35,15 @@ IndexWriter::~IndexWriter() {
   (void)Guarded("giving up", [this] { return Abort(); });
 }
 
-uint32_t IndexWriter::Layout(const std::vector<std::string>& columns) {
-  const auto [layout, is_new] = layouts_.try_emplace(columns, static_cast<uint32_t>(root_.layout_count()));
-  if (!is_new) return layout->second;
-  for (const std::string& name : columns) {
-    const auto [column, first] = columns_.try_emplace(name, static_cast<uint32_t>(root_.columns.size()));
-    if (first) root_.columns.push_back(name);
-    root_.layout_columns.push_back(column->second);
-  }
-  root_.layout_begins.push_back(static_cast<uint32_t>(root_.layout_columns.size()));
-  return layout->second;
-}
-
 absl::Status IndexWriter::AddBlock(const std::vector<std::string>& columns, format::IndexBlock block,
-                                   std::span<const uint64_t> ends) {
-  if (!page_.empty() && page_.SizeWith(ends.size()) > format::kTablePageBytes) SHARDKIT_RETURN_IF_ERROR(EndPage());
+                                   std::span<const uint64_t> places) {
+  if (!page_.empty() && page_.SizeWith(places.size()) > format::kTablePageBytes) SHARDKIT_RETURN_IF_ERROR(EndPage());
   block.first_sample = root_.sample_count;
   block.shard = static_cast<uint32_t>(root_.shard_count);
-  block.layout = Layout(columns);
-  page_.Add(block, ends);
+  const auto [layout, is_new] = layouts_.try_emplace(columns, static_cast<uint32_t>(root_.layouts.size()));
+  if (is_new) root_.layouts.emplace_back(layout->first.begin(), layout->first.end());
+  block.layout = layout->second;
+  page_.Add(block, places);
   root_.sample_count += block.sample_count;
   ++root_.block_count;
   return absl::OkStatus();
@@ -61,19 +51,18 @@ absl::Status IndexWriter::AddBlock(const std::vector<std::string>& columns, form
 
 absl::Status IndexWriter::Add(const Schema& schema, const container::ShardIndexPart& part) {
   std::vector<std::string> columns;
-  for (const size_t column : schema.blob_columns()) columns.push_back(schema[column].name);
-  std::span<const uint64_t> ends = part.ends;
+  for (const size_t column : container::IndexedColumns(schema)) columns.push_back(schema[column].name);
+  std::span<const uint64_t> places = part.places;
   for (const BlockInfo& block : part.blocks) {
-    const size_t count = columns.size() * block.sample_count;
+    const size_t count = columns.size() * (size_t{block.sample_count} + 1);
     SHARDKIT_RETURN_IF_ERROR(AddBlock(columns,
                                       {.offset = block.offset,
                                        .length = block.length,
                                        .front_length = block.front_length,
                                        .sample_count = block.sample_count,
-                                       .header_checksum = block.header_checksum,
-                                       .incompatible_flags = part.incompatible_flags},
-                                      ends.first(count)));
-    ends = ends.subspan(count);
+                                       .header_checksum = block.header_checksum},
+                                      places.first(count)));
+    places = places.subspan(count);
   }
   keys_.push_back(part.keys);
   EndShard();

@@ -35,9 +35,9 @@ class IndexWriter {
   absl::Status Add(const Schema& schema, const container::ShardIndexPart& part);
 
   // The same in pieces: EndShard after the shard's blocks. `columns` are the shard's blob columns. Of `block`, offset,
-  // length, front_length, sample_count, header_checksum and incompatible_flags are used.
+  // length, front_length, sample_count and header_checksum are used. `places` are as in ShardIndexPart.
   absl::Status AddBlock(const std::vector<std::string>& columns, format::IndexBlock block,
-                        std::span<const uint64_t> ends);
+                        std::span<const uint64_t> places);
   void EndShard() { ++root_.shard_count; }
 
   // Completes and flushes the file, and renames it to `name` in the directory. `shards` are those that were added.
@@ -55,7 +55,6 @@ class IndexWriter {
  private:
   IndexWriter() = default;
   absl::Status EndPage();
-  uint32_t Layout(const std::vector<std::string>& columns);
 
   FileSystem* file_system_ = nullptr;
   std::string directory_;
@@ -63,7 +62,6 @@ class IndexWriter {
   std::unique_ptr<format::PagedTableWriter> table_;
   format::IndexPageBuilder page_;
   format::IndexRoot root_;
-  std::map<std::string, uint32_t> columns_;  // places in root_.columns
   std::map<std::vector<std::string>, uint32_t> layouts_;
   std::vector<std::optional<container::TablePlace>> keys_;  // of each shard that was added whole
 };

@@ -104,6 +104,7 @@ absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manife
        {"version", &version},
        {"features", &features},
        {"generation", &manifest->generation, kRequired, dataset::kMaxCount},
+       {"operation", JsonInto(&manifest->operation, &dataset::ReadOperation)},
        {"next_shard", &manifest->next_shard, kOptional, dataset::kMaxCount},
        {"replaced", [&](JsonReader& names) { return ReadReplaced(names, &manifest->replaced); }, kOptional},
        {"samples", &manifest->sample_count, kRequired, dataset::kMaxCount},
@@ -218,6 +219,12 @@ absl::Status dataset::CheckNames(const std::vector<ManifestShard>& shards, const
   return DataLoss("manifest: lists the file ", dataset::Quote(*twice), " twice");
 }
 
+void Manifest::BeginGeneration(DatasetOperation made_by) {
+  ++generation;
+  operation = std::move(made_by);
+  std::erase_if(operation.arguments, [](const auto& argument) { return argument.second.empty(); });
+}
+
 void Manifest::AddShard(ManifestShard shard) {
   ++shard_count;
   sample_count += shard.samples;
@@ -259,6 +266,7 @@ std::string FormatManifest(const Manifest& manifest) {
   std::string out =
       StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion, ",\n  \"features\": [",
              features, features.empty() ? "" : "\n  ", "],\n  \"generation\": ", manifest.generation,
+             ",\n  \"operation\": ", dataset::FormatOperation(manifest.operation),
              manifest.next_shard > 0 ? StrCat(",\n  \"next_shard\": ", manifest.next_shard) : "", replaced,
              ",\n  \"samples\": ", manifest.sample_count, ",\n  \"bytes\": ", manifest.bytes,
              ",\n  \"blocks\": ", manifest.block_count, ",\n  \"columns\": [\n");

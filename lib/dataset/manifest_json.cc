@@ -19,20 +19,24 @@ constexpr auto kRequired = JsonField::kRequired, kOptional = JsonField::kOptiona
 // Whether a column of this type has dtype and shape: also those of types that are not known are kept.
 bool HasShape(Type type) { return type == Type::kNdarray || !IsKnownType(type); }
 
-// The names of numbers that are not known are the numbers.
-std::string FormatType(Type type) {
-  return IsKnownType(type) ? Quote(TypeName(type)) : StrCat(static_cast<uint16_t>(type));
+// The name, where there is one, and the number, which counts.
+std::string FormatNumbered(std::string_view key, bool is_known, std::string_view name, unsigned number) {
+  return StrCat(is_known ? StrCat(", \"", key, "\": ", Quote(name)) : "", ", \"", key, "_number\": ", number);
+}
+
+std::string FormatType(std::string_view key, Type type) {
+  return FormatNumbered(key, IsKnownType(type), TypeName(type), static_cast<uint16_t>(type));
 }
 
 // Without the bracket that ends it.
 std::string BeginColumn(const Column& column) {
-  std::string out =
-      StrCat("{\"name\": ", Quote(column.name), ", \"type\": ", FormatType(column.type), ", \"codec\": ",
-             IsKnownCodec(column.codec) ? Quote(CodecName(column.codec)) : StrCat(static_cast<int>(column.codec)),
-             ", \"nullable\": ", column.nullable ? "true" : "false", ", \"key\": ", column.is_key ? "true" : "false");
+  std::string out = StrCat(
+      "{\"name\": ", Quote(column.name), FormatType("type", column.type),
+      FormatNumbered("codec", IsKnownCodec(column.codec), CodecName(column.codec), static_cast<uint8_t>(column.codec)),
+      ", \"nullable\": ", column.nullable ? "true" : "false", ", \"key\": ", column.is_key ? "true" : "false");
   if (const auto size = column.fixed_size()) out += StrCat(", \"value_size\": ", *size);
   if (HasShape(column.type)) {
-    out += StrCat(", \"dtype\": ", FormatType(column.dtype), ", \"shape\": ");
+    out += StrCat(FormatType("dtype", column.dtype), ", \"shape\": ");
     if (column.shape) {
       out += '[';
       for (size_t i = 0; i < column.shape->size(); ++i) out += StrCat(i == 0 ? "" : ", ", (*column.shape)[i]);
@@ -60,33 +64,20 @@ std::string FormatSource(const ColumnSource& source) {
   return out + "}";
 }
 
-// A name, or the number of what has no name. A name that is not known is put into *unknown.
-template <typename T, typename Find>
-absl::Status ReadNamed(JsonReader& json, std::string_view what, uint64_t most, bool (*is_known)(T), Find find, T* value,
-                       std::string* unknown) {
-  if (json.IsText()) {
-    std::string name;
-    SHARDKIT_RETURN_IF_ERROR(json.Read(&name));
-    const std::optional<T> found = find(name);
-    if (!found) *unknown = StrCat(what, " ", Quote(name));
-    *value = found.value_or(T{});
-    return absl::OkStatus();
-  }
-  uint64_t number = 0;
-  SHARDKIT_RETURN_IF_ERROR(json.Read(&number, most));
-  *value = static_cast<T>(number);
-  return is_known(*value) ? DataLoss("is the number ", number, ", though it has a name") : absl::OkStatus();
-}
+// What has a number and, where the writer knows one, a name.
+struct Numbered {
+  std::string name;
+  std::optional<uint64_t> number;
+};
 
-absl::Status ReadType(JsonReader& json, Type* type, std::string* unknown) {
-  return ReadNamed(json, "type", UINT16_MAX, &IsKnownType, &TypeFromName, type, unknown);
-}
-
-std::optional<Codec> CodecFromName(std::string_view name) {
-  for (const Codec codec : {Codec::kNone, Codec::kZstd}) {
-    if (name == CodecName(codec)) return codec;
-  }
-  return std::nullopt;
+// Sets *value to the number. DataLoss unless a number that is known has its name. `key` is that of the name.
+template <typename T>
+absl::Status Take(const Numbered& read, std::string_view key, bool (*is_known)(T), std::string (*name_of)(T),
+                  T* value) {
+  if (!read.number) return DataLoss("lacks the key \"", key, "_number\"");
+  *value = static_cast<T>(*read.number);
+  if (!is_known(*value) || read.name == name_of(*value)) return absl::OkStatus();
+  return DataLoss("its ", key, "_number ", *read.number, " is ", name_of(*value), ", and not ", Quote(read.name));
 }
 
 absl::Status ReadChecksum(JsonReader& json, uint64_t* checksum) {
@@ -177,6 +168,25 @@ absl::Status ReadMetadata(JsonReader& json, Metadata* metadata) {
   });
 }
 
+absl::Status ReadOperation(JsonReader& json, DatasetOperation* operation) {
+  return json.Object({{"name", &operation->name}, {"arguments", [&](JsonReader& arguments) {
+                                                     return arguments.Members(
+                                                         [&](std::string_view name, JsonReader& values) {
+                                                           return values.Read(&operation->arguments[std::string(name)]);
+                                                         });
+                                                   }}});
+}
+
+std::string FormatOperation(const DatasetOperation& operation) {
+  std::string arguments;
+  for (const auto& [name, values] : operation.arguments) {
+    std::string list;
+    for (const std::string& value : values) list += StrCat(list.empty() ? "" : ", ", Quote(value));
+    arguments += StrCat(arguments.empty() ? "" : ", ", Quote(name), ": [", list, "]");
+  }
+  return StrCat("{\"name\": ", Quote(operation.name), ", \"arguments\": {", arguments, "}}");
+}
+
 std::string FormatColumn(const Column& column) { return StrCat("    ", BeginColumn(column), "}"); }
 
 std::string FormatSegment(const Segment& segment) {
@@ -219,24 +229,19 @@ std::string FormatRemoved(const RemovedSamples& removed) {
 
 absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSource>* sources) {
   std::optional<uint64_t> size;
-  std::string unknown;
-  bool has_dtype = false, has_shape = false;
+  Numbered type, codec, dtype;
+  bool has_shape = false;
   SHARDKIT_RETURN_IF_ERROR(json.Object(
       {{"name", &column->name},
-       {"type", [&](JsonReader& type) { return ReadType(type, &column->type, &unknown); }},
-       {"codec",
-        [&](JsonReader& codec) {
-          return ReadNamed(codec, "codec", UINT8_MAX, &IsKnownCodec, &CodecFromName, &column->codec, &unknown);
-        }},
+       {"type", &type.name, kOptional},
+       {"type_number", &type.number, kOptional, UINT16_MAX},
+       {"codec", &codec.name, kOptional},
+       {"codec_number", &codec.number, kOptional, UINT8_MAX},
        {"nullable", &column->nullable},
        {"key", &column->is_key},
        {"value_size", &size, kOptional, kMaxCount},
-       {"dtype",
-        [&](JsonReader& dtype) {
-          has_dtype = true;
-          return ReadType(dtype, &column->dtype, &unknown);
-        },
-        kOptional},
+       {"dtype", &dtype.name, kOptional},
+       {"dtype_number", &dtype.number, kOptional, UINT16_MAX},
        {"shape",
         [&](JsonReader& shape) {
           has_shape = true;
@@ -247,12 +252,14 @@ absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSour
        {"sources",
         [&](JsonReader& list) { return sources == nullptr ? absl::OkStatus() : JsonInto(sources, &ReadSource)(list); },
         kOptional}}));
-  if (!unknown.empty()) return Unimplemented("column ", Quote(column->name), ": ", unknown, " is not known");
+  SHARDKIT_RETURN_IF_ERROR(Take(type, "type", &IsKnownType, &TypeName, &column->type));
+  SHARDKIT_RETURN_IF_ERROR(Take(codec, "codec", &IsKnownCodec, &CodecName, &column->codec));
   if (!HasShape(column->type)) {
     column->dtype = Column().dtype;
     column->shape.reset();
-  } else if (!has_dtype || !has_shape) {
-    return DataLoss("lacks the key ", has_dtype ? "\"shape\"" : "\"dtype\"");
+  } else {
+    SHARDKIT_RETURN_IF_ERROR(Take(dtype, "dtype", &IsKnownType, &TypeName, &column->dtype));
+    if (!has_shape) return DataLoss("lacks the key \"shape\"");
   }
   // The storage of other columns is a matter of each shard. The schema of a dataset has what the codec suggests.
   column->storage = size ? Storage::kFixed : column->codec == Codec::kNone ? Storage::kBlob : Storage::kInline;

@@ -17,6 +17,8 @@ std::string Quote(std::string_view text);
 // 16 lower-case hexadecimal digits.
 std::string Hex64(uint64_t value);
 
+// The value of the key "operation".
+std::string FormatOperation(const DatasetOperation& operation);
 // Objects on a line of their own.
 std::string FormatColumn(const Column& column);
 std::string FormatSegment(const Segment& segment);
@@ -25,11 +27,12 @@ std::string FormatShard(const ManifestShard& shard);
 std::string FormatView(const DatasetView& view);
 std::string FormatRemoved(const RemovedSamples& removed);
 
-// The largest count that a manifest may hold (spec.md, section 10).
+// The largest count that a manifest may hold (spec.md, section 11).
 inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
 absl::Status ReadMetadata(JsonReader& json, Metadata* metadata);
-// Unimplemented where the type, dtype or codec has a name that is not known. `sources` may be null.
+absl::Status ReadOperation(JsonReader& json, DatasetOperation* operation);
+// `sources` may be null.
 absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSource>* sources = nullptr);
 absl::Status ReadShard(JsonReader& json, ManifestShard* shard);
 absl::Status ReadSegment(JsonReader& json, Segment* segment);

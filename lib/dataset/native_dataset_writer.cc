@@ -281,6 +281,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     const auto appended = std::span<const ManifestShard>(manifest_.shards).subspan(before.shards.size());
     if (appended.empty()) {
       manifest_.generation = before.generation;
+      manifest_.operation = before.operation;
       SHARDKIT_RETURN_IF_ERROR(index_->Abort());
       return update()->Abort();
     }
@@ -302,6 +303,8 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
       SHARDKIT_RETURN_IF_ERROR(dataset::LimitSegments(file_system_, directory_, options_.cancellation, &manifest_));
       SHARDKIT_RETURN_IF_ERROR(dataset::UpdateShardLists(file_system_, directory_, &manifest_));
     }
+    manifest_.operation.arguments = {{"shards", {StrCat(appended.size())}},
+                                     {"samples", {StrCat(manifest_.sample_count - before.sample_count)}}};
     return update()->Publish(manifest_);
   }
 

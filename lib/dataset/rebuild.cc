@@ -97,12 +97,10 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
   const bool list_is_lost = old.ok() && !listed.ok();
   if (list_is_lost) {
     SHARDKIT_RETURN_IF_ERROR(CheckOrder(file_system, directory, *old, collector.manifest().shards, listed));
-    SHARDKIT_RETURN_IF_ERROR(collector.KeepView(*old));
+    SHARDKIT_RETURN_IF_ERROR(collector.Follow(*old));
   }
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
-  const uint64_t generation = list_is_lost ? old->generation + 1 : 1;
-  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest,
-                            collector.Publish(listed.ok() ? &*old : nullptr, cancellation, generation));
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(listed.ok() ? &*old : nullptr, cancellation));
   const Manifest* const manifests[] = {&manifest, listed.ok() ? &*old : nullptr};
   SHARDKIT_RETURN_IF_ERROR(dataset::RemoveOldTables(file_system, directory, manifests));
   return manifest;

@@ -48,8 +48,8 @@ absl::Status AddIndexes(FileSystem& file_system, const SegmentPart& of, const Ca
   const auto add = [&](const IndexedBlock& block) -> absl::Status {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kJoiningStage));
     for (; shard < block.shard; ++shard) writer.EndShard();
-    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, reader->Ends(block));
-    return writer.AddBlock(reader->BlobColumns(block), block.entry, ends);
+    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> places, reader->Places(block));
+    return writer.AddBlock(reader->BlobColumns(block), block.entry, places);
   };
   SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlock(add));
   for (; shard < part.shards.size(); ++shard) writer.EndShard();
@@ -92,8 +92,8 @@ absl::Status AddKnown(FileSystem& file_system, const std::string& directory, con
     const auto add = [&](const IndexedBlock& block) -> absl::Status {
       if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kJoiningStage));
       for (; numbers[ended] < block.shard; ++ended) writer.EndShard();
-      SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, reader->Ends(block));
-      return writer.AddBlock(reader->BlobColumns(block), block.entry, ends);
+      SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> places, reader->Places(block));
+      return writer.AddBlock(reader->BlobColumns(block), block.entry, places);
     };
     SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlockOf(ranges, add));
     for (; ended < numbers.size(); ++ended) writer.EndShard();

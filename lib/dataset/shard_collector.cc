@@ -63,15 +63,16 @@ absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sh
   return absl::OkStatus();
 }
 
-absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const Cancellation* cancellation,
-                                                 uint64_t generation) {
-  manifest_.generation = generation;
+absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const Cancellation* cancellation) {
   if (before != nullptr) {
     const bool same = before->segments.size() == (manifest_.shards.empty() ? 0 : 1) &&
                       before->shards == manifest_.shards && before->metadata == manifest_.metadata &&
                       before->schema.columns() == manifest_.schema.columns();
-    manifest_.generation = before->generation + (same ? 0 : 1);
-    SHARDKIT_RETURN_IF_ERROR(KeepView(*before));
+    SHARDKIT_RETURN_IF_ERROR(Follow(*before));
+    if (same) {
+      manifest_.generation = before->generation;
+      manifest_.operation = before->operation;
+    }
   }
   SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, cancellation));
   if (before != nullptr && before->generation < manifest_.generation) {
@@ -82,7 +83,9 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
   return std::move(manifest_);
 }
 
-absl::Status ShardCollector::KeepView(const ManifestSummary& before) {
+absl::Status ShardCollector::Follow(const ManifestSummary& before) {
+  manifest_.generation = before.generation;
+  manifest_.BeginGeneration({.name = "index", .arguments = {}});
   manifest_.next_shard = before.next_shard;
   manifest_.replaced = before.replaced;
   manifest_.view = before.view;

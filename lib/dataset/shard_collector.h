@@ -31,13 +31,13 @@ class ShardCollector {
   absl::Status Add(const std::string& name, const std::optional<Sha256>& sha256 = std::nullopt);
 
   // Publishes indexes and manifest. `cancellation` may be null. `before` is the manifest that this one replaces, or
-  // null. Where nothing has changed since, its files are made again; else this is the next generation. `generation` is
-  // that of a manifest that replaces none.
-  absl::StatusOr<Manifest> Publish(const Manifest* before, const Cancellation* cancellation, uint64_t generation = 1);
+  // null. Where nothing has changed since, its files are made again; else this is the next generation.
+  absl::StatusOr<Manifest> Publish(const Manifest* before, const Cancellation* cancellation);
 
-  // Takes over what `before`, a manifest of the same shards, says of layers and removed samples. Publish does so, too,
-  // with the manifest that it replaces. DataLoss when the shards have not as many samples.
-  absl::Status KeepView(const ManifestSummary& before);
+  // Makes the next generation of `before`, a manifest of the same shards that cannot be kept: takes over what it says
+  // of layers and removed samples. Publish does so, too, with the manifest that it replaces. DataLoss when the shards
+  // have not as many samples.
+  absl::Status Follow(const ManifestSummary& before);
 
   const Manifest& manifest() const { return manifest_; }
 

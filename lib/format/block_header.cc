@@ -91,6 +91,21 @@ absl::Status CheckBlockLayout(const Schema& schema, const BlockHeader& header) {
   return absl::OkStatus();
 }
 
+std::string EncodeColumnEntries(const BlockHeader& header) {
+  std::string out;
+  for (const ColumnEntry& entry : header.columns) {
+    AppendLittle(out, entry.offset);
+    AppendLittle(out, entry.stored_length);
+    AppendLittle(out, entry.raw_length);
+    AppendLittle(out, entry.checksum);
+    AppendLittle(out, entry.values_offset);
+    AppendLittle(out, entry.values_length);
+    AppendLittle(out, entry.values_checksum);
+    AppendLittle(out, static_cast<uint64_t>(entry.encoding));
+  }
+  return out;
+}
+
 void EncodeBlockHeader(BlockHeader& header, std::string* out) {
   const size_t begin = out->size();
   out->append(kBlockMagic);
@@ -101,17 +116,8 @@ void EncodeBlockHeader(BlockHeader& header, std::string* out) {
   AppendLittle(*out, header.first_sample);
   AppendLittle(*out, header.sample_count);
   AppendLittle<uint32_t>(*out, 0);
-  AppendLittle(*out, header.previous);
-  for (const ColumnEntry& entry : header.columns) {
-    AppendLittle(*out, entry.offset);
-    AppendLittle(*out, entry.stored_length);
-    AppendLittle(*out, entry.raw_length);
-    AppendLittle(*out, entry.checksum);
-    AppendLittle(*out, entry.values_offset);
-    AppendLittle(*out, entry.values_length);
-    AppendLittle(*out, entry.values_checksum);
-    AppendLittle(*out, static_cast<uint64_t>(entry.encoding));
-  }
+  AppendLittle(*out, header.shard_id);
+  *out += EncodeColumnEntries(header);
   header.checksum = Hash64(out->data() + begin, out->size() - begin);
   AppendLittle(*out, header.checksum);
 }
@@ -130,7 +136,7 @@ absl::Status DecodeBlockHeader(const Schema& schema, std::string_view bytes, Blo
   header->front_length = LoadLittle<uint64_t>(p + 24);
   header->first_sample = LoadLittle<uint64_t>(p + 32);
   header->sample_count = LoadLittle<uint32_t>(p + 40);
-  header->previous = LoadLittle<uint64_t>(p + 48);
+  header->shard_id = LoadLittle<uint64_t>(p + 48);
   if (header->sample_count == 0 || header->sample_count > kMaxBlockSamples) {
     return DataLoss("block header: sample count ", header->sample_count, " is not allowed");
   }

@@ -30,7 +30,7 @@ struct BlockHeader {
   uint64_t front_length = 0;
   uint64_t first_sample = 0;
   uint32_t sample_count = 0;
-  uint64_t previous = 0;
+  uint64_t shard_id = 0;
   std::vector<ColumnEntry> columns;
   uint64_t checksum = 0;
 };
@@ -43,11 +43,15 @@ void LayOutBlock(const Schema& schema, BlockHeader& header);
 // DataLoss, naming the column, unless offsets and lengths equal what LayOutBlock computes.
 absl::Status CheckBlockLayout(const Schema& schema, const BlockHeader& header);
 
+// The bytes of its column entries. Those of a shard's first block are a part of the shard's id (section 1.1).
+std::string EncodeColumnEntries(const BlockHeader& header);
+
 // Appends the header's bytes; sets header.checksum.
 void EncodeBlockHeader(BlockHeader& header, std::string* out);
 
 // `bytes` begins with the block header and may be longer. Checks the magic, the checksum, the limits, and every rule of
-// section 3 that can be checked on the header alone. Reuses the memory of *header. DataLoss on damage.
+// section 3 that can be checked on the header alone, but not whose block it is. Reuses the memory of *header. DataLoss
+// on damage.
 absl::Status DecodeBlockHeader(const Schema& schema, std::string_view bytes, BlockHeader* header);
 
 }  // namespace shardkit::format

@@ -19,7 +19,16 @@ constexpr uint8_t kKeyFlag = 2;
 constexpr uint8_t kPerValueShape = 255;
 
 // Where the schema begins in this major version.
-constexpr uint64_t kSchemaOffset = 40;
+constexpr uint64_t kSchemaOffset = 72;
+
+constexpr uint64_t kSpecificationBytes = 24;
+
+// What the file says of itself, with zero bytes up to its length.
+std::string Specification(uint16_t major, uint16_t minor) {
+  std::string out = StrCat("Shardkit shard ", major, ".", minor);
+  out.resize(kSpecificationBytes, '\0');
+  return out;
+}
 
 std::string EncodeSchema(const Schema& schema) {
   std::string out;
@@ -55,8 +64,8 @@ absl::StatusOr<Column> DecodeColumn(ByteCursor& cursor, size_t index) {
     return damaged("cut short");
   }
   column.name = std::string(name);
-  if (column.storage < Storage::kFixed || column.storage > Storage::kBlob) {
-    return damaged(StrCat("storage ", static_cast<int>(column.storage), " is not 1, 2 or 3"));
+  if (column.storage < Storage::kFixed || column.storage > Storage::kPaged) {
+    return damaged(StrCat("storage ", static_cast<int>(column.storage), " is not 1, 2, 3 or 4"));
   }
   if ((flags & ~(kNullableFlag | kKeyFlag)) != 0) return damaged("reserved flag bits are set");
   column.nullable = (flags & kNullableFlag) != 0;
@@ -108,6 +117,8 @@ std::string EncodeFileHeader(FileHeader& header) {
   AppendLittle(out, static_cast<uint32_t>(schema.size()));
   AppendLittle(out, static_cast<uint32_t>(header.dictionaries.size()));
   AppendLittle<uint32_t>(out, 0);
+  AppendLittle(out, header.shard_id);
+  out += Specification(kMajorVersion, header.minor);
   out += schema;
   for (const Dictionary& dictionary : header.dictionaries) {
     AppendLittle(out, dictionary.column);
@@ -120,6 +131,14 @@ std::string EncodeFileHeader(FileHeader& header) {
   header.checksum = Hash64(out);
   AppendLittle(out, header.checksum);
   return out;
+}
+
+uint64_t ShardId(FileHeader header, std::string_view first_entries) {
+  header.shard_id = 0;
+  std::string bytes = EncodeFileHeader(header);
+  bytes.resize(bytes.size() - 8);  // without the checksum
+  bytes += first_entries;
+  return Hash64(bytes);
 }
 
 absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix) {
@@ -140,13 +159,6 @@ absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix) {
   return length;
 }
 
-absl::Status CheckIncompatibleFlags(uint32_t flags) {
-  const uint32_t unknown = flags & ~kKnownIncompatibleFlags;
-  if (unknown == 0) return absl::OkStatus();
-  return Unimplemented("header: incompatible flag bit ", std::countr_zero(unknown),
-                       " is set; a newer version of Shardkit may read it");
-}
-
 absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t length, PeekFileHeaderLength(bytes));
   if (bytes.size() != length) return DataLoss("header: cut short at byte ", bytes.size(), " of ", length);
@@ -162,18 +174,26 @@ absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
   }
   if (length < kSchemaOffset + 8) return DataLoss("header: length ", length, " is not allowed");
   ByteCursor cursor(bytes.substr(0, length - 8));
-  std::string_view skipped;
+  std::string_view skipped, specification;
   uint16_t major = 0;
   uint32_t header_length = 0, schema_length = 0, dictionary_count = 0, reserved = 0;
   (void)(cursor.ReadBytes(8, &skipped) && cursor.Read(&major) && cursor.Read(&header.minor) &&
          cursor.Read(&header_length) && cursor.Read(&header.alignment) && cursor.Read(&header.incompatible_flags) &&
          cursor.Read(&header.compatible_flags) && cursor.Read(&schema_length) && cursor.Read(&dictionary_count) &&
-         cursor.Read(&reserved));  // all before kSchemaOffset
-  SHARDKIT_RETURN_IF_ERROR(CheckIncompatibleFlags(header.incompatible_flags));
+         cursor.Read(&reserved) && cursor.Read(&header.shard_id) &&
+         cursor.ReadBytes(kSpecificationBytes, &specification));  // all before kSchemaOffset
+  const uint32_t unknown = header.incompatible_flags & ~kKnownIncompatibleFlags;
+  if (unknown != 0) {
+    return Unimplemented("header: incompatible flag bit ", std::countr_zero(unknown),
+                         " is set; a newer version of Shardkit may read it");
+  }
   if (!std::has_single_bit(header.alignment) || header.alignment < kMinAlignment || header.alignment > kMaxAlignment) {
     return DataLoss("header: alignment ", header.alignment, " is not a power of two from 64 to 1048576");
   }
   if (reserved != 0) return DataLoss("header: reserved bytes at offset 36 are not zero");
+  if (specification != Specification(major, header.minor)) {
+    return DataLoss("header: the specification that it names is not Shardkit shard ", major, ".", header.minor);
+  }
   std::string_view schema_bytes;
   if (!cursor.ReadBytes(schema_length, &schema_bytes)) return DataLoss("header: schema is longer than the header");
   SHARDKIT_ASSIGN_OR_RETURN(header.schema, DecodeSchema(schema_bytes));

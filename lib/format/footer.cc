@@ -36,6 +36,8 @@ std::string_view SectionName(uint32_t kind) {
       return "block headers";
     case SectionKind::kBlockRanges:
       return "block ranges";
+    case SectionKind::kHeader:
+      return "header copy";
   }
   return "unknown";
 }
@@ -78,7 +80,7 @@ std::string FooterBuilder::Finish(Trailer trailer) {
   AppendLittle(bytes_, trailer.block_count);
   AppendLittle(bytes_, trailer.content_hash);
   AppendLittle(bytes_, trailer.file_length);
-  AppendLittle(bytes_, trailer.header_checksum);
+  AppendLittle(bytes_, trailer.shard_id);
   AppendLittle<uint64_t>(bytes_, 0);
   AppendLittle(bytes_, Hash64(std::string_view(bytes_).substr(begin)));
   bytes_ += kTrailerMagic;
@@ -101,7 +103,7 @@ absl::StatusOr<Trailer> DecodeTrailer(std::string_view bytes, uint64_t file_leng
   trailer.block_count = LoadLittle<uint64_t>(p + 40);
   trailer.content_hash = LoadLittle<ContentHash>(p + 48);
   trailer.file_length = LoadLittle<uint64_t>(p + 64);
-  trailer.header_checksum = LoadLittle<uint64_t>(p + 72);
+  trailer.shard_id = LoadLittle<uint64_t>(p + 72);
   if (LoadLittle<uint32_t>(p + 20) != 0 || LoadLittle<uint64_t>(p + 80) != 0) {
     return DataLoss("trailer: reserved bytes are not zero");
   }

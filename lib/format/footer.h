@@ -23,10 +23,11 @@ enum class SectionKind : uint32_t {
   kKeyIndex = 4,
   kBlockHeaders = 5,
   kBlockRanges = 6,
+  kHeader = 7,  // a copy of the shard's header
 };
 
 // Later versions may have more.
-constexpr bool IsKnownSection(uint32_t kind) { return kind <= static_cast<uint32_t>(SectionKind::kBlockRanges); }
+constexpr bool IsKnownSection(uint32_t kind) { return kind <= static_cast<uint32_t>(SectionKind::kHeader); }
 
 // "block directory"; "unknown" for kinds of later versions.
 std::string_view SectionName(uint32_t kind);
@@ -50,7 +51,7 @@ struct Trailer {
   uint64_t block_count = 0;
   ContentHash content_hash{};
   uint64_t file_length = 0;
-  uint64_t header_checksum = 0;
+  uint64_t shard_id = 0;
 
   uint64_t table_offset() const { return footer_offset + footer_length - kSectionEntryBytes * section_count; }
 };

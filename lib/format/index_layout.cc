@@ -8,7 +8,7 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "format/chunk.h"
-#include "format/constants.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::format {
 
@@ -18,15 +18,14 @@ std::string EncodeIndexRoot(const IndexRoot& root) {
   AppendLittle(out, root.block_count);
   AppendLittle(out, root.sample_count);
   AppendLittle(out, root.dataset_hash);
-  AppendLittle(out, static_cast<uint32_t>(root.columns.size()));
-  AppendLittle(out, static_cast<uint32_t>(root.layout_count()));
-  for (const std::string& name : root.columns) {
-    AppendLittle(out, static_cast<uint32_t>(name.size()));
-    out += name;
-  }
-  for (size_t i = 0; i < root.layout_count(); ++i) {
-    AppendLittle(out, static_cast<uint32_t>(root.layout(i).size()));
-    for (const uint32_t column : root.layout(i)) AppendLittle(out, column);
+  AppendLittle(out, static_cast<uint32_t>(root.layouts.size()));
+  AppendLittle(out, uint32_t{0});
+  for (const std::vector<std::string_view>& layout : root.layouts) {
+    AppendLittle(out, static_cast<uint32_t>(layout.size()));
+    for (const std::string_view name : layout) {
+      AppendLittle(out, static_cast<uint32_t>(name.size()));
+      out += name;
+    }
   }
   out.resize(RoundUp(out.size(), 8), '\0');
   return out;
@@ -36,30 +35,26 @@ absl::StatusOr<IndexRoot> DecodeIndexRoot(std::string_view payload) {
   const auto damaged = [](std::string_view what) { return DataLoss("offset index: root: ", what); };
   IndexRoot root;
   ByteCursor cursor(payload);
-  uint32_t column_count = 0, layout_count = 0;
+  uint32_t layout_count = 0, reserved = 0;
   if (!cursor.Read(&root.shard_count) || !cursor.Read(&root.block_count) || !cursor.Read(&root.sample_count) ||
-      !cursor.Read(&root.dataset_hash) || !cursor.Read(&column_count) || !cursor.Read(&layout_count)) {
+      !cursor.Read(&root.dataset_hash) || !cursor.Read(&layout_count) || !cursor.Read(&reserved)) {
     return damaged("is cut short");
   }
-  if (column_count > kMaxIndexColumns) return damaged("has more columns than a dataset may have");
-  for (uint32_t i = 0; i < column_count; ++i) {
-    uint32_t length = 0;
-    std::string_view name;
-    if (!cursor.Read(&length) || !cursor.ReadBytes(length, &name)) return damaged("names of columns are cut short");
-    root.columns.emplace_back(name);
-  }
-  std::vector<std::string_view> names(root.columns.begin(), root.columns.end());
-  std::ranges::sort(names);
-  if (std::ranges::adjacent_find(names) != names.end()) return damaged("a column stands twice in it");
+  if (reserved != 0) return damaged("reserved bytes are not zero");
   for (uint32_t i = 0; i < layout_count; ++i) {
     uint32_t count = 0;
     if (!cursor.Read(&count)) return damaged("lists of columns are cut short");
+    if (count > kMaxColumns) return damaged("a list has more columns than a shard may have");
+    std::vector<std::string_view>& layout = root.layouts.emplace_back();
     for (uint32_t k = 0; k < count; ++k) {
-      uint32_t column = 0;
-      if (!cursor.Read(&column) || column >= column_count) return damaged("a list names a column that is not there");
-      root.layout_columns.push_back(column);
+      uint32_t length = 0;
+      std::string_view name;
+      if (!cursor.Read(&length) || !cursor.ReadBytes(length, &name)) return damaged("names of columns are cut short");
+      layout.push_back(name);
     }
-    root.layout_begins.push_back(static_cast<uint32_t>(root.layout_columns.size()));
+    std::vector<std::string_view> names = layout;
+    std::ranges::sort(names);
+    if (std::ranges::adjacent_find(names) != names.end()) return damaged("a column stands twice in a list");
   }
   std::string_view rest;
   if (payload.size() != RoundUp(cursor.position(), 8) || !cursor.ReadBytes(cursor.remaining(), &rest) ||
@@ -69,20 +64,20 @@ absl::StatusOr<IndexRoot> DecodeIndexRoot(std::string_view payload) {
   return root;
 }
 
-void IndexPageBuilder::Add(const IndexBlock& block, std::span<const uint64_t> ends) {
+void IndexPageBuilder::Add(const IndexBlock& block, std::span<const uint64_t> places) {
   blocks_.push_back(block);
-  blocks_.back().ends_begin = ends_.size();
-  ends_.insert(ends_.end(), ends.begin(), ends.end());
+  blocks_.back().places_begin = places_.size();
+  places_.insert(places_.end(), places.begin(), places.end());
 }
 
 std::string IndexPageBuilder::Take() {
   std::string out;
-  out.reserve(Size(blocks_.size(), ends_.size()));
+  out.reserve(Size(blocks_.size(), places_.size()));
   AppendLittle(out, static_cast<uint32_t>(blocks_.size()));
   AppendLittle(out, uint32_t{0});
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const IndexBlock& block = blocks_[i];
-    const uint64_t next = i + 1 < blocks_.size() ? blocks_[i + 1].ends_begin : ends_.size();
+    const uint64_t next = i + 1 < blocks_.size() ? blocks_[i + 1].places_begin : places_.size();
     AppendLittle(out, block.offset);
     AppendLittle(out, block.length);
     AppendLittle(out, block.front_length);
@@ -90,13 +85,13 @@ std::string IndexPageBuilder::Take() {
     AppendLittle(out, block.sample_count);
     AppendLittle(out, block.shard);
     AppendLittle(out, block.header_checksum);
-    AppendLittle(out, block.incompatible_flags);
     AppendLittle(out, block.layout);
-    AppendLittle(out, next == block.ends_begin ? uint64_t{0} : Size(blocks_.size(), block.ends_begin));
+    AppendLittle(out, block.reserved);
+    AppendLittle(out, next == block.places_begin ? uint64_t{0} : Size(blocks_.size(), block.places_begin));
   }
-  out.append(reinterpret_cast<const char*>(ends_.data()), 8 * ends_.size());
+  out.append(reinterpret_cast<const char*>(places_.data()), 8 * places_.size());
   blocks_.clear();
-  ends_.clear();
+  places_.clear();
   return out;
 }
 
@@ -120,18 +115,10 @@ IndexBlock LoadIndexBlock(std::string_view page, uint32_t i) {
   block.sample_count = LoadLittle<uint32_t>(from + 32);
   block.shard = LoadLittle<uint32_t>(from + 36);
   block.header_checksum = LoadLittle<uint64_t>(from + 40);
-  block.incompatible_flags = LoadLittle<uint32_t>(from + 48);
-  block.layout = LoadLittle<uint32_t>(from + 52);
-  block.ends_begin = LoadLittle<uint64_t>(from + 56);
+  block.layout = LoadLittle<uint32_t>(from + 48);
+  block.reserved = LoadLittle<uint32_t>(from + 52);
+  block.places_begin = LoadLittle<uint64_t>(from + 56);
   return block;
-}
-
-uint64_t FirstRecordOffset(uint64_t front_end, std::span<const uint64_t> last_ends, size_t column) {
-  uint64_t before = front_end;
-  for (const uint64_t end : last_ends) {
-    if (end < last_ends[column]) before = std::max(before, end);
-  }
-  return RoundUp(before, kChunkAlignment);
 }
 
 }  // namespace shardkit::format

@@ -56,7 +56,8 @@ class PageTable {
   // page but its checksum. DataLoss naming the sample.
   absl::Status Place(size_t k, std::string_view page, uint64_t* begins, uint64_t* ends) const;
 
-  // Checks that the first value of page `k` + 1, which has `length` bytes, did not fit in page `k`.
+  // Checks that the first value of page `k` + 1, which has `length` bytes, did not fit in page `k`. For validation: a
+  // reader takes pages that are less full.
   absl::Status CheckFull(size_t k, uint64_t length) const;
 
   // For messages: "page 3 (samples 10 to 20 of the block)".

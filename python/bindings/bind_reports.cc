@@ -1,9 +1,12 @@
 // What the verbs return. shardkit.reports has the rest, which is not a struct of the library.
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
+
+#include <nanobind/stl/map.h>
 
 #include "bind.h"
 #include "record.h"
@@ -65,9 +68,22 @@ void BindReports(nb::module_& module) {
       .Field("samples", &RemoveReport::samples)
       .Field("removed_in_all", &RemoveReport::removed)
       .Field("generation", &RemoveReport::generation);
-  Record<Problem>(module, "Problem", "What is wrong, and in which file.")
+  Record<Problem>(
+      module, "Problem",
+      "What is wrong, and in which file.\n\n"
+      "`error_class` is ``\"DataLoss\"`` for damage, ``\"Unimplemented\"`` for what a newer version has written, "
+      "``\"NotFound\"`` for a missing file, and empty for a warning.")
       .Field("path", &Problem::path)
-      .Field("message", &Problem::message);
+      .Field("message", &Problem::message)
+      .Field(
+          "error_class", [](const Problem& self) { return std::string(self.error_class()); },
+          [](Problem& self, nb::handle name) {
+            constexpr std::array kCodes = {absl::StatusCode::kOk, absl::StatusCode::kDataLoss,
+                                           absl::StatusCode::kUnimplemented, absl::StatusCode::kNotFound};
+            for (const absl::StatusCode code : kCodes) {
+              if (Problem{"", "", code}.error_class() == nb::cast<std::string>(name)) self.code = code;
+            }
+          });
   Record<ValidateReport>(
       module, "Validated",
       "What `validate` found; true when there is no problem.\n\n"
@@ -179,35 +195,21 @@ void BindReports(nb::module_& module) {
   Record<DatasetGeneration>(
       module, "Generation",
       "A generation of a dataset.\n\n"
-      "`change` is what made it: ``\"made\"``, ``\"appended\"``, ``\"columns\"`` (added, replaced, dropped, renamed "
-      "or described, as the lists of columns say), ``\"removed\"`` (samples), ``\"compacted\"`` (shards rewritten), "
-      "``\"indexed\"`` (segments joined, or indexes made anew) or ``\"unknown\"``. `samples_added`, "
-      "`samples_removed` and `shards_added` are since the one before, the other numbers of the whole.")
+      "`operation` is what made it of the one before: ``\"create\"``, ``\"append\"``, ``\"columns\"``, ``\"remove\"``, "
+      "``\"compact\"``, ``\"index\"``, or what another program has named so; its `arguments` say which columns, and "
+      "how "
+      "many samples or shards. The numbers are of the whole dataset.")
       .Field("generation", &DatasetGeneration::generation)
       .Field(
-          "change", [](const DatasetGeneration& self) { return std::string(ChangeName(self.change)); },
-          [](DatasetGeneration& self, nb::handle name) {
-            self.change = Named(nb::cast<std::string>(name), DatasetChange::kUnknown, &ChangeName);
-          })
+          "operation", [](auto& self) -> auto& { return self.operation.name; })
+      .Field(
+          "arguments", [](auto& self) -> auto& { return self.operation.arguments; })
       .Field("samples", &DatasetGeneration::samples)
-      .Field("samples_added", &DatasetGeneration::samples_added)
       .Field("shards", &DatasetGeneration::shards)
-      .Field("shards_added", &DatasetGeneration::shards_added)
       .Field("segments", &DatasetGeneration::segments)
       .Field("columns", &DatasetGeneration::columns)
       .Field("bytes", &DatasetGeneration::bytes)
-      .Field("readable", &DatasetGeneration::readable)
-      .Field("samples_removed", &DatasetGeneration::samples_removed)
-      .Field(
-          "columns_added", [](auto& self) -> auto& { return self.column_changes.added; })
-      .Field(
-          "columns_replaced", [](auto& self) -> auto& { return self.column_changes.replaced; })
-      .Field(
-          "columns_dropped", [](auto& self) -> auto& { return self.column_changes.dropped; })
-      .Field(
-          "columns_renamed", [](auto& self) -> auto& { return self.column_changes.renamed; })
-      .Field(
-          "columns_described", [](auto& self) -> auto& { return self.column_changes.described; });
+      .Field("readable", &DatasetGeneration::readable);
 }
 
 }  // namespace shardkit::bindings

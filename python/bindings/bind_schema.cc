@@ -28,6 +28,8 @@ std::string StorageName(Storage storage) {
       return "inline";
     case Storage::kBlob:
       return "blob";
+    case Storage::kPaged:
+      return "paged";
     case Storage::kDerived:
       break;
   }

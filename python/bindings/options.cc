@@ -71,7 +71,7 @@ void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options) {
   reader.Take("storage", names);
   for (const auto& [column, name] : names) {
     options.shard.storage[column] =
-        Choose<Storage>("storage of " + column, name, {{"inline", Storage::kInline}, {"blob", Storage::kBlob}});
+        Choose<Storage>("storage of " + column, name, {{"paged", Storage::kPaged}, {"blob", Storage::kBlob}});
   }
 }
 

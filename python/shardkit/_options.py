@@ -231,7 +231,7 @@ class WriterOptions(TypedDict, total=False):
     alignment: int  # of blocks in the file, bytes
     zstd_levels: Mapping[str, int]  # by column
     dictionaries: Mapping[str, int]  # by column of codec zstd: bytes of a trained dictionary
-    storage: Mapping[str, str]  # by column: "inline" (in pages) or "blob"
+    storage: Mapping[str, str]  # by column: "paged" or "blob"
     codecs: Mapping[str, str]  # by column: "none" or "zstd"
     metadata: Mapping[str, str]
     sync: bool  # flush to stable storage

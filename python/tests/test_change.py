@@ -147,9 +147,9 @@ def test_drop_rename_set(dataset: Path) -> None:
     assert sk.open(os.fspath(dataset)).schema.names == ["key", "label"]
     assert sk.open(os.fspath(dataset), generation=2).schema.names == ["key", "label", "caption"]
     history = sk.history(dataset)
-    assert [each.change for each in history] == ["made"] + ["columns"] * 4
-    assert history[1].columns_renamed == [("text", "caption")]
-    assert history[4].columns_dropped == ["caption"]
+    assert [each.operation for each in history] == ["create"] + ["columns"] * 4
+    assert history[1].arguments == {"rename": ["text"], "to": ["caption"]}
+    assert history[4].arguments == {"drop": ["caption"]}
     with pytest.raises(IndexError, match="caption"):
         sk.drop_columns(dataset, ["caption"])
     with pytest.raises(ValueError, match="key of the samples"):

@@ -210,10 +210,10 @@ def test_append_history_and_earlier_generations(tmp_path: Path) -> None:
     assert writer.result is not None
     assert writer.result.samples == 31
     history = sk.history(out)
-    assert [(each.generation, each.change, each.samples_added) for each in history] == [
-        (1, "made", 0),
-        (2, "appended", 10),
-        (3, "appended", 1),
+    assert [(each.generation, each.operation, each.arguments.get("samples")) for each in history] == [
+        (1, "create", None),
+        (2, "append", ["10"]),
+        (3, "append", ["1"]),
     ]
     assert len(sk.open(out, generation=1)) == 20
     assert sk.open(out, generation=2)["000025"]["bin"] == b"more"

@@ -36,12 +36,12 @@ class AppendTest(CliTest):
         self.shardctl("pack", "second", "-o", "data", "--append", "--shard-samples", "8")
         self.shardctl("compact", "data")
         lines = self.shardctl("history", "data").stdout.splitlines()
-        self.assertRegex(lines[0], r"^1  made: 20 samples, 2 columns, 3 shards, 1 segment, ")
-        self.assertRegex(lines[1], r"^2  appended 15 samples in 2 shards: 35 samples, 2 columns, 5 shards, 2 segments, ")
-        self.assertRegex(lines[2], r"^3  indexed: 35 samples, 2 columns, 5 shards, 1 segment, ")
+        self.assertRegex(lines[0], r"^1  create: 20 samples, 2 columns, 3 shards, 1 segment, ")
+        self.assertRegex(lines[1], r"^2  append \(samples 15; shards 2\): 35 samples, 2 columns, 5 shards, 2 segments, ")
+        self.assertRegex(lines[2], r"^3  compact: 35 samples, 2 columns, 5 shards, 1 segment, ")
         generations = self.shardctl("history", "--json", "data").json()["generations"]
-        self.assertEqual([(each["change"], each["samples"], each["samples_added"]) for each in generations],
-                         [("made", 20, 0), ("appended", 35, 15), ("indexed", 35, 0)])
+        self.assertEqual([(each["operation"], each["samples"], each["arguments"]) for each in generations],
+                         [("create", 20, {}), ("append", 35, {"samples": ["15"], "shards": ["2"]}), ("compact", 35, {})])
         self.assertEqual(len(self.shardctl("ls", "data", "--at", "1").stdout.splitlines()), 20)
         self.assertEqual(self.shardctl("inspect", "data", "--at", "1", "--json").json()["samples"], 20)
         self.assertEqual(self.shardctl("cat", "data", "--at", "2", "--key", "1030", "-c", "txt").stdout, "value 30")

@@ -109,9 +109,9 @@ class GoldenTest(CliTest):
         runs += [self.shardctl("ls", "cut.tar", code=1), self.shardctl("index", "cut.tar", code=1)]
         # A bit of the only page: the tar opens, but nothing in it can be read.
         with open(self.path("tars", "two.tar.shardidx"), "r+b") as index:
-            index.seek(200)
+            index.seek(400)
             byte = index.read(1)[0]
-            index.seek(200)
+            index.seek(400)
             index.write(bytes([byte ^ 1]))
         runs += [self.shardctl("ls", "tars/two.tar", code=1),
                  self.shardctl("cat", "tars", "--sample", "0", "--column", "txt"),

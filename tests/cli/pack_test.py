@@ -36,7 +36,7 @@ class PackTest(CliTest):
         self.shardctl("pack", "values", "-o", "chosen", *codecs)
         self.assertEqual(paged("chosen"), {"small"})
         self.assertIn("none+pages", self.shardctl("inspect", "chosen").stdout)
-        self.shardctl("pack", "values", "-o", "other", *codecs, "--storage", "small=blob", "--storage", "large=inline")
+        self.shardctl("pack", "values", "-o", "other", *codecs, "--storage", "small=blob", "--storage", "large=paged")
         self.assertEqual(paged("other"), {"large"})
         self.shardctl("convert", "other", "-o", "back", "--to", "shard", "--storage", "large=blob")
         self.assertEqual(paged("back"), {"small"})

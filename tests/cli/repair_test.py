@@ -84,7 +84,12 @@ class RepairTest(CliTest):
         shard = f"out/{self.shards[1]}"
         whole = self.read(shard)
         self.overwrite(shard, 0, bytes(64))
-        # The manifest beside the shard gives the columns, and the trailer confirms them.
+        run = self.shardctl("repair", shard, "-o", "fixed.shard")
+        self.assertIn("its copy in the footer", run.stderr)
+        self.assertEqual(self.read("fixed.shard"), whole)
+        os.remove(self.path("fixed.shard"))
+        self.overwrite(shard, whole.rindex(b"\x89SHK"), bytes(64))  # and the copy
+        # The manifest beside the shard gives the columns, and the id confirms them.
         self.shardctl("repair", shard, "-o", "fixed.shard")
         self.assertEqual(self.read("fixed.shard"), whole)
         os.rename(self.path(shard), self.path("lone.shard"))

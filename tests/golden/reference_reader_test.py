@@ -41,6 +41,13 @@ def load_twin(name):
     return twin | {"samples": samples}
 
 
+def recover_bytes(data):
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return recover(file.name)
+
+
 def names(kind, suffix):
     return sorted(name.removesuffix(suffix) for name in os.listdir(os.path.join(GOLDEN, kind)) if name.endswith(suffix))
 
@@ -161,10 +168,14 @@ class Valid(unittest.TestCase):
             dataset = read_dataset(f"{GOLDEN}/valid/{path}")
             for ordinal in range(count):
                 sample = dataset.sample(ordinal)
-                for name in (column.name for column in dataset.columns if column.is_blob):
+                for name in (column.name for column in dataset.columns if column.is_indexed):
                     wanted = sample[name].encode() if isinstance(sample[name], str) else sample[name]
                     self.assertEqual(dataset.read_blob(ordinal, name), wanted, (ordinal, name))
         self.assertRaises(ShardError, read_dataset(f"{GOLDEN}/valid/without-index").read_blob, 0, "data")
+        unknown = read_dataset(f"{GOLDEN}/valid/unknown-numbers")
+        for ordinal, name in ((0, "scan"), (1, "scan"), (1, "data")):
+            self.assertEqual(unknown.read_blob(ordinal, name), bytes(unknown.raw_sample(ordinal)[name]))
+        self.assertEqual([index.layouts for index in unknown.indexes], [[[b"scan", b"data"]]])
 
     def test_layers_and_removed_samples(self):
         dataset = read_dataset(f"{GOLDEN}/valid/layers")
@@ -180,7 +191,14 @@ class Valid(unittest.TestCase):
     def test_recovery_of_a_whole_shard_finds_every_block(self):
         for name in names("valid", ".shard"):
             path = f"{GOLDEN}/valid/{name}.shard"
-            self.assertEqual([block.offset for block in recover(path).blocks], [entry.offset for entry in read_shard(path).directory])
+            shard = read_shard(path)
+            self.assertEqual([block.offset for block in recover(path)[1]], [entry.offset for entry in shard.directory])
+            data = load(path)
+            lost = bytes(shard.header.length) + data[shard.header.length:]
+            if 7 in shard.sections:
+                self.assertEqual(recover_bytes(lost)[0], shard.header)
+            else:
+                self.assertRaises(ShardError, recover_bytes, lost)
 
 
 class Invalid(unittest.TestCase):
@@ -199,15 +217,18 @@ class Invalid(unittest.TestCase):
                     self.assertEqual(error.offset, wanted["offset"], error)
                 if "recovered" in wanted:
                     self.assertEqual([dict(first_sample=block.first_sample, sample_count=block.sample_count)
-                                      for block in recover(path + ".shard").blocks], wanted["recovered"])
+                                      for block in recover(path + ".shard")[1]], wanted["recovered"])
 
-    def test_no_blob_through_the_index_of_a_shard_that_is_refused(self):
-        dataset = read_dataset(f"{GOLDEN}/invalid/dataset-shard-incompatible")
-        with self.assertRaisesRegex(ShardError, "incompatible flag"):
-            dataset.read_blob(0, "key")
+    def test_no_blob_through_the_index_of_an_exchanged_shard(self):
+        with self.assertRaisesRegex(ShardError, "not the one in the manifest"):
+            read_dataset(f"{GOLDEN}/invalid/dataset-shard-swapped").read_blob(0, "key")
+
+    def test_pages_that_are_not_full_are_read(self):
+        shard = read_shard(f"{GOLDEN}/invalid/page-not-full.shard")
+        self.assertEqual([sample["p"] for sample in shard.samples()], [b"first", b"second", b"", None, b"last"])
 
     def test_a_dataset_is_read_without_its_index(self):
-        with_index = read_dataset(f"{GOLDEN}/invalid/dataset-index-ends")
+        with_index = read_dataset(f"{GOLDEN}/invalid/dataset-index-places-begin")
         for name in ("missing", "of-others", "cut-short", "tail-flipped", "root-flipped"):
             dataset = read_dataset(f"{GOLDEN}/invalid/dataset-index-{name}")
             self.assertIsNotNone(dataset.index_problem)
@@ -268,6 +289,15 @@ class Generator(unittest.TestCase):
                 self.assertEqual(list(Shard(memoryview(data)).samples()), list(Shard(memoryview(committed)).samples()), path)
             elif not path.removesuffix(".json") + ".shard" in ZSTD_MADE:
                 self.assertEqual(data, committed, path)
+
+    def test_file_names_them(self):
+        if shutil.which("file") is None:
+            self.skipTest("file(1) is not installed")
+        for name, words in (("one-sample.shard", "Shardkit shard, version 1.0"), ("tiny/dataset.json", "Shardkit dataset manifest, version 1"),
+                            ("tiny/dataset.idx", "Shardkit table")):
+            run = subprocess.run(["file", "-b", "-e", "json", "-m", os.path.join(SPEC, "magic"), f"{GOLDEN}/valid/{name}"],
+                                 capture_output=True, text=True, check=True)
+            self.assertEqual(run.stdout.strip(), words)
 
     def test_hex_examples_are_those_of_the_files(self):
         with open(os.path.join(SPEC, "spec.md"), encoding="utf-8") as file:

@@ -85,7 +85,7 @@ class OverviewTest(ViewTest):
         self.assertEqual([text.split()[0] for text in history], [str(i) for i in range(1, len(history) + 1)])
         for i, generation in enumerate(self.get_json("api/1/overview")["generations"]):
             self.assertEqual("can be read" in history[i], generation["readable"])
-        self.assertRegex(history[-1], r"removed 10 samples\t50\t")
+        self.assertRegex(history[-1], r"remove \(samples 10\)\t50\t")
         self.assertRegex(history[1], "label, score")
 
     def test_another_container(self):

@@ -63,7 +63,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
       "others get 4MiB]");
   line.Texts("--codec", "COL=CODEC", &codecs, "to shard: codec of a column, none, zstd or zstd:LEVEL; may be repeated");
   line.Texts("--storage", "COL=STORAGE", &storages,
-             "to shard: how the values of a column of codec none are stored, inline or blob; may be repeated");
+             "to shard: how the values of a column of codec none are stored, paged or blob; may be repeated");
   line.Flag("--sha256", &options.pack.dataset.sha256,
             "to shard: list the SHA-256 of each shard in dataset.json; validate compares it");
   line.Text("--compression", "NAME", &compression, "to mds: none, zstd or zstd:LEVEL [none]");

@@ -133,12 +133,6 @@ Description DescribeArray(const shardkit::Column& column, std::string_view value
   return {text, Json{{"dtype", shardkit::TypeName(array->dtype)}, {"shape", array->shape}, {"front", front}}};
 }
 
-std::string Listed(const std::string& what, const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? " " + what + " " : ", ") + name;
-  return text;
-}
-
 }  // namespace
 
 std::string_view TextFront(std::string_view text, size_t limit) {
@@ -170,19 +164,13 @@ Description DescribeValue(const shardkit::Column& column, std::string_view value
   }
 }
 
-std::string DescribeChange(const shardkit::DatasetGeneration& generation) {
-  std::string text(shardkit::ChangeName(generation.change));
-  if (generation.change == shardkit::DatasetChange::kAppended) {
-    text += " " + Counted(generation.samples_added, "sample") + " in " + Counted(generation.shards_added, "shard");
+std::string DescribeOperation(const shardkit::DatasetOperation& operation) {
+  std::string text;
+  for (const auto& [name, values] : operation.arguments) {
+    text += (text.empty() ? " (" : "; ") + name;
+    for (const std::string& value : values) text += (&value == values.data() ? " " : ", ") + value;
   }
-  if (generation.change == shardkit::DatasetChange::kRemoved) {
-    text += " " + Counted(generation.samples_removed, "sample");
-  }
-  const shardkit::ColumnChanges& columns = generation.column_changes;
-  text += Listed("added", columns.added) + Listed("replaced", columns.replaced) + Listed("dropped", columns.dropped);
-  std::vector<std::string> renamed;
-  for (const auto& [from, to] : columns.renamed) renamed.push_back(from + " to " + to);
-  return text + Listed("renamed", renamed) + Listed("described", columns.described);
+  return operation.name + text + (text.empty() ? "" : ")");
 }
 
 }  // namespace shardctl

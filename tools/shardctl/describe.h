@@ -25,7 +25,7 @@ inline constexpr uint64_t kFrontBytes = uint64_t{16} << 20;
 std::string_view TextFront(std::string_view text, size_t limit);
 
 // What a generation did: "appended 40 samples in 2 shards", "columns added caption". Names are as they are.
-std::string DescribeChange(const shardkit::DatasetGeneration& generation);
+std::string DescribeOperation(const shardkit::DatasetOperation& operation);
 
 // Describes a stored value of `column` that has `length` bytes. For a byte string, `value` may hold only the first
 // kFrontBytes. A value that does not fit its type is not an error: the description says so.

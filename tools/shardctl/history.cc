@@ -14,7 +14,7 @@ namespace shardctl {
 namespace {
 
 std::string Describe(const shardkit::DatasetGeneration& each) {
-  return std::to_string(each.generation) + "  " + Printable(DescribeChange(each)) + ": " +
+  return std::to_string(each.generation) + "  " + Printable(DescribeOperation(each.operation)) + ": " +
          Counted(each.samples, "sample") + ", " + Counted(each.columns, "column") + ", " +
          Counted(each.shards, "shard") + ", " + Counted(each.segments, "segment") + ", " + FormatBytes(each.bytes) +
          (each.readable ? "" : " (cannot be opened any more: files that it names are gone)") + "\n";
@@ -41,20 +41,13 @@ int RunHistory(int argc, char** argv) {
   for (const shardkit::DatasetGeneration& each : *history) {
     if (!json) Stdout().Write(Describe(each));
     list.push_back({{"generation", each.generation},
-                    {"change", shardkit::ChangeName(each.change)},
+                    {"operation", each.operation.name},
+                    {"arguments", each.operation.arguments},
                     {"samples", each.samples},
-                    {"samples_added", each.samples_added},
-                    {"samples_removed", each.samples_removed},
                     {"shards", each.shards},
-                    {"shards_added", each.shards_added},
                     {"segments", each.segments},
                     {"columns", each.columns},
                     {"bytes", each.bytes},
-                    {"columns_added", each.column_changes.added},
-                    {"columns_replaced", each.column_changes.replaced},
-                    {"columns_dropped", each.column_changes.dropped},
-                    {"columns_renamed", each.column_changes.renamed},
-                    {"columns_described", each.column_changes.described},
                     {"readable", each.readable}});
   }
   if (json) PrintJson(Json{{"path", paths[0]}, {"generations", std::move(list)}});

@@ -181,6 +181,20 @@ class Lister {
   bool first_entry_ = true;
 };
 
+// The columns whose values this version can read. Notes the others.
+std::vector<std::string> ReadableColumns(const shardkit::DatasetReader& dataset) {
+  std::vector<std::string> names;
+  for (const shardkit::Column& column : dataset.columns()) {
+    if (shardkit::IsKnownCodec(column.codec)) {
+      names.push_back(column.name);
+    } else {
+      Note("column " + Quote(column.name) + " has " + shardkit::CodecName(column.codec) +
+           ", which this version does not know: it is left out");
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 int RunLs(int argc, char** argv) {
@@ -230,6 +244,11 @@ int RunLs(int argc, char** argv) {
   if (!listing.detailed && !listing.hashes && key.has_value()) {
     const std::string key_name = (*dataset)->columns()[*key].name;
     dataset = OpenDataset(paths[0], read, {key_name}, at.generation());
+    if (!dataset.ok()) return Fail(dataset.status());
+  } else if (const std::vector<std::string> readable = ReadableColumns(**dataset);
+             readable.size() != (*dataset)->columns().size()) {
+    if (readable.empty()) return Fail(absl::UnimplementedError(paths[0] + ": no column has a codec that is known"));
+    dataset = OpenDataset(paths[0], read, readable, at.generation());
     if (!dataset.ok()) return Fail(dataset.status());
   }
   const absl::Status status = Lister(**dataset, listing).Run();

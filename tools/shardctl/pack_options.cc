@@ -78,11 +78,11 @@ absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions*
 absl::Status ParseStorage(const std::string& text, shardkit::DatasetWriterOptions* options) {
   const size_t equals = text.rfind('=');
   const std::string storage = equals == std::string::npos ? "" : text.substr(equals + 1);
-  if (equals == 0 || (storage != "inline" && storage != "blob")) {
-    return absl::InvalidArgumentError(Quote(text) + " is not COLUMN=inline or COLUMN=blob");
+  if (equals == 0 || (storage != "paged" && storage != "blob")) {
+    return absl::InvalidArgumentError(Quote(text) + " is not COLUMN=paged or COLUMN=blob");
   }
   const std::string column = text.substr(0, equals);
-  const auto chosen = storage == "inline" ? shardkit::Storage::kInline : shardkit::Storage::kBlob;
+  const auto chosen = storage == "paged" ? shardkit::Storage::kPaged : shardkit::Storage::kBlob;
   if (options->shard.storage.emplace(column, chosen).second) return absl::OkStatus();
   return absl::InvalidArgumentError("the column " + Quote(column) + " is named twice");
 }
@@ -206,8 +206,8 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   line.Texts("--dictionary", "COL[=SIZE]", &dictionaries,
              "train a dictionary of at most SIZE [112KiB] for a column of codec zstd; may be repeated");
   line.Texts("--storage", "COL=STORAGE", &storages,
-             "how the values of a column of codec none are stored: inline, many in a page with one checksum, or blob, "
-             "each with its own [inline where those of a shard's first block have less than 1 KiB on average]; may be "
+             "how the values of a column of codec none are stored: paged, many in a page with one checksum, or blob, "
+             "each with its own [paged where those of a shard's first block have less than 1 KiB on average]; may be "
              "repeated");
   jobs.AddTo(&line, plan ? "threads that ask for the sizes of files"
                          : "threads that read, check and compress; the output is the same for any number");

@@ -121,7 +121,7 @@ int RunRepair(int argc, char** argv) {
   line.Arguments("PATH", 1, 1, &paths);
   line.Text("-o,--output", "OUT", &output, "the new shard, or the directory of the new dataset; must not exist");
   line.Text("--schema-from", "PATH", &schema_from,
-            "where the header is damaged: take the columns from this shard, dataset or dataset.json");
+            "where the header and its copy are damaged: take the columns from this shard, dataset or dataset.json");
   line.Flag("--keep-samples", &options.keep_samples,
             "keep the samples of a damaged block whose own values are whole; they are encoded anew");
   decompression.AddTo(&line);

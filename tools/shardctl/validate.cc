@@ -52,7 +52,8 @@ Json ReportJson(const std::string& path, const shardkit::ValidateReport& report)
   document["problem_count"] = report.problem_count;
   document["problems"] = Json::array();
   for (const shardkit::Problem& problem : report.problems) {
-    document["problems"].push_back({{"path", problem.path}, {"message", problem.message}});
+    document["problems"].push_back(
+        {{"path", problem.path}, {"class", problem.error_class()}, {"message", problem.message}});
   }
   document["repeated_keys"] = report.repeated_keys;
   document["warnings"] = Json::array();

@@ -58,8 +58,8 @@ Json DescribeGenerations(const ViewedDataset& dataset) {
   if (!history.ok()) return generations;
   for (const shardkit::DatasetGeneration& each : *history) {
     generations.push_back({{"generation", each.generation},
-                           {"change", shardkit::ChangeName(each.change)},
-                           {"text", DescribeChange(each)},
+                           {"operation", each.operation.name},
+                           {"text", DescribeOperation(each.operation)},
                            {"samples", each.samples},
                            {"bytes", each.bytes},
                            {"readable", each.readable}});

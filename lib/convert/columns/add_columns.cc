@@ -117,7 +117,7 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
   const bool all_have_values = by_key ? report.matched == before.sample_count : removed.size() == 0;
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, LayerSchema(rows.schema(), before, all_have_values));
   Manifest after = before;
-  ++after.generation;
+  after.BeginGeneration({.name = "columns", .arguments = {}});
   SHARDKIT_ASSIGN_OR_RETURN(const Layer layer,
                             WriteLayer(input, dataset::LayerName(after.generation), schema, **placed, &report));
   placed->reset();  // and its temporary file
@@ -127,6 +127,7 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
     convert::ViewEdit::SeenColumn seen{column, {{before.sample_count, edit.layers.size() - 1, column.name}}};
     report.columns.push_back(column.name);
     convert::ViewEdit::SeenColumn* const old = edit.Find(column.name);
+    after.operation.arguments[old == nullptr ? "add" : "replace"].push_back(column.name);
     if (old == nullptr) {
       edit.columns.push_back(std::move(seen));
     } else {

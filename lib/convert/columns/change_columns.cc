@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -14,8 +15,9 @@
 namespace shardkit {
 namespace {
 
-// Publishes what `change` makes of the columns.
+// Publishes what `change` makes of the columns. `arguments` describe it in the manifest.
 absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& directory,
+                                const std::map<std::string, std::vector<std::string>>& arguments,
                                 const std::function<absl::Status(const Manifest&, convert::ViewEdit&)>& change) {
   return Guarded("changing columns", [&]() -> absl::StatusOr<uint64_t> {
     SHARDKIT_ASSIGN_OR_RETURN(const auto update, dataset::BeginChange(file_system, directory));
@@ -26,7 +28,8 @@ absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& dire
       SHARDKIT_RETURN_IF_ERROR(change(after, edit));
       SHARDKIT_RETURN_IF_ERROR(std::move(edit).Apply(&after));
       if (after.view == update->before().view && after.schema == update->before().schema) return update->Release();
-      generation = ++after.generation;
+      after.BeginGeneration({.name = "columns", .arguments = arguments});
+      generation = after.generation;
       return update->Publish(after);
     };
     if (absl::Status status = publish(); !status.ok()) {
@@ -43,7 +46,7 @@ absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& dire
 
 absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string& directory,
                                      const std::vector<std::string>& columns) {
-  return Change(file_system, directory, [&](const Manifest&, convert::ViewEdit& edit) -> absl::Status {
+  const auto change = [&](const Manifest&, convert::ViewEdit& edit) -> absl::Status {
     for (const std::string& name : columns) {
       const convert::ViewEdit::SeenColumn* const found = edit.Find(name);
       if (found == nullptr) return edit.NoColumn(name);
@@ -53,12 +56,13 @@ absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string&
     if (columns.empty()) return InvalidArgument("no column is named");
     if (edit.columns.empty()) return InvalidArgument("a dataset has at least one column");
     return absl::OkStatus();
-  });
+  };
+  return Change(file_system, directory, {{"drop", columns}}, change);
 }
 
 absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::string& directory,
                                        const std::vector<std::pair<std::string, std::string>>& names) {
-  return Change(file_system, directory, [&](const Manifest& manifest, convert::ViewEdit& edit) -> absl::Status {
+  const auto change = [&](const Manifest& manifest, convert::ViewEdit& edit) -> absl::Status {
     std::vector<std::pair<convert::ViewEdit::SeenColumn*, const std::string*>> renamed;
     for (const auto& [from, to] : names) {
       convert::ViewEdit::SeenColumn* const found = edit.Find(from);
@@ -81,12 +85,18 @@ absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::strin
       }
     }
     return absl::OkStatus();
-  });
+  };
+  std::map<std::string, std::vector<std::string>> arguments;
+  for (const auto& [from, to] : names) {
+    arguments["rename"].push_back(from);
+    arguments["to"].push_back(to);
+  }
+  return Change(file_system, directory, arguments, change);
 }
 
 absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::string& directory,
                                            const std::string& column, const Metadata& changes) {
-  return Change(file_system, directory, [&](const Manifest&, convert::ViewEdit& edit) -> absl::Status {
+  const auto change = [&](const Manifest&, convert::ViewEdit& edit) -> absl::Status {
     convert::ViewEdit::SeenColumn* const found = edit.Find(column);
     if (found == nullptr) return edit.NoColumn(column);
     if (changes.empty()) return InvalidArgument("no metadata is named");
@@ -101,7 +111,8 @@ absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::s
       if (name == kClassNames) SHARDKIT_RETURN_IF_ERROR(ClassNames(found->column).status());
     }
     return absl::OkStatus();
-  });
+  };
+  return Change(file_system, directory, {{"describe", {column}}}, change);
 }
 
 }  // namespace shardkit

@@ -41,7 +41,7 @@ class ForeignDataset {
   // Reports problems that opening and reading the shard does not show: wrong hashes of whole files, samples whose parts
   // are not next to each other. Reads the whole shard. Returns an error only when the check could not be done.
   virtual absl::Status FindProblems(size_t shard, const ReadOptions& options,
-                                    const std::function<void(std::string message)>& report) const = 0;
+                                    const std::function<void(const absl::Status& problem)>& report) const = 0;
 };
 
 // MDS (mosaicml-streaming), version 2: `path` is a directory with index.json, or that file; a directory whose folders

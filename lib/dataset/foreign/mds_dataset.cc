@@ -64,17 +64,17 @@ class MdsDataset : public ForeignDataset {
   }
 
   absl::Status FindProblems(size_t shard, const ReadOptions& options,
-                            const std::function<void(std::string)>& report) const override {
+                            const std::function<void(const absl::Status&)>& report) const override {
     absl::Status unknown;
     const absl::Status status =
         foreign::CheckMdsShardHashes(file_system_, directory_, shards_[shard], options, &unknown);
     if (absl::IsDataLoss(status)) {
-      report(std::string(ToStd(status.message())));
+      report(status);
     } else if (!status.ok()) {
       return status;
     }
     if (!unknown.ok())
-      report(StrCat(JoinPath(directory_, shards_[shard].raw.name), ": not compared: ", ToStd(unknown.message())));
+      report(Annotate(unknown, StrCat(JoinPath(directory_, shards_[shard].raw.name), ": not compared")));
     return absl::OkStatus();
   }
 

@@ -21,7 +21,7 @@ bool IsForeignDamage(const absl::Status& status) {
 }
 
 struct ForeignFindings {
-  std::vector<std::string> problems;
+  std::vector<absl::Status> problems;
   uint64_t undecoded_images = 0;
   WarnedImages warned_images;
 };
@@ -37,7 +37,7 @@ absl::StatusOr<ForeignFindings> CheckForeignBlock(const ShardReader& shard, size
   turn.End();
   if (!status.ok()) {
     if (!IsForeignDamage(status)) return status;
-    findings.problems.emplace_back(ToStd(status.message()));
+    findings.problems.push_back(status);
     return findings;
   }
   if (!options.deep) return findings;
@@ -50,7 +50,7 @@ absl::StatusOr<ForeignFindings> CheckForeignBlock(const ShardReader& shard, size
       const auto describe = [&](std::string_view what) {
         return StrCat("sample ", view.first_sample() + i, ", column \"", shard.schema()[column].name, "\": ", what);
       };
-      if (!checked.ok()) findings.problems.push_back(StrCat(shard.path(), ": ", describe(ToStd(checked.message()))));
+      if (!checked.ok()) findings.problems.push_back(DataLoss(shard.path(), ": ", describe(ToStd(checked.message()))));
       if (!checker.warning().empty()) findings.warned_images.Add({1, describe(checker.warning())});
     }
   }
@@ -74,7 +74,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
     const auto opened = dataset.OpenShard(i, read);
     if (!opened.ok()) {
       if (!IsForeignDamage(opened.status())) return opened.status();
-      sink(path, std::string(ToStd(opened.status().message())));
+      sink(path, opened.status());
       continue;
     }
     const ShardReader& shard = **opened;
@@ -90,7 +90,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
       }
       auto findings = checking.Take().result;
       if (!findings.ok()) return findings.status();
-      for (std::string& problem : findings->problems) sink(shard.path(), std::move(problem));
+      for (const absl::Status& problem : findings->problems) sink(shard.path(), problem);
       report->undecoded_images += findings->undecoded_images;
       NoteWarnedImages(shard.path(), findings->warned_images, report);
       ++report->blocks;
@@ -99,10 +99,10 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
       if (options.progress) options.progress(std::min(bytes_done, bytes_total), bytes_total);
     }
     const absl::Status status =
-        dataset.FindProblems(i, read, [&](std::string message) { sink(shard.path(), std::move(message)); });
+        dataset.FindProblems(i, read, [&](const absl::Status& problem) { sink(shard.path(), problem); });
     if (!status.ok()) {
       if (!IsForeignDamage(status)) return status;
-      sink(shard.path(), std::string(ToStd(status.message())));
+      sink(shard.path(), status);
     }
     ++report->shards;
     report->bytes += shard.file_length();

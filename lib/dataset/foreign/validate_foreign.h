@@ -12,7 +12,7 @@
 namespace shardkit::dataset {
 
 // Takes a problem of the file at a path.
-using ForeignProblemSink = std::function<void(const std::string& path, std::string message)>;
+using ForeignProblemSink = std::function<void(const std::string& path, const absl::Status&)>;
 
 // Reads every value of every shard, and with options.deep decodes it. Also reports what ForeignDataset::FindProblems
 // finds. Counts in *report. Damage goes to `sink`, in the order of shards and blocks. Returns an error only when the

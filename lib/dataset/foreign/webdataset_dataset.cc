@@ -84,7 +84,7 @@ class WebDataset final : public ForeignDataset {
   }
 
   absl::Status FindProblems(size_t shard, const ReadOptions& options,
-                            const std::function<void(std::string)>& report) const override {
+                            const std::function<void(const absl::Status&)>& report) const override {
     const std::string& path = tars_[shard];
     SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path));
     std::vector<TarProblem> problems;
@@ -93,8 +93,8 @@ class WebDataset final : public ForeignDataset {
     const std::vector<TarProblem> repeated = foreign::FindRepeatedKeys(contents.index);
     problems.insert(problems.end(), repeated.begin(), repeated.end());
     for (const TarProblem& problem : problems) {
-      report(StrCat(path, ": ", problem.member.empty() ? "" : StrCat("member \"", problem.member, "\" "), "at byte ",
-                    problem.offset, ": ", problem.message));
+      report(DataLoss(path, ": ", problem.member.empty() ? "" : StrCat("member \"", problem.member, "\" "), "at byte ",
+                      problem.offset, ": ", problem.message));
     }
     if (contents.compression == foreign::TarCompression::kNone) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool sound, foreign::CheckTarIndex(file_system_, *file, contents.index, report));
@@ -105,9 +105,11 @@ class WebDataset final : public ForeignDataset {
 
  private:
   // What reading its blocks does not show.
-  absl::Status ValidateIndex(const std::string& tar, const std::function<void(std::string)>& report) const {
+  absl::Status ValidateIndex(const std::string& tar, const std::function<void(const absl::Status&)>& report) const {
     SHARDKIT_ASSIGN_OR_RETURN(const ValidateReport checked, Validate(file_system_, StrCat(tar, kTarIndexSuffix)));
-    for (const Problem& problem : checked.problems) report(StrCat(problem.message, "; run shardctl index ", tar));
+    for (const Problem& problem : checked.problems) {
+      report(absl::Status(problem.code, ToAbsl(StrCat(problem.message, "; run shardctl index ", tar))));
+    }
     return absl::OkStatus();
   }
 

@@ -91,14 +91,14 @@ class ShardRepair {
                                         file_->size(), ": bytes were inserted or removed"));
     }
     SHARDKIT_ASSIGN_OR_RETURN(footer_, dataset::ReadFooter(*file_, header_, *end));
-    end_ = *std::move(end);
     return absl::OkStatus();
   }
 
-  // False when header and trailer disagree, or when the trailer is of another shard that was appended to this one.
+  // False when header and trailer disagree, and for the trailer of a shard that was put behind this one, which begins
+  // where the trailer says.
   absl::StatusOr<bool> IsOwnEnd(const dataset::EndOfShard& end) const {
-    if (header_.certain && end.trailer.header_checksum != header_.header.checksum) return false;
-    if (!header_.in_place || end.shift == 0 || end.shift >= file_->size()) return true;
+    if (end.trailer.shard_id != header_.header.shard_id) return false;
+    if (end.shift == header_.base || end.shift >= file_->size()) return true;
     std::string bytes(std::min<uint64_t>(8, file_->size() - end.shift), '\0');
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(end.shift, {bytes.data(), bytes.size()}));
     return bytes != format::kHeaderMagic;
@@ -129,12 +129,12 @@ class ShardRepair {
 
   // Looks for a section table outside of the whole blocks.
   absl::Status FindSections() {
-    uint64_t begin = header_.base;
-    for (size_t i = 0; i <= scan_.blocks.size(); ++i) {
-      if (i < scan_.blocks.size() && !scan_.blocks[i].whole) continue;
-      const uint64_t end = i < scan_.blocks.size() ? scan_.blocks[i].info.offset : file_->size();
+    uint64_t end = file_->size();
+    for (size_t i = scan_.blocks.size() + 1; i-- > 0;) {
+      if (i > 0 && !scan_.blocks[i - 1].whole) continue;
+      const uint64_t begin = i > 0 ? scan_.blocks[i - 1].info.offset + scan_.blocks[i - 1].info.length : header_.base;
       SHARDKIT_ASSIGN_OR_RETURN(auto footer, dataset::SearchFooter(*file_, header_, begin, end, options_.cancellation));
-      if (footer) {
+      if (footer && ListsFound(*footer)) {
         Append(std::move(footer_.problems), &report_.problems);
         if (!footer->sample_count) {
           footer->sample_count = footer_.sample_count;
@@ -143,9 +143,18 @@ class ShardRepair {
         footer_ = *std::move(footer);
         return absl::OkStatus();
       }
-      if (i < scan_.blocks.size()) begin = end + scan_.blocks[i].info.length;
+      if (i > 0) end = scan_.blocks[i - 1].info.offset;
     }
     return absl::OkStatus();
+  }
+
+  // False for the directory of another shard, as of one in a value.
+  bool ListsFound(const dataset::FooterFinding& footer) const {
+    if (!footer.directory || scan_.blocks.empty()) return true;
+    return std::ranges::any_of(scan_.blocks, [&](const dataset::FoundBlock& block) {
+      return std::ranges::find(*footer.directory, block.info.header_checksum, &BlockInfo::header_checksum) !=
+             footer.directory->end();
+    });
   }
 
   void Select() {
@@ -153,12 +162,6 @@ class ShardRepair {
       selection_ = dataset::SelectByDirectory(scan_.blocks, *footer_.directory);
     } else {
       dataset::ShardBounds bounds;
-      if (header_.certain) {
-        bounds.header_checksum = header_.header.checksum;
-        bounds.first_block_offset = header_.base + RoundUp(header_.header.length, header_.header.alignment);
-      } else if (end_) {
-        bounds.header_checksum = end_->trailer.header_checksum;
-      }
       bounds.sample_count = footer_.sample_count;
       bounds.block_count = footer_.block_count;
       if (!bounds.sample_count && ListingFits()) {
@@ -166,14 +169,13 @@ class ShardRepair {
         bounds.block_count = listing_->entry->blocks;
       }
       report_.end_known = bounds.sample_count.has_value();
-      selection_ = dataset::SelectByChain(scan_.blocks, bounds);
+      selection_ = dataset::SelectBySample(scan_.blocks, bounds);
     }
     if (selection_.copies != 0) {
       report_.notes.push_back(StrCat(selection_.copies, " further copies of blocks were left out"));
     }
     if (selection_.strangers != 0) {
-      report_.notes.push_back(StrCat(
-          selection_.strangers, " whole blocks were left out: they are not, or not provably, blocks of this shard"));
+      report_.notes.push_back(StrCat(selection_.strangers, " whole blocks were left out: others have their samples"));
     }
     if (!report_.end_known) {
       report_.notes.emplace_back("nothing is left that tells how many samples the shard had: there may have been more");
@@ -184,7 +186,7 @@ class ShardRepair {
   bool ListingFits() const {
     if (listing_ == nullptr || !listing_->entry) return false;
     return std::ranges::all_of(scan_.blocks, [&](const dataset::FoundBlock& block) {
-      return block.nested || block.info.first_sample + block.info.sample_count <= listing_->entry->samples;
+      return !block.whole || block.info.first_sample + block.info.sample_count <= listing_->entry->samples;
     });
   }
 
@@ -198,14 +200,10 @@ class ShardRepair {
     return {};
   }
 
-  // Uses the default of writers when neither header nor directory tells the alignment.
+  // Where the header is not the shard's own, the directory tells its alignment.
   void ChooseAlignment() {
     if (header_.certain) return;
-    if (footer_.alignment != 0) {
-      header_.header.alignment = footer_.alignment;
-    } else if (!header_.alignment_known) {
-      header_.header.alignment = format::kDefaultAlignment;
-    }
+    if (footer_.alignment != 0) header_.header.alignment = footer_.alignment;
   }
 
   // Blocks that need such a dictionary are lost. Without it the output is whole.
@@ -313,7 +311,8 @@ class ShardRepair {
         dataset::BlockFindings findings,
         dataset::CheckBlock(*shard_, index, {{.cancellation = options_.cancellation}}, nullptr, &buffer_));
     if (!findings.problems.empty() || !findings.readable) {
-      const std::string problem = findings.problems.empty() ? "it cannot be read" : findings.problems[0];
+      const std::string problem =
+          findings.problems.empty() ? "it cannot be read" : std::string(ToStd(findings.problems[0].message()));
       const std::string_view prefix = shard_->path();
       return std::string(problem.starts_with(prefix) ? problem.substr(prefix.size() + 2) : problem);
     }
@@ -415,7 +414,6 @@ class ShardRepair {
   uint64_t& keys_left_;
   std::unique_ptr<RandomAccessFile> file_;  // until `shard_` has it
   uint64_t file_size_ = 0;                  // without the blocks whose headers come from the footer
-  std::optional<dataset::EndOfShard> end_;
   dataset::HeaderFinding header_;
   dataset::FooterFinding footer_;
   dataset::ScanResult scan_;

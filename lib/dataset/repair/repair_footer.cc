@@ -61,6 +61,7 @@ class FooterReader {
     const bool directory = section.kind == static_cast<uint32_t>(format::SectionKind::kBlockDirectory);
     const bool metadata = section.kind == static_cast<uint32_t>(format::SectionKind::kMetadata);
     const bool headers = section.kind == static_cast<uint32_t>(format::SectionKind::kBlockHeaders);
+    if (section.kind == static_cast<uint32_t>(format::SectionKind::kHeader)) return TakeHeader(section);
     if (!directory && !metadata && !(headers && section.length <= kMaxHeaderCopies)) {
       if (!format::IsKnownSection(section.kind)) {
         finding_.notes.push_back(
@@ -85,6 +86,16 @@ class FooterReader {
     absl::StatusOr<Metadata> decoded = format::DecodeMetadata(bytes);
     if (!decoded.ok()) return Keep(decoded.status());
     finding_.metadata = *std::move(decoded);
+    return absl::OkStatus();
+  }
+
+  // The output makes the copy again. Here it tells whose the sections are.
+  absl::Status TakeHeader(const format::Section& section) {
+    std::string bytes(std::min(format::PaddedLength(section), format::kMaxHeaderLength), '\0');
+    SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(section.offset + finding_.shift, {bytes.data(), bytes.size()}));
+    const auto copy = format::DecodeFileHeader(std::string_view(bytes).substr(0, section.length));
+    if (!copy.ok()) return Keep(DataLoss("header copy: it is damaged"));
+    finding_.foreign = copy->shard_id != header_.header.shard_id;
     return absl::OkStatus();
   }
 
@@ -181,6 +192,7 @@ absl::StatusOr<FooterFinding> ReadFooter(const RandomAccessFile& file, const Hea
 absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile& file, const HeaderFinding& header,
                                                           uint64_t begin, uint64_t end,
                                                           const Cancellation* cancellation) {
+  std::optional<FooterFinding> last;
   std::string window;
   uint64_t window_begin = 0, tried = 0;
   constexpr uint64_t kTwoEntries = 2 * format::kSectionEntryBytes;  // every table has more
@@ -204,15 +216,15 @@ absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile
       SHARDKIT_ASSIGN_OR_RETURN(const auto trailer, TryTable(file, shift, place));
       if (!trailer) continue;
       tried += trailer->footer_length;
-      if (tried > kFalseTablesShare * file.size()) return std::optional<FooterFinding>();
+      if (tried > kFalseTablesShare * file.size()) return last;
       absl::StatusOr<FooterFinding> finding = FooterReader(file, header, *trailer, shift).Read(/*exact=*/false);
       // Nothing proves the table, so an unknown section kind may be damage and not a later version.
       if (absl::IsUnimplemented(finding.status())) continue;
       if (!finding.ok()) return finding.status();
-      if (finding->directory || finding->metadata) return *std::move(finding);
+      if ((finding->directory || finding->metadata) && !finding->foreign) last = *std::move(finding);
     }
   }
-  return std::optional<FooterFinding>();
+  return last;
 }
 
 }  // namespace shardkit::dataset

@@ -26,6 +26,7 @@ struct FooterFinding {
   std::optional<Metadata> metadata;
   std::optional<uint64_t> sample_count;  // of the undamaged shard
   std::optional<uint64_t> block_count;
+  bool foreign = false;  // its copy of a header is another shard's
   std::vector<std::string> problems;
   std::vector<std::string> notes;
 };
@@ -35,8 +36,8 @@ struct FooterFinding {
 absl::StatusOr<FooterFinding> ReadFooter(const RandomAccessFile& file, const HeaderFinding& header,
                                          const EndOfShard& end);
 
-// For a shard without a trailer: looks for a section table in [begin, end) of the file. A table counts only when the
-// block directory or the metadata that it lists are whole. Empty when there is none.
+// For a shard without a trailer: looks for the last section table in [begin, end) of the file. A table counts only when
+// the block directory or the metadata that it lists are whole, and it is not another shard's. Empty when there is none.
 absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile& file, const HeaderFinding& header,
                                                           uint64_t begin, uint64_t end,
                                                           const Cancellation* cancellation);

@@ -1,7 +1,6 @@
 #include "dataset/repair/repair_header.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "base/checked.h"
@@ -23,6 +22,9 @@ struct Candidate {
   std::string source;
 };
 
+// What a file has that begins like a header or a block, at most: the rest is not looked at.
+constexpr int kMostTries = 1000;
+
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 absl::StatusOr<format::FileHeader> ReadHeader(const RandomAccessFile& file, uint64_t offset) {
@@ -36,76 +38,74 @@ absl::StatusOr<format::FileHeader> ReadHeader(const RandomAccessFile& file, uint
   return format::DecodeFileHeader(bytes);
 }
 
-// Whether `place` has a block header with a right checksum, with any columns. *read gets its bytes.
-absl::StatusOr<bool> IsBlockHeader(const RandomAccessFile& file, uint64_t place, std::string* read) {
-  std::string& bytes = *read;
-  bytes.assign(12, '\0');
-  if (!RangeWithin(place, bytes.size(), file.size())) return false;
+// The header of a block with a right checksum, whatever its columns are. Empty when there is none at `place`.
+absl::StatusOr<std::string> ReadBlockHeader(const RandomAccessFile& file, uint64_t place) {
+  std::string bytes(12, '\0');
+  if (!RangeWithin(place, bytes.size(), file.size())) return std::string();
   SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place, {bytes.data(), bytes.size()}));
   const uint64_t length = LoadLittle<uint32_t>(bytes.data() + 8);
-  if (length < format::BlockHeaderLength(1) || length > format::BlockHeaderLength(kMaxColumns) ||
-      !RangeWithin(place, length, file.size())) {
-    return false;
+  if (!bytes.starts_with(format::kBlockMagic) || length < format::BlockHeaderLength(1) ||
+      length > format::BlockHeaderLength(kMaxColumns) || !RangeWithin(place, length, file.size())) {
+    return std::string();
   }
   bytes.resize(length);
   SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place, {bytes.data(), bytes.size()}));
-  return Hash64(bytes.data(), length - 8) == LoadLittle<uint64_t>(bytes.data() + length - 8);
+  const bool whole = Hash64(bytes.data(), length - 8) == LoadLittle<uint64_t>(bytes.data() + length - 8);
+  return whole ? bytes : std::string();
 }
 
-// Finds a whole header that lies before any block: bytes were inserted in front of the shard. A header after a block
-// does not count, because it may belong to a shard within a value. Empty when there is none.
-absl::StatusOr<std::optional<std::pair<uint64_t, format::FileHeader>>> FindMovedHeader(const RandomAccessFile& file) {
+uint64_t ShardIdOf(std::string_view block_header) { return LoadLittle<uint64_t>(block_header.data() + 48); }
+
+std::string_view EntriesOf(std::string_view block_header) { return block_header.substr(56, block_header.size() - 64); }
+
+// What is in the file of a shard whose header is not at its front.
+struct Survey {
+  std::optional<uint64_t> id;  // the shard's
+  std::string first_block;     // the header of the first block with this id; empty when there is none
+  // A header with this id, and its place: the shard's own, which was moved, or the copy in the footer.
+  std::optional<std::pair<uint64_t, format::FileHeader>> header;
+};
+
+// Looks at every eighth byte. The id is that of the trailer or, without one, that of the first block.
+absl::StatusOr<Survey> LookAround(const RandomAccessFile& file, const EndOfShard* end) {
   constexpr uint64_t kWindow = uint64_t{1} << 20;
-  constexpr int kMostTries = 1000;  // bytes that only begin like a header or a block
+  Survey survey;
+  if (end != nullptr) survey.id = end->trailer.shard_id;
+  std::vector<std::pair<uint64_t, format::FileHeader>> headers;
   std::string window;
   int tries = 0;
-  for (uint64_t begin = format::kMinAlignment; begin + 8 <= file.size() && tries < kMostTries; begin += window.size()) {
+  for (uint64_t begin = end != nullptr ? end->shift % 8 : 0; begin + 8 <= file.size() && tries < kMostTries;
+       begin += window.size()) {
     window.resize(std::min(kWindow, file.size() - begin));
     SHARDKIT_RETURN_IF_ERROR(file.ReadAt(begin, {window.data(), window.size()}));
-    for (uint64_t at = 0; at + 8 <= window.size() && tries < kMostTries; at += format::kMinAlignment) {
+    for (uint64_t at = 0; at + 8 <= window.size() && tries < kMostTries; at += 8) {
       const std::string_view magic = std::string_view(window).substr(at, 8);
       if (magic == format::kHeaderMagic) {
         ++tries;
         absl::StatusOr<format::FileHeader> header = ReadHeader(file, begin + at);
-        if (header.ok()) return std::pair(begin + at, *std::move(header));
-        if (!absl::IsDataLoss(header.status())) return header.status();
-      } else if (magic == format::kBlockMagic) {
+        if (header.ok()) headers.emplace_back(begin + at, *std::move(header));
+        if (!header.ok() && !absl::IsDataLoss(header.status())) return Annotate(header.status(), file.path());
+      } else if (magic == format::kBlockMagic && survey.first_block.empty()) {
         ++tries;
-        std::string header;
-        SHARDKIT_ASSIGN_OR_RETURN(const bool block, IsBlockHeader(file, begin + at, &header));
-        if (block) return std::optional<std::pair<uint64_t, format::FileHeader>>();
+        SHARDKIT_ASSIGN_OR_RETURN(std::string block, ReadBlockHeader(file, begin + at));
+        if (block.empty() || ShardIdOf(block) != survey.id.value_or(ShardIdOf(block))) continue;
+        survey.id = ShardIdOf(block);
+        survey.first_block = std::move(block);
       }
     }
   }
-  return std::optional<std::pair<uint64_t, format::FileHeader>>();
-}
-
-// Calls `visit` with the place and the bytes of block headers with right checksums, until it returns true.
-absl::Status ForEachBlockHeader(const RandomAccessFile& file,
-                                const std::function<absl::StatusOr<bool>(uint64_t, std::string_view)>& visit) {
-  constexpr uint64_t kWindow = uint64_t{1} << 20;
-  constexpr int kMostTries = 1000;
-  std::string window, header;
-  int tries = 0;
-  for (uint64_t begin = 0; begin + 8 <= file.size() && tries < kMostTries; begin += window.size()) {
-    window.resize(std::min(kWindow, file.size() - begin));
-    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(begin, {window.data(), window.size()}));
-    for (uint64_t at = 0; at + 8 <= window.size() && tries < kMostTries; at += format::kMinAlignment) {
-      if (std::string_view(window).substr(at, 8) != format::kBlockMagic) continue;
-      ++tries;
-      SHARDKIT_ASSIGN_OR_RETURN(const bool whole, IsBlockHeader(file, begin + at, &header));
-      if (!whole) continue;
-      SHARDKIT_ASSIGN_OR_RETURN(const bool done, visit(begin + at, header));
-      if (done) return absl::OkStatus();
-    }
+  for (auto& [place, header] : headers) {
+    if (header.shard_id != survey.id.value_or(header.shard_id)) continue;
+    survey.header.emplace(place, std::move(header));
+    break;
   }
-  return absl::OkStatus();
+  return survey;
 }
 
 class Search {
  public:
-  Search(ReadableFileSystem& file_system, const RandomAccessFile& file, const EndOfShard* end)
-      : file_system_(file_system), file_(file), end_(end) {}
+  Search(ReadableFileSystem& file_system, const RandomAccessFile& file, const Survey& survey)
+      : file_system_(file_system), file_(file), survey_(survey) {}
 
   void AddSchema(const Schema& schema, const std::string& source) {
     Candidate candidate{.header = {}, .alignment_known = false, .source = source};
@@ -123,7 +123,7 @@ class Search {
       std::vector<Column> columns = schema.columns();
       for (size_t bit = 0; bit < count; ++bit) {
         Storage& storage = columns[open[bit]].storage;
-        if ((choice >> bit & 1) != 0) storage = storage == Storage::kBlob ? Storage::kInline : Storage::kBlob;
+        if ((choice >> bit & 1) != 0) storage = storage == Storage::kBlob ? Storage::kPaged : Storage::kBlob;
       }
       SHARDKIT_ASSIGN_OR_RETURN(const Schema other, Schema::Create(std::move(columns)));
       AddSchema(other, source);
@@ -156,76 +156,39 @@ class Search {
     return absl::OkStatus();
   }
 
-  // The candidate that is proved to be the shard's own header.
-  absl::StatusOr<std::optional<Candidate>> Proved() const {
+  // The candidate that gives the shard's id with the first block: the shard's own header.
+  std::optional<Candidate> Proved() const {
     for (const Candidate& candidate : candidates_) {
       const uint32_t from = candidate.alignment_known ? candidate.header.alignment : format::kMinAlignment;
       const uint32_t to = candidate.alignment_known ? candidate.header.alignment : format::kMaxAlignment;
       for (uint32_t alignment = from; alignment <= to; alignment *= 2) {
         Candidate guess = candidate;
         guess.header.alignment = alignment;
-        guess.alignment_known = true;
-        (void)format::EncodeFileHeader(guess.header);
-        SHARDKIT_ASSIGN_OR_RETURN(const bool proved, IsProved(guess.header));
-        if (proved) return guess;
+        if (format::ShardId(guess.header, FirstEntries()) == survey_.id) return guess;
       }
     }
-    return std::optional<Candidate>();
+    return std::nullopt;
   }
 
-  // The first candidate without proof. Of the storages that its columns may have, those which fit a block of the file
-  // are taken.
-  absl::StatusOr<Candidate> Likely() const {
-    const auto of_source = [&](const Candidate& other) { return other.source == candidates_.front().source; };
-    std::optional<Candidate> found;
-    SHARDKIT_RETURN_IF_ERROR(
-        ForEachBlockHeader(file_, [&](uint64_t place, std::string_view bytes) -> absl::StatusOr<bool> {
-          for (const Candidate& candidate : candidates_) {
-            if (!of_source(candidate)) continue;
-            SHARDKIT_ASSIGN_OR_RETURN(const bool fits, Fits(candidate.header.schema, place, bytes));
-            if (!fits) continue;
-            found = candidate;
-            return true;
-          }
-          return false;
-        }));
-    return found.value_or(candidates_.front());
+  // Without proof the first candidate, with storages that fit the first block.
+  const Candidate& Likely() const {
+    format::BlockHeader header;
+    const auto fits = [&](const Candidate& candidate) {
+      return candidate.source == candidates_.front().source &&
+             format::DecodeBlockHeader(candidate.header.schema, survey_.first_block, &header).ok();
+    };
+    const auto found = std::ranges::find_if(candidates_, fits);
+    return found == candidates_.end() ? candidates_.front() : *found;
   }
 
  private:
-  // Whether a block that begins at `place` with the header `bytes` is one of these columns: whether its heads say where
-  // the values of the columns with values chunks lie, which heads of the other storage do not.
-  absl::StatusOr<bool> Fits(const Schema& schema, uint64_t place, std::string_view bytes) const {
-    format::BlockHeader header;
-    if (!format::DecodeBlockHeader(schema, bytes, &header).ok()) return false;
-    for (const size_t i : schema.values_columns()) {
-      const format::ColumnEntry& entry = header.columns[i];
-      if (!RangeWithin(place + entry.offset, entry.stored_length, file_.size())) return false;
-      std::string head(entry.stored_length, '\0');
-      SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(place + entry.offset, {head.data(), head.size()}));
-      const bool fits = schema[i].is_paged()
-                            ? format::ParsePagedHead(schema[i], header.sample_count, head, entry.values_length).ok()
-                            : format::ParseColumn(schema[i], header.sample_count, head, {}, entry.values_length).ok();
-      if (!fits) return false;
-    }
-    return true;
-  }
-
-  // Both the trailer and the first block carry the checksum of the header.
-  absl::StatusOr<bool> IsProved(const format::FileHeader& header) const {
-    if (end_ != nullptr) return end_->trailer.header_checksum == header.checksum;
-    const uint64_t offset = RoundUp(header.length, header.alignment);
-    std::string bytes(format::BlockHeaderLength(header.schema.size()), '\0');
-    if (!RangeWithin(offset, bytes.size(), file_.size())) return false;
-    SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(offset, {bytes.data(), bytes.size()}));
-    format::BlockHeader block;
-    return format::DecodeBlockHeader(header.schema, bytes, &block).ok() && block.first_sample == 0 &&
-           block.previous == header.checksum;
+  std::string_view FirstEntries() const {
+    return survey_.first_block.empty() ? std::string_view() : EntriesOf(survey_.first_block);
   }
 
   ReadableFileSystem& file_system_;
   const RandomAccessFile& file_;
-  const EndOfShard* const end_;
+  const Survey& survey_;
   std::vector<Candidate> candidates_;
 };
 
@@ -280,34 +243,6 @@ absl::StatusOr<EndOfShard> ReadEndOfShard(const RandomAccessFile& file) {
   return end;
 }
 
-namespace {
-
-void Take(format::FileHeader header, uint64_t base, HeaderFinding* finding) {
-  finding->header = std::move(header);
-  finding->base = base;
-  finding->certain = finding->alignment_known = true;
-  finding->notes.push_back(StrCat("the shard begins at byte ", base, " of the file"));
-}
-
-// Takes a header that bytes inserted in front of the shard have moved. With a trailer, the header must be the one that
-// the trailer names.
-absl::StatusOr<bool> TakeMovedHeader(const RandomAccessFile& file, const EndOfShard* end, HeaderFinding* finding) {
-  if (end != nullptr && end->shift < file.size()) {
-    absl::StatusOr<format::FileHeader> header = ReadHeader(file, end->shift);
-    if (!header.ok() && !absl::IsDataLoss(header.status())) return Annotate(header.status(), file.path());
-    if (header.ok() && header->checksum == end->trailer.header_checksum) {
-      Take(*std::move(header), end->shift, finding);
-      return true;
-    }
-  }
-  SHARDKIT_ASSIGN_OR_RETURN(auto moved, FindMovedHeader(file));
-  if (!moved || (end != nullptr && moved->second.checksum != end->trailer.header_checksum)) return false;
-  Take(std::move(moved->second), moved->first, finding);
-  return true;
-}
-
-}  // namespace
-
 absl::StatusOr<HeaderFinding> FindHeader(ReadableFileSystem& file_system, const RandomAccessFile& file,
                                          const EndOfShard* end, const std::string& schema_from,
                                          const ListedShard* listing) {
@@ -315,52 +250,53 @@ absl::StatusOr<HeaderFinding> FindHeader(ReadableFileSystem& file_system, const 
   absl::StatusOr<format::FileHeader> own = ReadHeader(file, 0);
   if (own.ok()) {
     finding.header = *std::move(own);
-    finding.in_place = true;
-    finding.certain = finding.alignment_known = true;
+    finding.certain = true;
     return finding;
   }
   if (!absl::IsDataLoss(own.status())) return Annotate(own.status(), file.path());
   finding.problems.emplace_back(ToStd(own.status().message()));
 
-  // If nothing was inserted or removed, the header was at the front of the file, and there is nothing to search.
-  if (end != nullptr && end->shift != 0) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool found, TakeMovedHeader(file, end, &finding));
-    if (found) return finding;
+  SHARDKIT_ASSIGN_OR_RETURN(Survey survey, LookAround(file, end));
+  if (end != nullptr && end->shift < file.size()) finding.base = end->shift;
+  if (survey.header) {
+    auto& [place, header] = *survey.header;
+    finding.certain = true;
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string behind,
+                              ReadBlockHeader(file, place + RoundUp(header.length, header.alignment)));
+    if (!behind.empty() && behind == survey.first_block) finding.base = place;
+    finding.notes.push_back(finding.base == place ? StrCat("the shard begins at byte ", place, " of the file")
+                                                  : "the header was taken from its copy in the footer");
+    finding.header = std::move(header);
+    return finding;
   }
 
-  Search search(file_system, file, end);
+  Search search(file_system, file, survey);
   if (!schema_from.empty()) {
     SHARDKIT_RETURN_IF_ERROR(AddSource(file_system, schema_from, &search));
   } else if (listing != nullptr) {
     SHARDKIT_RETURN_IF_ERROR(search.AddDataset(listing->directory, listing->manifest));
   }
-  SHARDKIT_ASSIGN_OR_RETURN(std::optional<Candidate> proved, search.Proved());
-  if (proved) {
-    finding.header = std::move(proved->header);
-    finding.certain = finding.alignment_known = true;
+  if (const std::optional<Candidate> proved = search.Proved()) {
+    finding.header = proved->header;
+    finding.certain = true;
     finding.notes.push_back(
-        StrCat("the header was made anew from ", proved->source, "; its checksum is the one that the shard names"));
-    return finding;
-  }
-  if (end == nullptr) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool found, TakeMovedHeader(file, nullptr, &finding));
-    if (found) return finding;
-  }
-  if (schema_from.empty()) {
+        StrCat("the header was made anew from ", proved->source, "; it gives the id that the shard's parts have"));
+  } else if (schema_from.empty()) {
     return DataLoss(file.path(), ": ", finding.problems[0],
                     listing == nullptr ? ""
                                        : "; the dataset.json beside it lists the shard, but nothing left of "
                                          "the shard proves its columns",
                     "; give --schema-from another shard of the dataset, its directory or its dataset.json");
+  } else {
+    const Candidate& chosen = search.Likely();
+    finding.header = chosen.header;
+    // Dictionaries of another shard might decode to wrong bytes.
+    finding.header.dictionaries.clear();
+    finding.notes.push_back(
+        StrCat("the columns are those of ", chosen.source, "; nothing left of the shard proves that they are its own"));
   }
-  SHARDKIT_ASSIGN_OR_RETURN(const Candidate chosen, search.Likely());
-  finding.header = chosen.header;
-  finding.alignment_known = chosen.alignment_known;
-  // Dictionaries of another shard might decode to wrong bytes.
-  finding.header.dictionaries.clear();
+  finding.header.shard_id = survey.id.value_or(0);
   (void)format::EncodeFileHeader(finding.header);
-  finding.notes.push_back(
-      StrCat("the columns are those of ", chosen.source, "; nothing left of the shard proves that they are its own"));
   return finding;
 }
 

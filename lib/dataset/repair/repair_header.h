@@ -37,11 +37,9 @@ struct EndOfShard {
 absl::StatusOr<EndOfShard> ReadEndOfShard(const RandomAccessFile& file);
 
 struct HeaderFinding {
-  format::FileHeader header;
-  uint64_t base = 0;             // where the shard begins in the file
-  bool in_place = false;         // it was read from the front of the file
-  bool certain = false;          // the header is the shard's own, byte for byte
-  bool alignment_known = false;  // true also for the alignment of another shard
+  format::FileHeader header;  // with the id of the shard, also where the rest was taken from elsewhere
+  uint64_t base = 0;          // where the shard begins in the file
+  bool certain = false;       // the header is the shard's own, byte for byte
   std::vector<std::string> problems;
   std::vector<std::string> notes;
 };

@@ -108,7 +108,6 @@ absl::Status RestoreHeaders(const HeaderFinding& header, const Cancellation* can
       });
       scan->blocks.push_back({.info = {size, block.block_length, block.front_length, block.first_sample,
                                        block.sample_count, block.checksum},
-                              .previous = block.previous,
                               .whole = true,
                               .damaged_columns = {}});
       if (restored.empty()) first = k;

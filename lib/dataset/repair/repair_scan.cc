@@ -30,48 +30,26 @@ class Scan {
         more_places_(more_places),
         cancellation_(cancellation),
         progress_(progress),
-        step_(header.certain ? header.header.alignment : format::kMinAlignment),
         header_length_(format::BlockHeaderLength(header.header.schema.size())) {}
 
   absl::StatusOr<ScanResult> Run() {
     const uint64_t size = file_.size();
-    // Goes in steps of 64: a header of another shard may lie where none of our blocks can. A block may lie at the very
-    // front, when the header before it was removed.
-    uint64_t place = header_.base;
+    // A block may lie at the very front, when the header before it was removed.
+    uint64_t place = header_.base % format::kMinAlignment;
     for (; place < size; place = NextPlace(place)) {
       while (next_more_ < more_places_.size() && more_places_[next_more_] < place) ++next_more_;
       SHARDKIT_ASSIGN_OR_RETURN(const std::string_view magic, Peek(place));
-      if (magic == format::kHeaderMagic && place != header_.base) SHARDKIT_RETURN_IF_ERROR(TakeHeader(place));
-      if (magic != format::kBlockMagic || !MayHoldBlock(place)) continue;
+      if (magic != format::kBlockMagic) continue;
       SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, TakeBlock(place));
       if (end > place) place = end - 1;  // NextPlace continues at `end`
     }
-    MarkNested();
     return std::move(result_);
   }
 
  private:
-  // A damaged copy of a block that is whole elsewhere was written over other blocks: the bytes that it claims belong to
-  // those blocks.
-  void MarkNested() {
-    std::set<uint64_t> whole;
-    for (const FoundBlock& block : result_.blocks) {
-      if (block.whole) whole.insert(block.info.header_checksum);
-    }
-    uint64_t claimed = 0;
-    for (FoundBlock& block : result_.blocks) {
-      block.nested = block.info.offset < claimed;
-      if (whole.contains(block.info.header_checksum)) continue;
-      claimed = std::max(claimed, block.info.offset + std::min(block.info.length, file_.size() - block.info.offset));
-    }
-  }
-
-  bool IsListed(uint64_t place) const { return next_more_ < more_places_.size() && more_places_[next_more_] == place; }
-
-  bool MayHoldBlock(uint64_t place) const { return (place - header_.base) % step_ == 0 || IsListed(place); }
-
   uint64_t NextPlace(uint64_t place) {
-    const uint64_t regular = header_.base + RoundUp(place + 1 - header_.base, format::kMinAlignment);
+    const uint64_t phase = header_.base % format::kMinAlignment;
+    const uint64_t regular = phase + RoundUp(place + 1 - std::min(place, phase), format::kMinAlignment);
     while (next_more_ < more_places_.size() && more_places_[next_more_] <= place) ++next_more_;
     return next_more_ < more_places_.size() ? std::min(regular, more_places_[next_more_]) : regular;
   }
@@ -89,37 +67,19 @@ class Scan {
     return window_.view().substr(place - window_begin_, wanted);
   }
 
-  // Takes the header of another shard, which lies in a value or was put after this one. The first block of that shard
-  // is recognized by its place and its `previous`.
-  absl::Status TakeHeader(uint64_t place) {
-    std::string bytes(std::min(format::kFileHeaderPrefix, file_.size() - place), '\0');
-    SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(place, {bytes.data(), bytes.size()}));
-    const auto length = format::PeekFileHeaderLength(bytes);
-    if (!length.ok() || !RangeWithin(place, *length, file_.size()) || !MayTry(*length)) return absl::OkStatus();
-    failed_bytes_ += *length;
-    bytes.resize(*length);
-    SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(place, {bytes.data(), bytes.size()}));
-    const auto header = format::DecodeFileHeader(bytes);
-    if (!header.ok()) return absl::OkStatus();
-    foreign_place_ = place + RoundUp(header->length, header->alignment);
-    foreign_checksum_ = header->checksum;
-    return absl::OkStatus();
-  }
-
   // Returns where to continue: after the block when it is whole, else at `place`.
   absl::StatusOr<uint64_t> TakeBlock(uint64_t place) {
     if (!RangeWithin(place, header_length_, file_.size()) || !MayTry(header_length_)) return place;
     bytes_.resize(header_length_);
     SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(place, {bytes_.data(), bytes_.size()}));
-    if (!format::DecodeBlockHeader(header_.header.schema, bytes_, &block_).ok()) {
+    if (!format::DecodeBlockHeader(header_.header.schema, bytes_, &block_).ok() ||
+        block_.shard_id != header_.header.shard_id) {
       failed_bytes_ += header_length_;
       return place;
     }
     FoundBlock found;
     found.info = {place,          block_.block_length, block_.front_length, block_.first_sample, block_.sample_count,
                   block_.checksum};
-    found.previous = block_.previous;
-    found.foreign = place == foreign_place_ && block_.previous == foreign_checksum_;
     found.cut_short = !RangeWithin(place, block_.block_length, file_.size());
     if (!found.cut_short) SHARDKIT_RETURN_IF_ERROR(CheckChunks(&found));
     const uint64_t length = std::min(block_.block_length, file_.size() - place);
@@ -155,13 +115,10 @@ class Scan {
   const std::vector<uint64_t>& more_places_;
   const Cancellation* const cancellation_;
   const std::function<void(uint64_t)>& progress_;
-  const uint64_t step_;
   const uint64_t header_length_;
   size_t next_more_ = 0;
   uint64_t claimed_ = 0;  // where the damaged blocks so far would end
   uint64_t failed_bytes_ = 0;
-  uint64_t foreign_place_ = 0;
-  uint64_t foreign_checksum_ = 0;
   ScanResult result_;
   format::BlockHeader block_;
   std::string bytes_;

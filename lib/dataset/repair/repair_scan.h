@@ -15,15 +15,12 @@
 
 namespace shardkit::dataset {
 
-// A block with a right header.
+// A block with a right header and the shard's id.
 struct FoundBlock {
-  BlockInfo info;         // offset: where it was found
-  uint64_t previous = 0;  // checksum of the header before it, as its own header says
-  bool whole = false;     // the checksums of all chunks hold
+  BlockInfo info;      // offset: where it was found
+  bool whole = false;  // the checksums of all chunks hold
   std::vector<size_t> damaged_columns;
   bool cut_short = false;  // the file ends within it; its columns were not checked
-  bool nested = false;     // lies in bytes that a damaged block before it claims, which has no whole copy
-  bool foreign = false;    // the first block of another shard, whose header was found before it
 };
 
 struct ScanResult {
@@ -31,8 +28,8 @@ struct ScanResult {
   bool gave_up = false;            // too many bytes only looked like blocks: not all of the file was checked
 };
 
-// Looks for blocks at every multiple of the alignment from the shard's begin on (of 64 when the alignment is not
-// known), and at `more_places`, ascending offsets in the file. `progress` gets the number of bytes passed; it may be
+// Looks for blocks at every multiple of 64 from the shard's begin on, and at `more_places`, ascending offsets in the
+// file. `progress` gets the number of bytes passed; it may be
 // null.
 absl::StatusOr<ScanResult> ScanForBlocks(const RandomAccessFile& file, const HeaderFinding& header,
                                          const std::vector<uint64_t>& more_places, const Cancellation* cancellation,

@@ -22,24 +22,20 @@ struct ShardPiece {
 struct Selection {
   std::vector<ShardPiece> pieces;  // ascending, from sample 0 on without holes
   uint64_t copies = 0;             // further whole copies of blocks
-  uint64_t strangers = 0;          // whole blocks that do not belong to the shard, or not provably so
+  uint64_t strangers = 0;          // other whole blocks that were left
 };
 
 // For a whole directory: for each entry, takes the found block with its header checksum.
 Selection SelectByDirectory(const std::vector<FoundBlock>& found, const std::vector<BlockInfo>& directory);
 
-// What is known without a directory.
+// What is known of the shard without a directory.
 struct ShardBounds {
-  std::optional<uint64_t> header_checksum;
-  std::optional<uint64_t> first_block_offset;  // its place in the file, if nothing was moved
   std::optional<uint64_t> sample_count;
   std::optional<uint64_t> block_count;
 };
 
-// Without a directory: blocks linked by their `previous` form chains. A chain is taken or left as a whole. It is left
-// when it contradicts `bounds`, when it lies entirely in a damaged block, when it begins with the first block of
-// another shard, or when its samples overlap or touch those of a chain that was taken before. The chain that begins
-// where the shard's first block begins comes first, then longer ones.
-Selection SelectByChain(const std::vector<FoundBlock>& found, const ShardBounds& bounds);
+// Without a directory: takes whole blocks in the order of their first samples, then of their places, each that begins
+// behind the one taken before. Then damaged ones that fit between these.
+Selection SelectBySample(const std::vector<FoundBlock>& found, const ShardBounds& bounds);
 
 }  // namespace shardkit::dataset

@@ -48,7 +48,7 @@ class Validator {
     if (*foreign != nullptr) {
       SHARDKIT_RETURN_IF_ERROR(dataset::ValidateForeign(
           **foreign, path, options_, threads_, &report_,
-          [&](const std::string& file, std::string message) { Report(file, std::move(message)); }));
+          [&](const std::string& file, const absl::Status& problem) { Report(file, problem); }));
       return std::move(report_);
     }
     if (info.type == FileType::kDirectory) {
@@ -61,16 +61,17 @@ class Validator {
   }
 
  private:
-  void Report(const std::string& path, std::string message) {
+  void Report(const std::string& path, const absl::Status& problem) {
     ++report_.problem_count;
-    if (report_.problems.size() < options_.max_problems) report_.problems.push_back({path, std::move(message)});
+    if (report_.problems.size() == options_.max_problems) return;
+    report_.problems.push_back({path, std::string(ToStd(problem.message())), problem.code()});
   }
 
   // Reports damage. Returns an error that kept the check from being done.
   absl::Status ReportDamage(const std::string& path, const absl::Status& status) {
     if (absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
         absl::IsOutOfRange(status)) {
-      Report(path, std::string(ToStd(status.message())));
+      Report(path, status);
       return absl::OkStatus();
     }
     return status;
@@ -97,7 +98,7 @@ class Validator {
     if (!sound.ok() && first_task) {
       const std::string path = PathOfTable(directory, manifest->segments, sound);
       if (absl::IsNotFound(sound)) {
-        Report(path, StrCat(ToStd(sound.message()), ": the index is missing; run shardctl index ", directory));
+        Report(path, DataLoss(ToStd(sound.message()), ": the index is missing; run shardctl index ", directory));
       } else {
         SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, sound));
       }
@@ -136,7 +137,7 @@ class Validator {
                                             index_check ? &*index_check : nullptr, &key_index));
         if (key_index.samples > 0) key_indexes.push_back(std::move(key_index));
         if (index_check && !index_check->problem().empty()) {
-          Report(index_check->path(), index_check->problem());
+          Report(index_check->path(), DataLoss(index_check->problem()));
         }
       }
       SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, shard, report_.problem_count > problems_before));
@@ -175,7 +176,7 @@ class Validator {
         if (!listed.ok() || std::ranges::binary_search(ends, source.end)) continue;
         Report(
             JoinPath(directory, kManifestName),
-            StrCat(JoinPath(directory, kManifestName), ": a source ends at sample ", source.end, ", within a block"));
+            DataLoss(JoinPath(directory, kManifestName), ": a source ends at sample ", source.end, ", within a block"));
       }
     }
     for (const Layer& layer : manifest.view->layers) {
@@ -190,7 +191,7 @@ class Validator {
       report_.bytes = counted.bytes;
       ++report_.layers;
       if (absl::IsNotFound(checked) || absl::IsInvalidArgument(checked)) {
-        Report(path, StrCat(path, ": the layer is missing"));
+        Report(path, NotFound(path, ": the layer is missing"));
         continue;
       }
       SHARDKIT_RETURN_IF_ERROR(checked);
@@ -244,8 +245,8 @@ class Validator {
         for (uint32_t i = 0; i < view.sample_count(); ++i) {
           const absl::Status fits = pairs.Check(view, i, column);
           if (fits.ok()) continue;
-          Report(seen.path(), StrCat(seen.path(), ": sample ", block.first_sample + i, ", column \"",
-                                     reader->columns()[column].name, "\": ", ToStd(fits.message())));
+          Report(seen.path(), DataLoss(seen.path(), ": sample ", block.first_sample + i, ", column \"",
+                                       reader->columns()[column].name, "\": ", ToStd(fits.message())));
         }
       }
       return absl::OkStatus();
@@ -337,10 +338,10 @@ class Validator {
       return known ? absl::OkStatus() : ReportDamage(path, found.status());
     }
     if (*found == *shard.sha256) return absl::OkStatus();
-    Report(path, StrCat(path, ": sha256 is ", ToHex(*found), ", but ", kManifestName, " lists ", ToHex(*shard.sha256),
-                        damaged ? ""
-                                : ": the content differs although every XXH3 checksum fits: not the file that was "
-                                  "published"));
+    Report(path, DataLoss(path, ": sha256 is ", ToHex(*found), ", but ", kManifestName, " lists ", ToHex(*shard.sha256),
+                          damaged ? ""
+                                  : ": the content differs although every XXH3 checksum fits: not the file that was "
+                                    "published"));
     return absl::OkStatus();
   }
 
@@ -369,8 +370,8 @@ class Validator {
     for (const auto& [name, value] : manifest.metadata) {
       const auto found = of_shard->find(name);
       if (found == of_shard->end() || found->second == value) continue;
-      Report(manifest_path, StrCat(manifest_path, ": metadata \"", name, "\" differs from that of shard ", i, " \"",
-                                   manifest.shards[i].name, "\"; run shardctl index to make the manifest anew"));
+      Report(manifest_path, DataLoss(manifest_path, ": metadata \"", name, "\" differs from that of shard ", i, " \"",
+                                     manifest.shards[i].name, "\"; run shardctl index to make the manifest anew"));
     }
     for (const Column& column : manifest.schema.columns()) {
       const std::optional<size_t> position = shard.schema().Find(column.name);
@@ -380,8 +381,8 @@ class Validator {
         const auto found = own.find(name);
         if (found != own.end() && found->second == value) continue;
         Report(manifest_path,
-               StrCat(manifest_path, ": column \"", column.name, "\": metadata \"", name, "\" is not that of shard ", i,
-                      " \"", manifest.shards[i].name, "\"; run shardctl index to make the manifest anew"));
+               DataLoss(manifest_path, ": column \"", column.name, "\": metadata \"", name, "\" is not that of shard ",
+                        i, " \"", manifest.shards[i].name, "\"; run shardctl index to make the manifest anew"));
       }
     }
     return absl::OkStatus();
@@ -392,8 +393,8 @@ class Validator {
     for (size_t i = 0; i < shard.schema().size(); ++i) {
       const Column& column = shard.schema()[i];
       if (!ClassNames(column).ok()) {
-        Report(path, StrCat(path, ": header: column ", i, " \"", column.name, "\": ", kClassNames,
-                            " in its metadata is not a JSON array of strings"));
+        Report(path, DataLoss(path, ": header: column ", i, " \"", column.name, "\": ", kClassNames,
+                              " in its metadata is not a JSON array of strings"));
       }
       if (IsKnownCodec(column.codec)) continue;
       report_.warnings.push_back({path, StrCat("column \"", column.name, "\" has ", CodecName(column.codec),
@@ -431,7 +432,7 @@ class Validator {
     const bool compare = options_.deep && compare_pairs_ && !pairs.empty();
     if (index) index->Begin(*shard);
     ++report_.shards;
-    const dataset::ProblemSink sink = [&](std::string message) { Report(path, std::move(message)); };
+    const dataset::ProblemSink sink = [&](const absl::Status& problem) { Report(path, problem); };
     dataset::ShardAccount account(*shard);
     OrderedTasks<absl::StatusOr<dataset::BlockFindings>> checking(threads_, "checking blocks", options_.cancellation,
                                                                   2 * static_cast<size_t>(threads_.thread_count()));
@@ -444,7 +445,7 @@ class Validator {
       }
       absl::StatusOr<dataset::BlockFindings> findings = checking.Take().result;
       if (!findings.ok()) return findings.status();
-      if (index && findings->ends) SHARDKIT_RETURN_IF_ERROR(index->Add(block, *findings->ends));
+      if (index && findings->places) SHARDKIT_RETURN_IF_ERROR(index->Add(block, *findings->places));
       report_.undecoded_images += findings->undecoded_images;
       NoteWarnedImages(shard->path(), findings->warned_images, &report_);
       account.Add(block, *std::move(findings), sink);
@@ -518,6 +519,19 @@ class Validator {
 };
 
 }  // namespace
+
+std::string_view Problem::error_class() const {
+  switch (code) {
+    case absl::StatusCode::kOk:
+      return "";
+    case absl::StatusCode::kUnimplemented:
+      return "Unimplemented";
+    case absl::StatusCode::kNotFound:
+      return "NotFound";
+    default:  // also of files that are too short
+      return "DataLoss";
+  }
+}
 
 absl::StatusOr<ValidateReport> Validate(ReadableFileSystem& file_system, const std::string& path,
                                         const ValidateOptions& options) {

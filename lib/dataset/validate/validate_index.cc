@@ -4,15 +4,16 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "container/shard_index_part.h"
 
 namespace shardkit::dataset {
 
 void ShardIndexCheck::Begin(const container::NativeShardReader& shard) {
   shard_ = &shard;
-  for (const size_t column : shard.schema().blob_columns()) columns_.push_back(shard.schema()[column].name);
+  for (const size_t column : container::IndexedColumns(shard.schema())) columns_.push_back(shard.schema()[column].name);
 }
 
-absl::Status ShardIndexCheck::Add(size_t block, std::span<const uint64_t> ends) {
+absl::Status ShardIndexCheck::Add(size_t block, std::span<const uint64_t> places) {
   if (!problem_.empty()) return absl::OkStatus();
   const BlockInfo& info = shard_->blocks()[block];
   SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock indexed, index_.BlockOfSample(first_sample_ + info.first_sample));
@@ -25,13 +26,12 @@ absl::Status ShardIndexCheck::Add(size_t block, std::span<const uint64_t> ends) 
   const format::IndexBlock& entry = indexed.entry;
   if (entry.offset != info.offset || entry.length != info.length || entry.front_length != info.front_length ||
       entry.first_sample != first_sample_ + info.first_sample || entry.sample_count != info.sample_count ||
-      entry.header_checksum != info.header_checksum ||
-      entry.incompatible_flags != shard_->header().incompatible_flags || indexed.shard != number_) {
+      entry.header_checksum != info.header_checksum || indexed.shard != number_) {
     return problem("entry");
   }
   if (index_.BlobColumns(indexed) != columns_) return problem("columns");
-  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> indexed_ends, index_.Ends(indexed));
-  return std::ranges::equal(indexed_ends, ends) ? absl::OkStatus() : problem("ends");
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> indexed_places, index_.Places(indexed));
+  return std::ranges::equal(indexed_places, places) ? absl::OkStatus() : problem("places");
 }
 
 }  // namespace shardkit::dataset

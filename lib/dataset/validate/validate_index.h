@@ -24,8 +24,8 @@ class ShardIndexCheck {
   // Call first. `shard` must outlive the calls of Add.
   void Begin(const container::NativeShardReader& shard);
 
-  // Compares the index with block `block` and its `ends`, which are as in ShardIndexPart. Blocks may be left out.
-  absl::Status Add(size_t block, std::span<const uint64_t> ends);
+  // Compares the index with block `block` and its `places`, which are as in ShardIndexPart. Blocks may be left out.
+  absl::Status Add(size_t block, std::span<const uint64_t> places);
 
   // The first difference found, as "PATH: index: WHAT of shard K; ..."; empty when there was none.
   const std::string& problem() const { return problem_; }
@@ -37,7 +37,7 @@ class ShardIndexCheck {
   const size_t number_;
   const uint64_t first_sample_;
   const container::NativeShardReader* shard_ = nullptr;
-  std::vector<std::string> columns_;  // blob columns of the shard
+  std::vector<std::string> columns_;  // IndexedColumns of the shard
   std::string path_;
   std::string problem_;
 };

@@ -70,15 +70,14 @@ class BlockCheck {
         whole ? shard_.ReadUnderstood(index_, &buffer_, &view) : shard_.ReadHeads(index_, &buffer_, &view);
     if (!read.ok()) {
       if (!IsDamage(read)) return read;
-      findings_.problems.emplace_back(ToStd(read.message()));
+      findings_.problems.push_back(read);
       const absl::Status heads = whole ? shard_.ReadHeads(index_, &buffer_, &view) : read;
-      if (heads.ok()) TakeEnds();
+      if (heads.ok()) TakePlaces();
       if (!heads.ok() && !IsDamage(heads)) return heads;
       return std::move(findings_);
     }
-    TakeEnds();
+    TakePlaces();
     format::BlockHeader header = buffer_.state().header;
-    findings_.previous = header.previous;
     format::EncodeBlockHeader(header, &findings_.header_bytes);
     findings_.statistics.resize(shard_.schema().size());
     findings_.readable = true;
@@ -106,10 +105,10 @@ class BlockCheck {
   }
 
  private:
-  void TakeEnds() { container::AppendBlockEnds(shard_, index_, buffer_, &findings_.ends.emplace()); }
+  void TakePlaces() { container::AppendPlaces(shard_, index_, buffer_, &findings_.places.emplace()); }
 
   void Report(const absl::Status& status) {
-    findings_.problems.push_back(StrCat(shard_.DescribeBlock(index_), ": ", ToStd(status.message())));
+    findings_.problems.push_back(Annotate(status, shard_.DescribeBlock(index_)));
   }
 
   void ReportColumn(size_t column, const absl::Status& status) {
@@ -129,7 +128,10 @@ class BlockCheck {
       const container::PagedColumn& paged = buffer_.state().paged[i];
       for (size_t k = 0; k < paged.table.size(); ++k) {
         const std::string_view page = paged.values.substr(paged.table.begin(k), paged.table.length(k));
-        const absl::Status status = format::CheckPageChecksum(page);
+        absl::Status status = format::CheckPageChecksum(page);
+        const uint32_t first = paged.table.first(k);
+        const uint64_t length = view.present(first) ? view.bytes(first).size() : 0;
+        if (status.ok() && k > 0) status = paged.table.CheckFull(k - 1, length);
         if (!status.ok()) ReportColumn(i, Annotate(status, paged.table.Describe(k)));
       }
     } else if (column.nullable && column.fixed_size()) {
@@ -246,7 +248,7 @@ class BlockCheck {
 
   // Checks the values chunk of a column whose codec is not known.
   absl::Status StreamUnknown(size_t i, const format::ColumnEntry& entry) {
-    if (!shard_.schema()[i].is_blob()) return absl::OkStatus();
+    if (!shard_.schema()[i].has_values_chunk()) return absl::OkStatus();
     const uint64_t begin = shard_.blocks()[index_].offset + entry.values_offset;
     const uint64_t length = RoundUp(entry.values_length, format::kChunkAlignment);
     StreamingHash hash;
@@ -299,18 +301,18 @@ absl::StatusOr<BlockFindings> CheckBlock(const container::NativeShardReader& sha
 }
 
 ShardAccount::ShardAccount(const container::NativeShardReader& shard)
-    : shard_(shard), previous_(shard.header().checksum), statistics_(shard.schema().size()) {
+    : shard_(shard), statistics_(shard.schema().size()) {
   // A decoded header has only one encoded form, so encoding it gives the bytes of the file.
   format::FileHeader header = shard.header();
-  content_hash_.Update(format::EncodeFileHeader(header));
+  header_bytes_ = format::EncodeFileHeader(header);
+  content_hash_.Update(header_bytes_);
 }
 
 void ShardAccount::Add(size_t index, BlockFindings findings, const ProblemSink& report) {
-  for (std::string& problem : findings.problems) report(std::move(problem));
+  for (const absl::Status& problem : findings.problems) report(problem);
   if (findings.readable) {
-    if (findings.previous != previous_) {
-      report(StrCat(shard_.DescribeBlock(index),
-                    ": previous block checksum is wrong: the block before this one was replaced or swapped"));
+    if (index == 0) {
+      first_entries_ = findings.header_bytes.substr(56, findings.header_bytes.size() - 64);
     }
     content_hash_.Update(findings.header_bytes);
     block_headers_ += findings.header_bytes;
@@ -323,20 +325,20 @@ void ShardAccount::Add(size_t index, BlockFindings findings, const ProblemSink& 
     format::AppendBlockRanges(shard_.schema(), std::vector<ColumnStatistics>(shard_.schema().size()), &block_ranges_);
   }
   readable_.push_back(findings.readable);
-  previous_ = shard_.blocks()[index].header_checksum;
 }
 
 absl::Status ShardAccount::CheckKeyIndex() {
   SHARDKIT_ASSIGN_OR_RETURN(const auto table, shard_.OpenKeyTable());
   SHARDKIT_RETURN_IF_ERROR(table->CheckAll());
   container::KeyTableComparison comparison(*table);
-  if (complete_) {
+  const bool known = IsKnownCodec(shard_.schema()[*shard_.schema().key_column()].codec);
+  if (complete_ && known) {
     std::vector<format::KeyEntry> entries(key_hashes_.size());
     for (size_t i = 0; i < entries.size(); ++i) entries[i] = {key_hashes_[i], i};
     std::ranges::sort(entries);
     for (const format::KeyEntry& entry : entries) SHARDKIT_RETURN_IF_ERROR(comparison.Add(entry));
   } else {
-    // What the keys of the blocks that cannot be read are is not known: each sample stands there once, in order.
+    // What the keys are that cannot be read is not known: each sample stands there once, in order.
     std::vector<bool> seen(table->count());
     container::KeyCursor cursor(*table);
     for (format::KeyEntry entry;;) {
@@ -356,7 +358,7 @@ absl::StatusOr<std::optional<std::string>> ShardAccount::ReadOptionalSection(for
   if (bytes.ok()) return std::move(*bytes);
   if (absl::IsNotFound(bytes.status())) return std::nullopt;
   if (!IsDamage(bytes.status())) return bytes.status();
-  report(std::string(ToStd(bytes.status().message())));
+  report(bytes.status());
   return std::nullopt;
 }
 
@@ -367,7 +369,7 @@ absl::Status ShardAccount::CheckBlockHeaders(const ProblemSink& report) {
   for (size_t block = 0; block < readable_.size(); ++block) {
     if (!readable_[block] || stored->compare(length * block, length, block_headers_, length * block, length) == 0)
       continue;
-    report(StrCat(shard_.path(), ": block headers: the copy of block ", block, " is not the header of that block"));
+    report(DataLoss(shard_.path(), ": block headers: the copy of block ", block, " is not the header of that block"));
   }
   return absl::OkStatus();
 }
@@ -379,7 +381,7 @@ absl::Status ShardAccount::CheckBlockRanges(const std::vector<ColumnStatistics>*
   if (!bytes || !format::TypesAreKnown(shard_.schema())) return absl::OkStatus();
   const auto stored = format::DecodeBlockRanges(shard_.schema(), shard_.blocks(), *bytes);
   if (!stored.ok()) {
-    report(StrCat(shard_.path(), ": ", ToStd(stored.status().message())));
+    report(DataLoss(shard_.path(), ": ", ToStd(stored.status().message())));
     return absl::OkStatus();
   }
   SHARDKIT_ASSIGN_OR_RETURN(const BlockRanges actual,
@@ -388,13 +390,13 @@ absl::Status ShardAccount::CheckBlockRanges(const std::vector<ColumnStatistics>*
     const size_t block = i / stored->columns.size(), column = stored->columns[i % stored->columns.size()];
     if (!readable_[block] || !IsKnownCodec(shard_.schema()[column].codec)) continue;
     if (stored->ranges[i] == actual.ranges[i]) continue;
-    report(StrCat(shard_.path(), ": block ranges: block ", block, ": column ", column, " \"",
-                  shard_.schema()[column].name, "\": its range is not that of its values"));
+    report(DataLoss(shard_.path(), ": block ranges: block ", block, ": column ", column, " \"",
+                    shard_.schema()[column].name, "\": its range is not that of its values"));
   }
   // Where all blocks can be read, both are compared with the values.
   if ((complete_ && format::RangesCanBeFound(shard_.schema())) || statistics == nullptr) return absl::OkStatus();
   const absl::Status same = format::CompareBlockRanges(shard_.schema(), *stored, *statistics);
-  if (!same.ok()) report(StrCat(shard_.path(), ": ", ToStd(same.message())));
+  if (!same.ok()) report(DataLoss(shard_.path(), ": ", ToStd(same.message())));
   return absl::OkStatus();
 }
 
@@ -410,10 +412,19 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
                     shard_.blocks().empty() ? "the footer" : "block 0", ", from byte ", header.length, ", is not zero");
   });
   if (!read) return padding;
-  if (!padding.ok()) report(std::string(ToStd(padding.message())));
+  if (!padding.ok()) report(padding);
   for (const auto& [column, status] : shard_.damaged_dictionaries()) {
-    report(StrCat(shard_.path(), ": header: column ", column, " \"", shard_.schema()[column].name,
-                  "\": ", ToStd(status.message())));
+    report(DataLoss(shard_.path(), ": header: column ", column, " \"", shard_.schema()[column].name,
+                    "\": ", ToStd(status.message())));
+  }
+  if (readable_.empty() || readable_.front()) {
+    if (format::ShardId(header, first_entries_) != header.shard_id) {
+      report(DataLoss(shard_.path(), ": header: shard id is not that of the header and the first block"));
+    }
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const auto copy, ReadOptionalSection(format::SectionKind::kHeader, report));
+  if (copy && *copy != header_bytes_) {
+    report(DataLoss(shard_.path(), ": header copy: it is not the shard's header"));
   }
   SHARDKIT_RETURN_IF_ERROR(CheckBlockHeaders(report));
   for (const format::Section& section : shard_.sections()) {
@@ -422,28 +433,28 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
     absl::Status status = shard_.CheckSection(section);
     if (status.ok() && keys) status = io::ReadAgainIfDamaged(shard_.file(), [this] { return CheckKeyIndex(); });
     if (!status.ok() && !IsDamage(status)) return status;
-    if (!status.ok()) report(std::string(ToStd(status.message())));
+    if (!status.ok()) report(status);
   }
   const auto metadata = shard_.ReadMetadata();
   if (!metadata.ok()) {
     if (!IsDamage(metadata.status())) return metadata.status();
-    report(std::string(ToStd(metadata.status().message())));
+    report(metadata.status());
   }
   const auto statistics = shard_.ReadStatistics();
   if (!statistics.ok()) {
     if (!IsDamage(statistics.status())) return statistics.status();
-    report(std::string(ToStd(statistics.status().message())));
+    report(statistics.status());
   } else if (complete_) {
     for (size_t i = 0; i < statistics_.size(); ++i) {
       TakeUnknown(shard_.schema()[i], (*statistics)[i], &statistics_[i]);
       if ((*statistics)[i] == statistics_[i]) continue;
-      report(StrCat(shard_.path(), ": statistics: column ", i, " \"", shard_.schema()[i].name,
-                    "\": ", FirstDifference((*statistics)[i], statistics_[i]), " is not that of its values"));
+      report(DataLoss(shard_.path(), ": statistics: column ", i, " \"", shard_.schema()[i].name,
+                      "\": ", FirstDifference((*statistics)[i], statistics_[i]), " is not that of its values"));
     }
   }
   SHARDKIT_RETURN_IF_ERROR(CheckBlockRanges(statistics.ok() ? &*statistics : nullptr, report));
   if (complete_ && content_hash_.Digest128() != shard_.content_hash()) {
-    report(StrCat(shard_.path(), ": trailer: content hash is not that of the header and the blocks"));
+    report(DataLoss(shard_.path(), ": trailer: content hash is not that of the header and the blocks"));
   }
   return absl::OkStatus();
 }

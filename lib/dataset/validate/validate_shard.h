@@ -25,19 +25,18 @@ struct ShardRun {
 };
 ShardRun ShardsOfTask(const ValidateOptions& options, size_t shards);
 
-using ProblemSink = std::function<void(std::string message)>;
+using ProblemSink = std::function<void(const absl::Status&)>;
 
 // What a block was found to hold, and what is wrong with it.
 struct BlockFindings {
-  std::vector<std::string> problems;
+  std::vector<absl::Status> problems;
   // As in ShardIndexPart. Also set for a block of which only values are damaged.
-  std::optional<std::vector<uint64_t>> ends;
+  std::optional<std::vector<uint64_t>> places;
   bool readable = false;  // then the rest is set
   std::vector<ColumnStatistics> statistics;
   std::vector<uint64_t> key_hashes;
   uint64_t undecoded_images = 0;  // as in ValidateReport
   WarnedImages warned_images;
-  uint64_t previous = 0;     // as the block's header says
   std::string header_bytes;  // as stored
 };
 
@@ -72,7 +71,8 @@ class ShardAccount {
 
   const container::NativeShardReader& shard_;
   StreamingHash content_hash_;
-  uint64_t previous_;
+  std::string header_bytes_;   // as stored
+  std::string first_entries_;  // the column entries of block 0
   bool complete_ = true;
   std::vector<ColumnStatistics> statistics_;
   std::vector<uint64_t> key_hashes_;

@@ -47,7 +47,8 @@ class Compaction {
       return std::move(report_);
     }
     Manifest& manifest = report_.manifest;
-    ++manifest.generation;
+    manifest.BeginGeneration({.name = "compact", .arguments = {}});
+    if (rewrites) manifest.operation.arguments["shards"] = {StrCat(std::ranges::count(rewritten_, true))};
     if (rewrites || folds()) {
       SHARDKIT_RETURN_IF_ERROR(RewriteShards());
       SHARDKIT_RETURN_IF_ERROR(Renumber());

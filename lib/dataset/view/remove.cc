@@ -44,7 +44,7 @@ absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::s
       if (was_removed) ++next;
       if (was_removed || chosen.Has(seen++)) removed.push_back(stored);
     }
-    ++manifest.generation;
+    manifest.BeginGeneration({.name = "remove", .arguments = {{"samples", {StrCat(selected.report.selected)}}}});
     report.generation = manifest.generation;
     SHARDKIT_ASSIGN_OR_RETURN(
         manifest.removed,

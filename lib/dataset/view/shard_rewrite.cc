@@ -34,7 +34,7 @@ absl::StatusOr<ShardOptions> OptionsOf(const ShardReader& shard, const Schema& s
     const std::optional<size_t> position = schema.Find(column.name);
     if (!position || column.codec != Codec::kNone || schema[*position].codec != Codec::kNone) continue;
     if (column.fixed_size() || schema[*position].fixed_size()) continue;
-    options.storage[column.name] = column.is_paged() ? Storage::kInline : Storage::kBlob;
+    options.storage[column.name] = column.storage;
   }
   return options;
 }

@@ -175,7 +175,7 @@ absl::StatusOr<std::optional<uint64_t>> TarBlocks::FindKey(std::string_view key)
 }
 
 absl::StatusOr<bool> CheckTarIndex(ReadableFileSystem& file_system, const RandomAccessFile& tar,
-                                   const TarIndex& scanned, const std::function<void(std::string)>& report) {
+                                   const TarIndex& scanned, const std::function<void(const absl::Status&)>& report) {
   auto contents = std::make_shared<TarContents>();
   const absl::StatusOr<bool> loaded = LoadTarIndex(file_system, tar, contents.get());
   if (!loaded.ok() || !*loaded) return false;
@@ -197,10 +197,10 @@ absl::StatusOr<bool> CheckTarIndex(ReadableFileSystem& file_system, const Random
   if (all == wanted && index.columns == scanned.columns && index.blocks == FormTarBlocks(scanned)) return true;
   const std::string path = IndexPath(tar.path());
   if (all.sample_count() != wanted.sample_count() || all.values.size() != wanted.values.size()) {
-    report(StrCat(path, ": has ", all.sample_count(), " samples of ", all.values.size(), " values, but ", tar.path(),
-                  " has ", wanted.sample_count(), " of ", wanted.values.size(), TarIndexAdvice(tar.path())));
+    report(DataLoss(path, ": has ", all.sample_count(), " samples of ", all.values.size(), " values, but ", tar.path(),
+                    " has ", wanted.sample_count(), " of ", wanted.values.size(), TarIndexAdvice(tar.path())));
   } else {
-    report(StrCat(path, ": does not say what the index of this tar says", TarIndexAdvice(tar.path())));
+    report(DataLoss(path, ": does not say what the index of this tar says", TarIndexAdvice(tar.path())));
   }
   return true;
 }

@@ -61,6 +61,7 @@ class TarBlocks {
 // compared. False where the index has damaged blocks, and is not compared: reading the blocks tells of them. Returns an
 // error only when the check could not be done.
 absl::StatusOr<bool> CheckTarIndex(ReadableFileSystem& file_system, const RandomAccessFile& tar,
-                                   const TarIndex& scanned, const std::function<void(std::string message)>& report);
+                                   const TarIndex& scanned,
+                                   const std::function<void(const absl::Status& problem)>& report);
 
 }  // namespace shardkit::foreign

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -97,14 +98,24 @@ struct RemovedSamples {
 };
 
 // What dataset.json says besides the shards one by one.
+// What a generation did to the one before it, as its writer knows it (format-spec/spec.md, section 9.1). Other writers
+// and later versions may have other names and arguments.
+struct DatasetOperation {
+  std::string name = "create";
+  std::map<std::string, std::vector<std::string>> arguments;
+
+  bool operator==(const DatasetOperation&) const = default;
+};
+
 struct ManifestSummary {
   Schema schema;  // of the shards
   Metadata metadata;
   std::vector<Segment> segments;  // cover the shards in order; empty when there are no indexes
   std::optional<DatasetView> view;
   std::optional<RemovedSamples> removed;
-  uint64_t generation = 1;  // grows by 1 each time that the dataset is published anew
-  uint64_t next_shard = 0;  // shards of earlier generations have numbers below this (see spec.md, section 9.4)
+  uint64_t generation = 1;     // grows by 1 each time that the dataset is published anew
+  DatasetOperation operation;  // what made this generation
+  uint64_t next_shard = 0;     // shards of earlier generations have numbers below this (see spec.md, section 9.4)
   std::vector<std::string> replaced;  // shards of earlier generations whose names are not those of section 9.4
   uint64_t shard_count = 0;
   uint64_t sample_count = 0;  // that the shards hold
@@ -121,6 +132,9 @@ uint64_t HashShards(std::span<const ManifestShard> shards);
 
 struct Manifest : ManifestSummary {
   std::vector<ManifestShard> shards;
+
+  // Makes it the next generation. Arguments without values are left out.
+  void BeginGeneration(DatasetOperation made_by);
 
   // Keep the counts the sums over the shards.
   void AddShard(ManifestShard shard);

@@ -26,9 +26,9 @@
 namespace shardkit {
 
 struct RepairOptions {
-  // The source of the columns when a shard's own header is damaged: another shard of the dataset, the dataset's
-  // directory, or its dataset.json. When empty: the dataset.json beside the shard, if it lists the shard and if what is
-  // left of the shard proves that the header had these columns.
+  // The source of the columns when a shard's own header and the copy in its footer are damaged: another shard of the
+  // dataset, the dataset's directory, or its dataset.json. When empty: the dataset.json beside the shard, if it lists
+  // the shard and if what is left of the shard proves that the header had these columns.
   std::string schema_from;
 
   // In a damaged block with whole head chunks, keep the samples whose values all have the right checksums. They are

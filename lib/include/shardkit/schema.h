@@ -58,8 +58,9 @@ enum class Codec : uint8_t {
 enum class Storage : uint8_t {
   kDerived = 0,  // never stored: Schema::Create finds the storage that type, shape and codec give
   kFixed = 1,    // all values have value_size bytes
-  kInline = 2,   // of variable size: with codec none in pages of a values chunk, else in the head chunk
+  kInline = 2,   // of variable size and codec zstd, in the head chunk
   kBlob = 3,     // of variable size and codec none, in a values chunk, each with its own checksum
+  kPaged = 4,    // of variable size and codec none, in a values chunk in pages of many values with one checksum
 };
 
 // Whether the number is one of the enumeration above.
@@ -131,7 +132,7 @@ struct Column {
 
   // Small values of variable size, stored uncompressed in pages of at most 64 KiB with one checksum each. To read one
   // of them takes reading its page.
-  bool is_paged() const { return storage == Storage::kInline && codec == Codec::kNone; }
+  bool is_paged() const { return storage == Storage::kPaged; }
 
   // Whether the column's values lie behind the heads of all columns: blobs and pages.
   bool has_values_chunk() const { return is_blob() || is_paged(); }

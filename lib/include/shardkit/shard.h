@@ -274,8 +274,8 @@ struct ShardOptions {
   // By column (codec zstd): trains a dictionary of at most this many bytes.
   std::map<std::string, uint32_t> dictionaries;
 
-  // By column (codec none, values of variable size): kInline packs its values into pages, which suits many small ones;
-  // kBlob gives each its own checksum and an entry in the offset index. Other such columns of a shard get kInline where
+  // By column (codec none, values of variable size): kPaged packs its values into pages, which suits many small ones;
+  // kBlob gives each its own checksum and an entry in the offset index. Other such columns of a shard get kPaged where
   // the values present in the shard's first block have less than 1024 bytes on average, else kBlob. What the schema
   // says of their storage does not count.
   std::map<std::string, Storage> storage;

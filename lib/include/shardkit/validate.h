@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,6 +38,12 @@ struct ValidateOptions : JobOptions {
 struct Problem {
   std::string path;     // the file
   std::string message;  // what and where
+  // kDataLoss for damage, kUnimplemented for what a newer version has written, kNotFound for a missing file. Warnings
+  // have kOk.
+  absl::StatusCode code = absl::StatusCode::kOk;
+
+  // "DataLoss", "Unimplemented", "NotFound"; empty for a warning.
+  std::string_view error_class() const;
 };
 
 struct ValidateReport {

@@ -327,6 +327,22 @@ TEST_F(ReadCost, SingleValuesTakeTheirFrontOnceAndTheirBytes) {
   EXPECT_LE(files_.bytes(), (1u << 20) + shard->blocks()[0].front_length + 8);
 }
 
+// The value and its checksum come with one request, and a large one's with as many as it has pieces.
+TEST_F(ReadCost, ACopyOfAValueTakesItsFrontAndItsPieces) {
+  for (const auto& [column, pieces] :
+       {std::pair<size_t, uint64_t>{3, 1}, {1, (rows_[5][1]->size() - 1) / kCopyPiece + 1}}) {
+    const auto shard = Open();
+    std::string copied;
+    const auto found = shard->CopyValue(5, column, [&](std::string_view piece) {
+      copied += piece;
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(found.ok() && *found) << found.status();
+    EXPECT_EQ(copied, *rows_[5][column]);
+    EXPECT_EQ(files_.reads().size(), 1 + pieces);
+  }
+}
+
 TEST_F(ReadCost, MemoryLimitIsHonoured) {
   const auto shard = Open({.max_block_memory = 100000});
   BlockBuffer buffer;

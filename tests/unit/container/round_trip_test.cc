@@ -155,7 +155,7 @@ TEST(RoundTrip, RandomShards) {
         options.zstd_levels[column.name] = 1 + static_cast<int>(random.Below(5));
       if (column.codec == Codec::kZstd && random.Chance(4)) options.dictionaries[column.name] = 1024;
       if (column.has_values_chunk() && random.Chance(2)) {
-        options.storage[column.name] = random.Chance(2) ? Storage::kInline : Storage::kBlob;
+        options.storage[column.name] = random.Chance(2) ? Storage::kPaged : Storage::kBlob;
       }
     }
     const auto summary = WriteShard(*file_system, std::string(kPath), schema, rows, options);
@@ -247,7 +247,7 @@ TEST(RoundTrip, ABufferServesTwoShardsInTurn) {
   for (int s : {0, 1}) {
     for (int i = 0; i < 3000; ++i) rows[s].push_back({random.Bytes(100)});
     const std::string path = StrCat("/", s);
-    ASSERT_TRUE(WriteShard(*file_system, path, schema, rows[s], {.storage = {{"small", Storage::kInline}}}).ok());
+    ASSERT_TRUE(WriteShard(*file_system, path, schema, rows[s], {.storage = {{"small", Storage::kPaged}}}).ok());
     shards[s] = *ShardReader::Open(*file_system, path);
   }
   BlockBuffer buffer;
@@ -297,7 +297,7 @@ void CheckLargeValues(Storage storage) {
 
 TEST(RoundTrip, SamplesLargerThanABlockAndFiles) {
   CheckLargeValues(Storage::kBlob);
-  CheckLargeValues(Storage::kInline);
+  CheckLargeValues(Storage::kPaged);
 }
 
 // The checksum of such a value is written before it.
@@ -343,16 +343,16 @@ TEST(RoundTrip, StorageIsThatOfTheFirstBlock) {
   const ShardRow absent{std::nullopt};
   EXPECT_EQ(storage({}), Storage::kBlob);
   EXPECT_EQ(storage({absent, absent, value(1)}), Storage::kBlob);
-  EXPECT_EQ(storage({value(0)}), Storage::kInline);
+  EXPECT_EQ(storage({value(0)}), Storage::kPaged);
   EXPECT_EQ(storage({value(1024)}), Storage::kBlob);
-  EXPECT_EQ(storage({value(1023)}), Storage::kInline);
+  EXPECT_EQ(storage({value(1023)}), Storage::kPaged);
   EXPECT_EQ(storage({value(1023), value(1025)}), Storage::kBlob);
-  EXPECT_EQ(storage({value(1023), value(1024), value(100000)}), Storage::kInline);
+  EXPECT_EQ(storage({value(1023), value(1024), value(100000)}), Storage::kPaged);
   EXPECT_EQ(storage({absent, value(1024)}), Storage::kBlob);
-  EXPECT_EQ(storage({absent, value(1023), value(100000)}), Storage::kInline);
+  EXPECT_EQ(storage({absent, value(1023), value(100000)}), Storage::kPaged);
   EXPECT_EQ(storage({value(100000), value(100000), value(1)}), Storage::kBlob);
   EXPECT_EQ(storage({value(3)}, {.storage = {{"v", Storage::kBlob}}}), Storage::kBlob);
-  EXPECT_EQ(storage({value(100000), value(200000)}, {.storage = {{"v", Storage::kInline}}}), Storage::kInline);
+  EXPECT_EQ(storage({value(100000), value(200000)}, {.storage = {{"v", Storage::kPaged}}}), Storage::kPaged);
   // A dictionary holds blocks back, but the first alone decides.
   const Schema two = *Schema::Create({{.name = "v", .type = Type::kBytes, .nullable = true},
                                       {.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd}});
@@ -371,12 +371,12 @@ TEST(RoundTrip, StorageCannotBeChosenForOtherColumns) {
   const auto create = [&](const std::string& column, Storage storage) {
     return ShardWriter::Create(*file_system, std::string(kPath), schema, {.storage = {{column, storage}}}).status();
   };
-  EXPECT_TRUE(create("blob", Storage::kInline).ok());
+  EXPECT_TRUE(create("blob", Storage::kPaged).ok());
   EXPECT_TRUE(absl::IsInvalidArgument(create("blob", Storage::kFixed)));
   EXPECT_TRUE(absl::IsInvalidArgument(create("blob", Storage::kDerived)));
-  EXPECT_TRUE(absl::IsInvalidArgument(create("zstd", Storage::kInline)));
-  EXPECT_TRUE(absl::IsInvalidArgument(create("fixed", Storage::kInline)));
-  EXPECT_TRUE(absl::IsInvalidArgument(create("none", Storage::kInline)));
+  EXPECT_TRUE(absl::IsInvalidArgument(create("zstd", Storage::kPaged)));
+  EXPECT_TRUE(absl::IsInvalidArgument(create("fixed", Storage::kPaged)));
+  EXPECT_TRUE(absl::IsInvalidArgument(create("none", Storage::kPaged)));
 }
 
 // What a value costs beside its bytes.
@@ -393,7 +393,7 @@ TEST(RoundTrip, CostOfSmallValues) {
     return (*statistics)[0].stored_bytes - (*statistics)[0].value_bytes;
   };
   EXPECT_EQ(stored(Storage::kBlob), 16 * rows.size());  // and 8 in the offset index
-  EXPECT_LT(stored(Storage::kInline), 204 * rows.size() / 100);
+  EXPECT_LT(stored(Storage::kPaged), 204 * rows.size() / 100);
 }
 
 TEST(RoundTrip, DictionariesAreUsed) {

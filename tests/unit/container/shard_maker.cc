@@ -75,7 +75,7 @@ Schema RandomSchema(Random& random, size_t max_columns) {
       column.metadata[Text(random, random.Below(9))] = Text(random, random.Below(40));
     }
     if (column.type != Type::kNdarray) {
-      if (!column.fixed_size() && column.codec == Codec::kNone && random.Chance(2)) column.storage = Storage::kInline;
+      if (!column.fixed_size() && column.codec == Codec::kNone && random.Chance(2)) column.storage = Storage::kPaged;
       continue;
     }
     column.dtype = kScalars[random.Below(std::size(kScalars))];

@@ -21,7 +21,7 @@ ConvertOptions SkipOptions(Container to) {
 }
 
 // Ten samples; "x" is absent in those of `absent`. Damage in a page of small values takes its neighbours with it.
-void WriteWithAbsent(FileSystem& files, const std::vector<uint64_t>& absent, Storage storage = Storage::kInline) {
+void WriteWithAbsent(FileSystem& files, const std::vector<uint64_t>& absent, Storage storage = Storage::kPaged) {
   Samples samples;
   for (uint64_t i = 0; i < 10; ++i) {
     samples.push_back({{"key", "k" + std::to_string(i)}});

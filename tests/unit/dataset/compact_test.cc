@@ -25,8 +25,8 @@ TEST_F(CompactTest, EarlierGenerationsKeepTheirListsOfRemovedSamples) {
   const auto history = ReadHistory(*files_, "/data");
   ASSERT_TRUE(history.ok()) << history.status();
   for (const DatasetGeneration& each : *history) EXPECT_TRUE(each.readable) << each.generation;
-  EXPECT_EQ((*history)[1].change, DatasetChange::kRemoved);
-  EXPECT_EQ((*history)[2].samples_removed, 3u);
+  EXPECT_EQ(DescribeOperation((*history)[1].operation), "remove samples=1");
+  EXPECT_EQ(DescribeOperation((*history)[2].operation), "remove samples=3");
   const auto dataset = DatasetReader::Open(*files_, "/data", {.generation = 2});
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   EXPECT_EQ(ScanRows(**dataset), second);

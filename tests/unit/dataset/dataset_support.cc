@@ -74,6 +74,15 @@ std::string Describe(const Tree& tree) {
   return text;
 }
 
+std::string DescribeOperation(const DatasetOperation& operation) {
+  std::string text = operation.name;
+  for (const auto& [name, values] : operation.arguments) {
+    for (const std::string& value : values)
+      text += StrCat(&value == values.data() ? StrCat(" ", name, "=") : ",", value);
+  }
+  return text;
+}
+
 bool Exists(FileSystem& file_system, const std::string& path) { return file_system.Stat(path).ok(); }
 
 std::string Message(const absl::Status& status) {

@@ -36,6 +36,9 @@ Tree ReadDataset(FileSystem& file_system, const std::string& directory);
 // Names and sizes, for messages.
 std::string Describe(const Tree& tree);
 
+// "columns add=a,b drop=c".
+std::string DescribeOperation(const DatasetOperation& operation);
+
 bool Exists(FileSystem& file_system, const std::string& path);
 
 std::string Message(const absl::Status& status);

@@ -31,8 +31,8 @@ class HistoryTest : public testing::Test {
     if (!history.ok()) return Message(history.status());
     std::string text;
     for (const DatasetGeneration& each : *history) {
-      text += StrCat(each.generation, " ", ChangeName(each.change), " +", each.samples_added, "/", each.shards_added,
-                     " ", each.samples, "/", each.shards, "/", each.segments, each.readable ? "\n" : " gone\n");
+      text += StrCat(each.generation, " ", DescribeOperation(each.operation), ": ", each.samples, "/", each.shards, "/",
+                     each.segments, each.readable ? "\n" : " gone\n");
     }
     return text;
   }
@@ -51,10 +51,10 @@ TEST_F(HistoryTest, SaysWhatEachGenerationDidAndReadsIt) {
   ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
   Append(30, 31);
   EXPECT_EQ(History(),
-            "1 made +0/0 20/3/1\n"
-            "2 appended +10/2 30/5/2\n"
-            "3 indexed +0/0 30/5/1\n"
-            "4 appended +1/1 31/6/2\n");
+            "1 create: 20/3/1\n"
+            "2 append samples=10 shards=2: 30/5/2\n"
+            "3 compact: 30/5/1\n"
+            "4 append samples=1 shards=1: 31/6/2\n");
   const std::map<uint64_t, size_t> samples = {{1, 20}, {2, 30}, {3, 30}, {4, 31}};
   for (const auto& [generation, count] : samples) {
     SCOPED_TRACE(generation);
@@ -83,7 +83,7 @@ TEST_F(HistoryTest, AnEarlierGenerationIsTheManifestThatWas) {
   WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
   ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
   EXPECT_EQ(ReadAll(*files_, "/data/dataset-2.json"), FormatManifest(manifest));
-  EXPECT_EQ(History(), "1 made +0/0 20/3/1\n2 appended +10/2 30/5/2\n3 indexed +0/0 30/5/1\n");
+  EXPECT_EQ(History(), "1 create: 20/3/1\n2 append samples=10 shards=2: 30/5/2\n3 index: 30/5/1\n");
 }
 
 TEST_F(HistoryTest, KeepsSixtyFour) {
@@ -92,7 +92,7 @@ TEST_F(HistoryTest, KeepsSixtyFour) {
   ASSERT_TRUE(history.ok()) << history.status();
   EXPECT_EQ(history->size(), kMostKeptManifests + 1);
   EXPECT_EQ(history->front().generation, 7u);
-  EXPECT_EQ(history->front().change, DatasetChange::kUnknown);
+  EXPECT_EQ(DescribeOperation(history->front().operation), "append samples=1 shards=1");
   EXPECT_EQ(history->back().generation, 71u);
   EXPECT_FALSE(Exists(*files_, "/data/dataset-6.json"));
   const absl::Status gone = OpenAt(6).status();
@@ -113,7 +113,7 @@ TEST_F(HistoryTest, RefusesWhatIsNotThere) {
   EXPECT_TRUE(absl::IsDataLoss(OpenAt(1).status())) << OpenAt(1).status();
   EXPECT_TRUE(absl::IsDataLoss(ReadHistory(*files_, "/data").status()));
   ASSERT_TRUE(files_->RemoveFile("/data/dataset-1.json").ok());
-  EXPECT_EQ(History(), "2 unknown +0/0 30/5/2\n");
+  EXPECT_EQ(History(), "2 append samples=10 shards=2: 30/5/2\n");
   EXPECT_TRUE(absl::IsNotFound(ReadHistory(*files_, "/none").status()));
   DatasetOptions options;
   options.generation = 1;
@@ -127,7 +127,7 @@ TEST_F(HistoryTest, AGenerationWhoseListsAreGoneSaysSo) {
   Append(20, 30);
   ASSERT_TRUE(files_->RemoveFile("/data/dataset.shards").ok());
   // With few shards the manifest lists them itself again.
-  EXPECT_EQ(History(), "1 made +0/0 20/3/1 gone\n2 appended +10/2 30/5/2\n");
+  EXPECT_EQ(History(), "1 create: 20/3/1 gone\n2 append samples=10 shards=2: 30/5/2\n");
   EXPECT_TRUE(absl::IsNotFound(OpenAt(1).status())) << OpenAt(1).status();
 }
 

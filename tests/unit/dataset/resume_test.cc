@@ -168,7 +168,7 @@ TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
   others[4].shard.metadata = {{"a", "b"}};
   others[5].shard.dictionaries = {{"text", 1000}};
   others[6].shard_size = 1000;
-  others[7].shard.storage = {{"image", Storage::kInline}};
+  others[7].shard.storage = {{"image", Storage::kPaged}};
   for (const DatasetWriterOptions& options : others) expect_refused(options, TestSchema());
   expect_refused(Options(true), MakeSchema({KeyColumn(), ImageColumn()}));
 

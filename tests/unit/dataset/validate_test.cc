@@ -59,7 +59,9 @@ class ValidateTest : public testing::Test {
 
   // Where in the index's page the end of a sample's image lies.
   static uint64_t EndOf(uint64_t sample) {
-    return format::kIndexPageHeadBytes + 9 * format::kIndexBlockBytes + 8 * sample;
+    // Before it stand the ends of the samples before, and where the records of each block begin.
+    const uint64_t begins = sample / 9 * 3 + sample % 9 / 4 + 1;
+    return format::kIndexPageHeadBytes + 9 * format::kIndexBlockBytes + 8 * (sample + begins);
   }
 
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
@@ -128,11 +130,11 @@ TEST_F(ValidateTest, CountsManyRepeatedKeys) {
   EXPECT_TRUE(report->ok());
 }
 
-TEST_F(ValidateTest, NamesTheBlockWhoseEndsInTheIndexAreWrong) {
+TEST_F(ValidateTest, NamesTheBlockWhosePlacesInTheIndexAreWrong) {
   const std::string good = ReadAll(*files_, kIndexPath);
   for (uint64_t sample = 0; sample < 27; ++sample) {
     ChangeIndex(EndOf(sample), 1);
-    EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kIndexPath, ": index: wrong ends for block ", sample % 9 / 4,
+    EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kIndexPath, ": index: wrong places for block ", sample % 9 / 4,
                                                      " of shard ", sample / 9, "; run shardctl index to make it anew"));
     WriteFile(*files_, kIndexPath, good);
   }
@@ -150,8 +152,9 @@ TEST_F(ValidateTest, NamesTheBlockWhoseEntryInTheIndexIsWrong) {
 
 TEST_F(ValidateTest, NoticesAnIndexThatContradictsItselfOrTheManifest) {
   const std::string good = ReadAll(*files_, kIndexPath);
-  const uint64_t payload = EndOf(27);
-  // Of block 4 of the page: first sample, shard, flags, layout, where its ends begin; then counts and hash in the root.
+  const uint64_t payload = EndOf(26) + 8;
+  // Of block 4 of the page: first sample, shard, layout, reserved, where its places begin; then counts and hash in the
+  // root.
   const uint64_t entry = format::kIndexPageHeadBytes + 4 * format::kIndexBlockBytes;
   for (const auto& [offset, add] : {std::pair{entry + 24, uint64_t{1}},
                                     {entry + 32, 1},
@@ -178,7 +181,7 @@ TEST_F(ValidateTest, NoticesAnIndexThatContradictsItselfOrTheManifest) {
   }
 }
 
-TEST_F(ValidateTest, ComparesTheEndsOfABlockWhoseValuesAreDamagedToo) {
+TEST_F(ValidateTest, ComparesThePlacesOfABlockWhoseValuesAreDamagedToo) {
   const std::string path = "/data/" + manifest_.shards[1].name;
   std::string shard = ReadAll(*files_, path);
   const size_t value = shard.find("\xff\xd8\xff");
@@ -192,7 +195,7 @@ TEST_F(ValidateTest, ComparesTheEndsOfABlockWhoseValuesAreDamagedToo) {
   EXPECT_NE(report->problems[0].message.find("block 0 (samples 0 to 3)"), std::string::npos)
       << report->problems[0].message;
   EXPECT_EQ(report->problems[1].message, StrCat(kIndexPath,
-                                                ": index: wrong ends for block 0 of shard 1; "
+                                                ": index: wrong places for block 0 of shard 1; "
                                                 "run shardctl index to make it anew"));
 }
 

@@ -262,7 +262,7 @@ std::vector<Job> ReadingJobs() {
   jobs.push_back(Reading("history", appended, [](FileSystem& files, std::string* shown) {
     const auto history = ReadHistory(files, "/data");
     if (!history.ok()) return history.status();
-    for (const DatasetGeneration& each : *history) *shown += StrCat(ChangeName(each.change), " ", each.samples, "; ");
+    for (const DatasetGeneration& each : *history) *shown += StrCat(each.operation.name, " ", each.samples, "; ");
     return absl::OkStatus();
   }));
   return jobs;

@@ -26,7 +26,7 @@ BlockHeader RandomHeader(Random& random, const Schema& schema) {
   BlockHeader header;
   header.sample_count = static_cast<uint32_t>(1 + random.Below(random.Chance(10) ? kMaxBlockSamples : 100));
   header.first_sample = random.Below(1000);
-  header.previous = random.Next();
+  header.shard_id = random.Next();
   for (const Column& column : schema.columns()) {
     ColumnEntry entry;
     const HeadLayout layout(column, header.sample_count);
@@ -83,7 +83,7 @@ TEST(BlockHeader, EveryTruncationAndEveryByte) {
     std::string flipped = bytes;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
     EXPECT_TRUE(absl::IsDataLoss(DecodeBlockHeader(schema, flipped, &decoded))) << bit;
-    // With a correct checksum, only fields without another check may differ: checksums, first_sample, previous, and
+    // With a correct checksum, only fields without another check may differ: checksums, first_sample, shard_id, and
     // lengths that end in the same multiple of 64.
     const absl::Status repaired = DecodeBlockHeader(schema, Repaired(flipped), &decoded);
     if (repaired.ok()) {

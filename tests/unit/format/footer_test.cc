@@ -52,7 +52,7 @@ TEST(Trailer, ComesBack) {
   trailer.sample_count = 7;
   trailer.block_count = 3;
   trailer.content_hash.fill(9);
-  trailer.header_checksum = 11;
+  trailer.shard_id = 11;
   const Footer footer = MakeFooter({{SectionKind::kMetadata, "abc"}}, trailer);
   const auto decoded = DecodeTrailer(footer.trailer(), footer.file_length());
   ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -63,7 +63,7 @@ TEST(Trailer, ComesBack) {
   EXPECT_EQ(decoded->block_count, 3u);
   EXPECT_EQ(decoded->content_hash, trailer.content_hash);
   EXPECT_EQ(decoded->file_length, footer.file_length());
-  EXPECT_EQ(decoded->header_checksum, 11u);
+  EXPECT_EQ(decoded->shard_id, 11u);
 }
 
 TEST(Trailer, EveryRule) {
@@ -112,14 +112,14 @@ TEST(SectionTable, EveryRule) {
     EXPECT_EQ(decode(With(table, 36, uint32_t{1} << bit)).message(),
               "section table: entry 1 has reserved flag bits set");
   }
-  for (const uint32_t kind : {3, 4, 7}) {
+  for (const uint32_t kind : {3, 4, 8}) {
     EXPECT_EQ(decode(With(table, 32, kind)).message(), "section table: kinds do not descend at entry 1");
   }
   EXPECT_EQ(decode(With(table, 64, uint32_t{0})).message(), "section table: entry 2 has kind 0, which is never given");
-  EXPECT_TRUE(absl::IsUnimplemented(decode(With(table, 0, uint32_t{7}))));
+  EXPECT_TRUE(absl::IsUnimplemented(decode(With(table, 0, uint32_t{8}))));
   EXPECT_TRUE(absl::IsUnimplemented(decode(With(table, 0, uint32_t{0xffffffff}))));
   // Ignorable, but then the metadata are missing.
-  EXPECT_EQ(decode(With(With(table, 0, uint32_t{7}), 4, uint32_t{1})).message(),
+  EXPECT_EQ(decode(With(With(table, 0, uint32_t{8}), 4, uint32_t{1})).message(),
             "section table: a section is missing, or there is a key index without a key column");
   EXPECT_EQ(decode(With(table, 4, uint32_t{1})).message(), "section table: entry 0 (metadata) has wrong flags");
   EXPECT_EQ(decode(With(With(table, 0, uint32_t{4}), 4, uint32_t{1})).message(),
@@ -384,20 +384,19 @@ TEST(IndexRoot, RandomOnesComeBackAndEveryTruncationIsDamage) {
                    .block_count = random.Next(),
                    .sample_count = random.Next(),
                    .dataset_hash = random.Next()};
-    for (uint64_t i = random.Below(6); i > 0; --i) root.columns.push_back(StrCat(i, random.Bytes(random.Below(9))));
-    for (uint64_t i = random.Below(4); i > 0 && !root.columns.empty(); --i) {
-      for (uint64_t k = random.Below(5); k > 0; --k) {
-        root.layout_columns.push_back(static_cast<uint32_t>(random.Below(root.columns.size())));
+    std::vector<std::string> names;
+    for (uint64_t i = random.Below(6); i > 0; --i) names.push_back(StrCat(i, random.Bytes(random.Below(9))));
+    for (uint64_t i = random.Below(4); i > 0; --i) {
+      auto& layout = root.layouts.emplace_back();
+      for (const std::string& name : names) {
+        if (random.Chance(2)) layout.push_back(name);
       }
-      root.layout_begins.push_back(static_cast<uint32_t>(root.layout_columns.size()));
     }
     const std::string bytes = EncodeIndexRoot(root);
     ASSERT_EQ(bytes.size() % 8, 0u);
     const auto decoded = DecodeIndexRoot(bytes);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
-    ASSERT_EQ(decoded->columns, root.columns);
-    ASSERT_EQ(decoded->layout_columns, root.layout_columns);
-    ASSERT_EQ(decoded->layout_begins, root.layout_begins);
+    ASSERT_EQ(decoded->layouts, root.layouts);
     ASSERT_EQ(EncodeIndexRoot(*decoded), bytes);
     for (size_t length = 0; length + 8 <= bytes.size(); ++length) {
       ASSERT_TRUE(absl::IsDataLoss(DecodeIndexRoot(bytes.substr(0, length)).status())) << length;
@@ -417,26 +416,25 @@ TEST(IndexRoot, RandomOnesComeBackAndEveryTruncationIsDamage) {
   }
 }
 
-TEST(IndexRoot, RefusesRepeatedColumnsAndPlacesPastThem) {
-  const IndexRoot twice{.columns = {"a", "a"}};
-  EXPECT_TRUE(absl::IsDataLoss(DecodeIndexRoot(EncodeIndexRoot(twice)).status()));
-  const IndexRoot past{.columns = {"a"}, .layout_columns = {0, 1}, .layout_begins = {0, 2}};
-  EXPECT_TRUE(absl::IsDataLoss(DecodeIndexRoot(EncodeIndexRoot(past)).status()));
-  IndexRoot many;
-  for (uint32_t i = 0; i <= kMaxIndexColumns; ++i) many.columns.push_back(StrCat(i));
+TEST(IndexRoot, RefusesRepeatedColumnsAndTooManyOfThem) {
+  EXPECT_TRUE(absl::IsDataLoss(DecodeIndexRoot(EncodeIndexRoot({.layouts = {{"a", "b", "a"}}})).status()));
+  EXPECT_TRUE(DecodeIndexRoot(EncodeIndexRoot({.layouts = {{"a"}, {"b", "a"}}})).ok());
+  std::vector<std::string> names;
+  for (size_t i = 0; i <= kMaxColumns; ++i) names.push_back(StrCat(i));
+  IndexRoot many{.layouts = {{names.begin(), names.end()}}};
   EXPECT_TRUE(absl::IsDataLoss(DecodeIndexRoot(EncodeIndexRoot(many)).status()));
-  many.columns.pop_back();
+  many.layouts[0].pop_back();
   EXPECT_TRUE(DecodeIndexRoot(EncodeIndexRoot(many)).ok());
 }
 
-TEST(IndexPage, BlocksComeBackWithTheirEnds) {
+TEST(IndexPage, BlocksComeBackWithTheirPlaces) {
   IndexPageBuilder builder;
   const IndexBlock blocks[] = {
-      {1, 2, 3, 4, 2, 6, 7, 8, 9, 0}, {11, 12, 13, 6, 5, 16, 17, 0, 1, 0}, {21, 22, 23, 11, 1, 26, 27, 1, 0, 0}};
-  const uint64_t ends[] = {100, 200, 300};
-  builder.Add(blocks[0], std::span(ends).first(2));
+      {1, 2, 3, 4, 2, 6, 7, 8, 0, 0}, {11, 12, 13, 6, 5, 16, 17, 0, 1, 0}, {21, 22, 23, 11, 1, 26, 27, 1, 0, 0}};
+  const uint64_t places[] = {100, 200, 300};
+  builder.Add(blocks[0], std::span(places).first(2));
   builder.Add(blocks[1], {});
-  builder.Add(blocks[2], std::span(ends).last(1));
+  builder.Add(blocks[2], std::span(places).last(1));
   EXPECT_EQ(builder.first_sample(), 4u);
   EXPECT_EQ(builder.SizeWith(2), 8 + 64 * 4 + 8 * 5u);
   const std::string page = builder.Take();
@@ -446,7 +444,7 @@ TEST(IndexPage, BlocksComeBackWithTheirEnds) {
   const uint64_t begins[] = {200, 0, 216};
   for (uint32_t i = 0; i < 3; ++i) {
     IndexBlock wanted = blocks[i];
-    wanted.ends_begin = begins[i];
+    wanted.places_begin = begins[i];
     EXPECT_EQ(LoadIndexBlock(page, i), wanted) << i;
   }
   EXPECT_EQ(LoadLittle<uint64_t>(page.data() + 216), 300u);
@@ -457,13 +455,6 @@ TEST(IndexPage, BlocksComeBackWithTheirEnds) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeIndexPageHead(changed).status())) << at;
   }
   EXPECT_TRUE(absl::IsDataLoss(DecodeIndexPageHead(page.substr(0, 7)).status()));
-}
-
-TEST(IndexPage, FirstRecordFollowsTheColumnBefore) {
-  const uint64_t last_ends[] = {1000, 320, 1100};
-  EXPECT_EQ(FirstRecordOffset(320, last_ends, 0), 320u);
-  EXPECT_EQ(FirstRecordOffset(320, last_ends, 1), 320u);  // an empty chunk
-  EXPECT_EQ(FirstRecordOffset(320, last_ends, 2), 1024u);
 }
 
 TEST(Ndarray, RandomOnesComeBackAndEveryTruncationIsDamage) {

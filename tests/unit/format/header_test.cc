@@ -65,6 +65,36 @@ TEST(FileHeader, RandomOnesComeBack) {
   }
 }
 
+// The id covers all but itself and the checksum, and the entries of the first block.
+TEST(FileHeader, TheIdOfAShard) {
+  const std::string entries(128, 'e');
+  FileHeader header = ExampleHeader();
+  header.shard_id = 7;
+  const uint64_t id = ShardId(header, entries);
+  header.shard_id = 8;
+  EXPECT_EQ(ShardId(header, entries), id);
+  EXPECT_NE(ShardId(header, entries.substr(64)), id);
+  EXPECT_NE(ShardId(header, ""), id);
+  header.compatible_flags = 1;
+  EXPECT_NE(ShardId(header, entries), id);
+  header = ExampleHeader();
+  std::string bytes = EncodeFileHeader(header);
+  bytes.resize(bytes.size() - 8);
+  EXPECT_EQ(ShardId(header, entries), Hash64(bytes + entries));
+}
+
+TEST(FileHeader, NamesItsSpecification) {
+  FileHeader header = ExampleHeader();
+  header.minor = 12;
+  std::string bytes = EncodeFileHeader(header);
+  EXPECT_EQ(bytes.substr(48, 24), std::string("Shardkit shard 1.12\0\0\0\0\0", 24));
+  EXPECT_TRUE(DecodeFileHeader(bytes).ok());
+  for (size_t offset = 48; offset < 72; ++offset) {
+    EXPECT_NE(Message(WithByte(bytes, offset, static_cast<char>(bytes[offset] ^ 1))).find("specification"),
+              std::string::npos);
+  }
+}
+
 TEST(FileHeader, SchemaBytesAreThoseOfTheSpecification) {
   FileHeader header = ExampleHeader();
   const std::string bytes = EncodeFileHeader(header);
@@ -74,8 +104,8 @@ TEST(FileHeader, SchemaBytesAreThoseOfTheSpecification) {
       "\2ab\x20\0\x1a\0\0\1\1\2\x18\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0",
       57};
   EXPECT_EQ(LoadLittle<uint32_t>(bytes.data() + 28), schema.size());
-  EXPECT_EQ(std::string_view(bytes).substr(40, schema.size()), schema);
-  EXPECT_EQ(header.length, 40u + 57 + 7 + 8);
+  EXPECT_EQ(std::string_view(bytes).substr(72, schema.size()), schema);
+  EXPECT_EQ(header.length, 72u + 57 + 7 + 8);
 }
 
 TEST(FileHeader, EveryTruncationIsDamage) {
@@ -108,7 +138,7 @@ TEST(FileHeader, VersionIsBelievedOnlyWithTheChecksum) {
 TEST(FileHeader, TheShortestHeadersTellTheirVersion) {
   FileHeader header = ExampleHeader();
   const std::string bytes = EncodeFileHeader(header);
-  for (uint32_t length = 24; length <= 56; length += 8) {
+  for (uint32_t length = 24; length <= 88; length += 8) {
     const std::string one = RepairedWith(bytes.substr(0, length), 12, length);
     EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(one).status())) << length;
     EXPECT_TRUE(absl::IsUnimplemented(DecodeFileHeader(RepairedWith<uint16_t>(one, 8, 2)).status())) << length;
@@ -124,14 +154,15 @@ TEST(FileHeader, TheFirstDefectOfTheTableIsReported) {
     bytes = RepairedWith(bytes, offset, value);
     EXPECT_NE(Message(bytes).find(found), std::string::npos) << Message(bytes) << "\nnot: " << found;
   };
-  damage(97, "DATA_LOSS: header: dictionary 0 belongs to column 9", uint32_t{9});
-  damage(43, "DATA_LOSS: schema: a column name is not valid UTF-8", uint8_t{0xff});
-  damage(93, "DATA_LOSS: schema: column 1: metadata: entry 0 is cut short", uint32_t{1});
-  damage(68, "DATA_LOSS: schema: column 1: more than 8 dimensions", uint8_t{9});
-  damage(67, "DATA_LOSS: schema: column 1: reserved flag bits", uint8_t{0x80});
-  damage(66, "DATA_LOSS: schema: column 1: storage 4 is not 1, 2 or 3", uint8_t{4});
-  damage(52, "DATA_LOSS: schema: column 0: reserved flag bits", uint8_t{0x80});
-  damage(40, "DATA_LOSS: schema: 0 columns", uint16_t{0});
+  damage(129, "DATA_LOSS: header: dictionary 0 belongs to column 9", uint32_t{9});
+  damage(75, "DATA_LOSS: schema: a column name is not valid UTF-8", uint8_t{0xff});
+  damage(125, "DATA_LOSS: schema: column 1: metadata: entry 0 is cut short", uint32_t{1});
+  damage(100, "DATA_LOSS: schema: column 1: more than 8 dimensions", uint8_t{9});
+  damage(99, "DATA_LOSS: schema: column 1: reserved flag bits", uint8_t{0x80});
+  damage(98, "DATA_LOSS: schema: column 1: storage 5 is not 1, 2, 3 or 4", uint8_t{5});
+  damage(84, "DATA_LOSS: schema: column 0: reserved flag bits", uint8_t{0x80});
+  damage(72, "DATA_LOSS: schema: 0 columns", uint16_t{0});
+  damage(63, "DATA_LOSS: header: the specification that it names is not Shardkit shard 1.0", uint8_t{'2'});
   damage(36, "DATA_LOSS: header: reserved bytes at offset 36", uint32_t{1});
   damage(16, "DATA_LOSS: header: alignment 96", uint32_t{96});
   damage(20, "UNIMPLEMENTED: header: incompatible flag bit 5", uint32_t{1 << 5 | 1 << 9});
@@ -152,10 +183,10 @@ TEST(FileHeader, EveryReservedField) {
               "DATA_LOSS: header: reserved bytes at offset 36 are not zero");
   }
   for (int bit = 2; bit < 8; ++bit) {
-    EXPECT_EQ(Message(WithByte(bytes, 52, static_cast<char>(2 | 1 << bit))),
+    EXPECT_EQ(Message(WithByte(bytes, 84, static_cast<char>(2 | 1 << bit))),
               "DATA_LOSS: schema: column 0: reserved flag bits are set");
   }
-  for (size_t offset = 97; offset < 104; ++offset) {
+  for (size_t offset = 129; offset < 136; ++offset) {
     EXPECT_EQ(Message(WithByte(bytes, offset, 1)), "DATA_LOSS: header: padding before the checksum is not zero");
   }
 }
@@ -165,21 +196,21 @@ TEST(FileHeader, EveryTypeCodecAndAlignment) {
   header.schema = *Schema::Create({{.name = "x", .type = Type::kU8}});
   const std::string bytes = EncodeFileHeader(header);
   for (int value = 0; value < 256; ++value) {
-    const auto decoded = DecodeFileHeader(WithByte(bytes, 44, static_cast<char>(value)));
+    const auto decoded = DecodeFileHeader(WithByte(bytes, 76, static_cast<char>(value)));
     const Type type = static_cast<Type>(value);
-    // Storage fixed with a value_size of 1. An ndarray has an element of type 0 here.
-    EXPECT_EQ(decoded.ok(), !IsKnownType(type) || ScalarSize(type) == 1 || type == Type::kNdarray) << value;
+    // Storage fixed with a value_size of 1. An ndarray has a dtype of 0 here, which is none.
+    EXPECT_EQ(decoded.ok(), !IsKnownType(type) || ScalarSize(type) == 1) << value;
     if (decoded.ok()) {
       EXPECT_EQ(decoded->schema[0].type, type);
       EXPECT_EQ(decoded->schema[0].fixed_size(), 1u);
     }
-    const auto codec = DecodeFileHeader(WithByte(bytes, 48, static_cast<char>(value)));
+    const auto codec = DecodeFileHeader(WithByte(bytes, 80, static_cast<char>(value)));
     ASSERT_TRUE(codec.ok()) << codec.status();
     EXPECT_EQ(IsKnownCodec(codec->schema[0].codec), value < 2) << value;
-    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 46, static_cast<char>(value))).ok(), value == 0) << "dtype";
-    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 51, static_cast<char>(value))).ok(), value == 0) << "rank";
-    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 49, static_cast<char>(value))).ok(), value == 1) << "storage";
-    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 52, static_cast<char>(value))).ok(), value == 1) << "value_size";
+    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 78, static_cast<char>(value))).ok(), value == 0) << "dtype";
+    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 83, static_cast<char>(value))).ok(), value == 0) << "rank";
+    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 81, static_cast<char>(value))).ok(), value == 1) << "storage";
+    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 84, static_cast<char>(value))).ok(), value == 1) << "value_size";
   }
   for (int bit = 0; bit < 32; ++bit) {
     const bool allowed = bit >= 6 && bit <= 20;
@@ -215,13 +246,15 @@ TEST(FileHeader, ColumnsOfLaterVersions) {
            {.name = "a", .type = Type{7}},  // without a storage
            {.name = "a", .type = Type{7}, .codec = Codec::kZstd, .storage = Storage::kBlob},
            {.name = "a", .type = Type{7}, .is_key = true, .storage = Storage::kBlob},
-           {.name = "a", .type = Type{7}, .storage = Storage{4}},
+           {.name = "a", .type = Type{7}, .storage = Storage{5}},
            {.name = "a", .type = Type{7}, .storage = Storage::kFixed, .value_size = (uint64_t{1} << 40) + 1},
            {.name = "a", .type = Type{7}, .storage = Storage::kBlob, .value_size = 1},
            {.name = "a", .type = Type::kNdarray, .dtype = Type{300}, .shape = {{5}}, .storage = Storage::kBlob},
            {.name = "a", .type = Type::kNdarray, .dtype = Type{300}, .storage = Storage::kFixed},
            {.name = "a", .type = Type::kI32, .storage = Storage::kFixed, .value_size = 8},
            {.name = "a", .type = Type::kI32, .storage = Storage::kInline},
+           {.name = "a", .storage = Storage::kInline},
+           {.name = "a", .codec = Codec::kZstd, .storage = Storage::kPaged},
            {.name = "a", .storage = Storage::kFixed}}) {
     EXPECT_TRUE(absl::IsInvalidArgument(Schema::Create({wrong}).status()));
   }
@@ -290,7 +323,7 @@ TEST(FileHeader, LengthsAndCounts) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(RepairedWith(bytes, 32, count)).status())) << count;
   }
   for (const uint16_t count : {0, 1, 3, 4097, 65535}) {
-    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(RepairedWith(bytes, 40, count)).status())) << count;
+    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(RepairedWith(bytes, 72, count)).status())) << count;
   }
 }
 
@@ -330,7 +363,7 @@ TEST(FileHeader, EveryBitAndLengthOfASchema) {
   const std::string bytes = EncodeFileHeader(header);
   const size_t length = LoadLittle<uint32_t>(bytes.data() + 28);
   size_t accepted = 0;
-  for (size_t bit = 8 * 40; bit < 8 * (40 + length); ++bit) {
+  for (size_t bit = 8 * 72; bit < 8 * (72 + length); ++bit) {
     const std::string flipped = WithByte(bytes, bit / 8, static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8));
     auto decoded = DecodeFileHeader(flipped);
     EXPECT_TRUE(decoded.ok() || absl::IsDataLoss(decoded.status())) << bit << " " << decoded.status();

@@ -114,21 +114,25 @@ json Array(const Column& column, std::string_view value) {
   return {{"dtype", std::string(TypeName(view->dtype))}, {"shape", view->shape}, {"data", data}};
 }
 
-json TypeTwin(Type type) { return IsKnownType(type) ? json(TypeName(type)) : json(static_cast<int>(type)); }
+// The number and, where there is one, the name.
+void SetType(json& column, const std::string& key, Type type) {
+  if (IsKnownType(type)) column[key] = TypeName(type);
+  column[key + "_number"] = static_cast<int>(type);
+}
 
 json Columns(const std::vector<Column>& columns) {
   json out = json::array();
   for (const Column& column : columns) {
-    json one = {
-        {"name", column.name},
-        {"type", TypeTwin(column.type)},
-        {"codec", IsKnownCodec(column.codec) ? json(CodecName(column.codec)) : json(static_cast<int>(column.codec))},
-        {"nullable", column.nullable},
-        {"key", column.is_key}};
+    json one = {{"name", column.name},
+                {"codec_number", static_cast<int>(column.codec)},
+                {"nullable", column.nullable},
+                {"key", column.is_key}};
+    SetType(one, "type", column.type);
+    if (IsKnownCodec(column.codec)) one["codec"] = CodecName(column.codec);
     if (column.fixed_size()) one["value_size"] = *column.fixed_size();
     if (!column.metadata.empty()) one["metadata"] = json(column.metadata);
     if (column.type == Type::kNdarray || !IsKnownType(column.type)) {
-      one["dtype"] = TypeTwin(column.dtype);
+      SetType(one, "dtype", column.dtype);
       one["shape"] = column.shape ? json(*column.shape) : json();
     }
     out.push_back(one);

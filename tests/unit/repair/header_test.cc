@@ -12,9 +12,16 @@
 namespace shardkit::test {
 namespace {
 
-std::string WithoutHeader(const Original& original) {
+std::string WithoutFront(const Original& original) {
   std::string bytes = original.bytes;
   bytes.replace(0, 64, 64, '\0');
+  return bytes;
+}
+
+// Without the copy in the footer, too.
+std::string WithoutHeader(const Original& original) {
+  std::string bytes = WithoutFront(original);
+  bytes[original.header_copy_begin + 60] ^= 1;
   return bytes;
 }
 
@@ -37,6 +44,26 @@ absl::StatusOr<RepairReport> Repair(FileSystem& files, std::string_view damaged,
   WriteWhole(files, "/d/damaged.shard", damaged);
   (void)files.RemoveFile("/out.shard");
   return RepairShard(files, "/d/damaged.shard", "/out.shard", options);
+}
+
+TEST(RepairHeader, TheCopyInTheFooterTakesItsPlace) {
+  for (const Original& original : Kinds()) {
+    SCOPED_TRACE(original.name);
+    const auto files = NewMemoryFileSystem();
+    ASSERT_TRUE(files->CreateDirectory("/d").ok());
+    std::string damaged = WithoutFront(original);
+    const auto report = Repair(*files, damaged);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(ReadWhole(*files, "/out.shard"), original.bytes);
+    EXPECT_TRUE(Mentions(report->notes, "its copy in the footer"));
+    // Also without the trailer: the first block tells the id.
+    damaged.resize(original.table_end);
+    ASSERT_TRUE(Repair(*files, damaged).ok());
+    EXPECT_EQ(ReadWhole(*files, "/out.shard"), original.bytes);
+    // Bytes before the shard, as many as nobody would choose.
+    ASSERT_TRUE(Repair(*files, std::string(77, 'x') + original.bytes).ok());
+    EXPECT_EQ(ReadWhole(*files, "/out.shard"), original.bytes);
+  }
 }
 
 TEST(RepairHeader, WithoutAnySourceItIsAnErrorThatSaysHow) {
@@ -153,6 +180,7 @@ TEST(RepairHeader, ANeighboursDictionaryIsNotTaken) {
   std::vector<ShardRow> rows(original.rows.begin() + 10, original.rows.begin() + 60);
   ASSERT_TRUE(WriteShard(*files, "/good/neighbour.shard", original.schema, rows, original.options).ok());
   std::string damaged = ReadWhole(*files, "/s.shard");
+  damaged[damaged.rfind(format::kHeaderMagic)] ^= 1;
   damaged.replace(0, 64, 64, '\0');
   const auto report = Repair(*files, damaged, {.schema_from = "/good/neighbour.shard"});
   ASSERT_TRUE(report.ok()) << report.status();

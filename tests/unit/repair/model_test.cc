@@ -157,6 +157,7 @@ class Damage {
 bool HeaderCertain(const Original& original, std::string_view damaged) {
   const std::string_view bytes = original.bytes;
   if (damaged.substr(0, original.header_length) == bytes.substr(0, original.header_length)) return true;
+  if (damaged.ends_with(bytes.substr(original.header_copy_begin))) return true;
   if (original.has_dictionary) return false;
   if (damaged.ends_with(bytes.substr(original.table_end))) return true;
   const BlockInfo& first = original.blocks[0];

@@ -71,6 +71,7 @@ void WriteOriginal(Original* original) {
     const auto kind = static_cast<format::SectionKind>(section.kind);
     if (kind == format::SectionKind::kBlockDirectory) original->directory_begin = section.offset;
     if (kind == format::SectionKind::kBlockHeaders) original->block_headers_begin = section.offset;
+    if (kind == format::SectionKind::kHeader) original->header_copy_begin = section.offset;
   }
   original->table_end = original->bytes.size() - format::kTrailerBytes;
 }

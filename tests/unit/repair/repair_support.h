@@ -32,6 +32,7 @@ struct Original {
   uint64_t directory_begin = 0;
   uint64_t table_end = 0;
   uint64_t block_headers_begin = 0;  // of the section with their copies
+  uint64_t header_copy_begin = 0;
 };
 
 // With and without a key, with a dictionary, with values above the block's size, and with SA-1B's columns. Small, and

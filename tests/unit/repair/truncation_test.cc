@@ -29,10 +29,8 @@ TEST(RepairZeroed, EveryLine) {
       std::string damaged = original.bytes;
       const uint64_t length = std::min<uint64_t>(64, damaged.size() - begin);
       damaged.replace(begin, length, length, '\0');
-      std::vector<bool> whole = BlocksIn(original, damaged);
+      const std::vector<bool> whole = BlocksIn(original, damaged);
       const bool exact = DirectoryIn(original, damaged);
-      // Without the header its dictionary is lost, and the data compressed with it.
-      if (original.has_dictionary && begin < original.header_length) whole.assign(whole.size(), false);
       const RepairReport report = ExpectRepair(original, damaged, whole, exact);
       const bool trailer_left = damaged.ends_with(original.bytes.substr(original.table_end));
       EXPECT_EQ(report.end_known, exact || trailer_left);
@@ -50,6 +48,7 @@ TEST(RepairZeroed, EveryLineWithoutAFooter) {
       std::string damaged = original.bytes.substr(0, end);
       damaged.replace(begin, 64, 64, '\0');
       std::vector<bool> whole = BlocksIn(original, damaged);
+      // Without the header its dictionary is lost, and the data compressed with it.
       if (original.has_dictionary && begin < original.header_length) whole.assign(whole.size(), false);
       const RepairReport report = ExpectRepair(original, damaged, whole, false);
       EXPECT_FALSE(report.end_known);

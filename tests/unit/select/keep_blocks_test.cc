@@ -174,7 +174,7 @@ TEST_F(KeepBlocksTest, OtherwiseStoredColumnsAreEncodedAnew) {
   options.pack.dataset.shard.zstd_levels = {{"text", 9}};
   EXPECT_EQ(sizes(options), anew);
   options = Conversion();
-  options.pack.dataset.shard.storage = {{"small", Storage::kInline}};
+  options.pack.dataset.shard.storage = {{"small", Storage::kPaged}};
   EXPECT_EQ(sizes(options), anew);
   options = Conversion();
   options.columns = {"key", "image", "text"};

@@ -63,7 +63,7 @@ function history(overview) {
   if (!overview.generations || overview.generations.length === 0) return null;
   const rows = overview.generations.map((generation) => element('tr', {},
     element('th', { scope: 'row', class: 'number' }, count(generation.generation)),
-    element('td', {}, generation.text.replace(/^\s*\d+\s+/, '') || generation.change),
+    element('td', {}, generation.text.replace(/^\s*\d+\s+/, '') || generation.operation),
     element('td', { class: 'number' }, generation.samples === null ? '–' : count(generation.samples)),
     element('td', { class: 'number' }, generation.bytes === null ? '–' : bytes(generation.bytes)),
     element('td', {}, generation.readable ? 'can be read' : 'gone')));
