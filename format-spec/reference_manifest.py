@@ -1,4 +1,4 @@
-"""The manifest of a dataset, and lists of its shards (sections 9.1 and 9.6 to 9.8 of spec.md). Part of reference_reader.py, which see."""
+"""The manifest of a dataset, and lists of its shards (sections 9.1 and 9.5 to 9.7 of spec.md). Part of reference_reader.py, which see."""
 import collections
 import json
 import os
@@ -24,7 +24,7 @@ class TableReference(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Of the values of a view's column, behind those of the source before (section 9.7)."""
+    """Of the values of a view's column, behind those of the source before (section 9.6)."""
     end: int  # stored samples
     layer: int | None
     column: str | None  # of the layer or, without one, of the shards; None: absent
@@ -172,7 +172,7 @@ class Manifest:
             self.check_view(samples)
 
     def check_view(self, samples):
-        """Section 9.7, as far as the manifest tells by itself."""
+        """Section 9.6, as far as the manifest tells by itself."""
         for k, layer in enumerate(self.view.layers):
             check(0 < layer.samples <= samples, f"manifest: view: layer {k}: has {layer.samples} samples, but the shards {samples}")
         stored = {column.name: column for column in self.columns}
@@ -308,7 +308,7 @@ def check_metadata(value, what):
         plain_name(name.encode(), f"{what}: metadata name", None)
 
 
-# ---- Section 9.7: layers ----
+# ---- Section 9.6: layers ----
 
 def parse_view(entry):
     check_object(entry, "manifest: view")

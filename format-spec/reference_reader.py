@@ -407,7 +407,7 @@ def recover(path):
     return recover_with(data, len(data), {})
 
 
-def section_tables(data):  # section 8.1
+def section_tables(data):  # recovery.md, part 1
     """(place, {kind: bytes}), beginning with the last one."""
     for at in range(len(data) // 8 * 8 - TABLE_ENTRY, -1, -8):
         last = Section(*struct.unpack_from("<IIQQQ", data, at))
@@ -421,7 +421,7 @@ def section_tables(data):  # section 8.1
             yield begin, {section.kind: data[section.offset:section.offset + section.length] for section in sections}
 
 
-def recover_with(data, at, sections):  # section 8.2
+def recover_with(data, at, sections):  # recovery.md, part 2
     try:
         header = parse_header(data)
     except ShardError:

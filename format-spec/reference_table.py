@@ -1,4 +1,4 @@
-"""Tables of checked pages (sections 5.1, 5.2, 9.6 and 9.8 of spec.md), for reference_reader.py, which see."""
+"""Tables of checked pages (sections 5.1, 5.2, 9.5 and 9.7 of spec.md), for reference_reader.py, which see."""
 import bisect
 import itertools
 import struct
@@ -163,7 +163,7 @@ class KeyTable(Table):
               self.offset)
 
 
-# ---- Section 9.6: lists of shards ----
+# ---- Section 9.5: lists of shards ----
 
 SHARDS_OF_PAGE, SHARD_BYTES, MAX_NAME = 256, 56, 4096
 
@@ -205,7 +205,7 @@ class ShardList(Table):
         return rows
 
 
-# ---- Section 9.8: removed samples ----
+# ---- Section 9.7: removed samples ----
 
 REMOVED_OF_PAGE, MAX_REMOVED = 8192, 1 << 28
 

@@ -1,4 +1,4 @@
-"""Datasets as readers see them: layers and removed samples (sections 9.7 and 9.8 of spec.md). Part of reference_reader.py, which see."""
+"""Datasets as readers see them: layers and removed samples (sections 9.6 and 9.7 of spec.md). Part of reference_reader.py, which see."""
 import bisect
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""The golden dataset with layers and removed samples (sections 9.7 and 9.8 of spec.md). See make_golden.py."""
+"""The golden dataset with layers and removed samples (sections 9.6 and 9.7 of spec.md). See make_golden.py."""
 import functools
 import json
 

@@ -337,7 +337,7 @@ def dataset_images():
 
 
 def dataset_tiny():
-    """The one of spec.md, section 13.1."""
+    """The one of bytes.md."""
     columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes")]
     first, second = [dict(key="a", data=b"one"), dict(key="b", data=b"two")], [dict(key="c", data=b"three")]
     return columns, {}, [("0.shard", build(columns, first, [2])), ("1.shard", build(columns, second, [1]))], first + second

@@ -1,13 +1,12 @@
 #!/usr/bin/python3
-"""Writes section 13 of spec.md, the worked examples, from the golden files they show."""
+"""Writes bytes.md, the worked examples, from the golden files they show."""
 import os
 import struct
 import sys
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-SPEC = os.path.join(HERE, "..", "spec.md")
-TITLE, NEXT = "\n## 13. A shard, byte by byte\n", "\n## 14. "
+PAGE = os.path.join(HERE, "..", "bytes.md")
 
 
 def rows():
@@ -85,17 +84,17 @@ def load(path):
         return file.read()
 
 
-def section():
+def page():
     data = load("one-sample.shard")
     header_length, alignment = struct.unpack_from("<H2xI", data, 12)
-    out = [TITLE, "\n`golden/valid/one-sample.shard`: "
+    out = ["# A shard and a dataset, byte by byte\n\n[spec.md](spec.md) says what the fields mean.\n\n## A shard\n\n`golden/valid/one-sample.shard`: "
            f"one sample in {len(data)} bytes, alignment 64. Column\n`key` is utf8 of codec zstd, stored raw since so few "
-           "bytes do not shrink; `data` is a blob column. The script\n`golden/make_hex_example.py` writes this section and "
+           "bytes do not shrink; `data` is a blob column. The script\n`golden/make_hex_example.py` writes this page and "
            "a test compares it with the files.\n", tables(data, rows(), -header_length % alignment)]
     index, manifest = load("tiny/dataset.idx"), load("tiny/dataset.json").decode()
     checksum_line = manifest.rindex('  "checksum"')
     ends = struct.unpack_from("<3Q", index, 144)
-    out += ["\n### 13.1 A dataset of two shards\n\n`golden/valid/tiny`: two samples in `0.shard`, one in `1.shard`, with the columns of "
+    out += ["\n## A dataset of two shards\n\n`golden/valid/tiny`: two samples in `0.shard`, one in `1.shard`, with the columns of "
             f"the shard\nabove. Its `dataset.json`, of {len(manifest)} bytes, ends with a line feed:\n\n```json\n{manifest}```\n\n"
             "The checksum is that of all lines before its own, with their line feeds: bytes 0 to "
             f"{checksum_line}.\nIts `dataset.idx` has {len(index)} bytes. The record of sample 0 lies from byte {ends[0]} of `0.shard`, where the "
@@ -121,10 +120,8 @@ def tables(data, pieces, gap=0):
 
 
 def main():
-    with open(SPEC, encoding="utf-8") as file:
-        before, rest = file.read().split(TITLE)
-    with open(SPEC, "w", encoding="utf-8") as file:
-        file.write(before + section() + NEXT + rest.split(NEXT)[1])
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(page())
 
 
 if __name__ == "__main__":

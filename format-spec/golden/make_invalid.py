@@ -92,7 +92,7 @@ def shards():
     add("flip-major", flipped(none.data, 9), OPEN, ["header checksum"], "header")
     add("flip-schema", flipped(none.data, 77), OPEN, ["header checksum"], "header")
     add("major-2", patched("header", 8, u16(2), **bare), OPEN, ["major version 2"], "header", NEWER)
-    # Of two defects the earlier one of section 12.1 decides.
+    # Of two defects the earlier one of section 11.1 decides.
     add("major-2-short", reseal(none.data[:8] + u16(2) + u16(0) + u32(24) + bytes(8)), OPEN, ["major version 2"], 0, NEWER)
     add("major-2-and-more", patched("header", 8, u16(2) + u16(0) + none.data[12:16] + b"\xff" * 24, **bare), OPEN, ["major version 2"], 0,
         NEWER)
@@ -451,7 +451,7 @@ def shards():
 
 
 def recovery(add, good):
-    """Shards of which recovery (section 8) finds more than a reader that goes from block to block, or might find too much."""
+    """Shards of which recovery (recovery.md) finds more than a reader that goes from block to block, or might find too much."""
     data, at, header = good.data, good.at, header_of(good)
     lost = bytes(len(header)) + data[len(header):]
     add("recover-header-lost", lost, OPEN, ["header", "magic"], 0, recovered=WHOLE)

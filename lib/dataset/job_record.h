@@ -1,5 +1,13 @@
-// Which job has made a dataset: a file of one line (format-spec/spec.md, section 9.3). It is separate because the other
-// files are the same for equal samples.
+// Which job has made a dataset: the file .shardkit-job, for writers alone. Readers ignore it. It is separate because
+// the other files are the same for equal samples. One line, ended by a line feed, of fields separated by a space:
+//
+// - "shardkit-job 1",
+// - fingerprint: 16 lower-case hexadecimal digits, what the writer makes of the input's description and the options,
+// - dataset_hash: as many, XXH3-64 of the content hashes of all shards; where the manifest's differs, the line tells
+//   nothing, as after something was appended. In directories of MDS and WebDataset each hash is 16 zero bytes,
+// - listing: as many, what the writer makes of the samples that the input had; missing where it does not know them.
+//
+// It is durable before the manifest is.
 #pragma once
 
 #include <cstdint>

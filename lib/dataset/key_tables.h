@@ -1,4 +1,4 @@
-// The key tables of a dataset's segments (format-spec/spec.md, section 9.5).
+// The key tables of a dataset's segments (format-spec/spec.md, section 9.3).
 #pragma once
 
 #include <cstdint>

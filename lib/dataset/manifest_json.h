@@ -27,7 +27,7 @@ std::string FormatShard(const ManifestShard& shard);
 std::string FormatView(const DatasetView& view);
 std::string FormatRemoved(const RemovedSamples& removed);
 
-// The largest count that a manifest may hold (spec.md, section 11).
+// The largest count that a manifest may hold (spec.md, section 10).
 inline constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
 absl::Status ReadMetadata(JsonReader& json, Metadata* metadata);

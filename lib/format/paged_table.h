@@ -29,7 +29,7 @@ inline constexpr uint64_t kFencePageBytes = kFencesOfPage * kFenceBytes;
 inline constexpr uint64_t kMostPages = kMostRootFences * kFencesOfPage;
 // What a page holds unless a single one of its entries is larger. Writers keep to it, readers accept more.
 inline constexpr uint64_t kTablePageBytes = 65536;
-// Limit of a reader (spec.md, section 11).
+// Limit of a reader (spec.md, section 10).
 inline constexpr uint64_t kMaxTablePayload = uint64_t{64} << 20;
 
 // Tells where a page lies and what is in it, or in the root of a table with fence pages the same of a fence page.

@@ -300,8 +300,8 @@ class Generator(unittest.TestCase):
             self.assertEqual(run.stdout.strip(), words)
 
     def test_hex_examples_are_those_of_the_files(self):
-        with open(os.path.join(SPEC, "spec.md"), encoding="utf-8") as file:
-            self.assertIn(make_hex_example.section() + make_hex_example.NEXT, file.read(), "run format-spec/golden/make_hex_example.py")
+        with open(os.path.join(SPEC, "bytes.md"), encoding="utf-8") as file:
+            self.assertEqual(make_hex_example.page(), file.read(), "run format-spec/golden/make_hex_example.py")
 
     def test_table_of_errors_is_that_of_the_generator(self):
         with open(os.path.join(GOLDEN, "README.md"), encoding="utf-8") as file:

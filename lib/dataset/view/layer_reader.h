@@ -1,4 +1,4 @@
-// Reading a layer: columns of a dataset that lie in shards of their own (format-spec/spec.md, section 9.7).
+// Reading a layer: columns of a dataset that lie in shards of their own (format-spec/spec.md, section 9.6).
 #pragma once
 
 #include <condition_variable>

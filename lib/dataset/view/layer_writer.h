@@ -1,4 +1,4 @@
-// Writing a layer (format-spec/spec.md, section 9.7).
+// Writing a layer (format-spec/spec.md, section 9.6).
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ namespace shardkit::dataset {
 namespace {
 
 constexpr uint64_t kOrdinalsOfPage = format::kTablePageBytes / 8;
-constexpr uint64_t kMostRemoved = uint64_t{1} << 28;  // spec.md, section 11
+constexpr uint64_t kMostRemoved = uint64_t{1} << 28;  // spec.md, section 10
 
 }  // namespace
 

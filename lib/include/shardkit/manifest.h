@@ -60,7 +60,7 @@ struct Segment {
 };
 
 // A plain dataset in a directory of the dataset, whose samples are columns of the samples in the shards: its sample i
-// belongs to the i-th sample that the shards hold (format-spec/spec.md, section 9.7).
+// belongs to the i-th sample that the shards hold (format-spec/spec.md, section 9.6).
 struct Layer {
   std::string name;       // path of its directory, relative to the dataset's
   uint64_t checksum = 0;  // the one that ends its manifest
@@ -89,7 +89,7 @@ struct DatasetView {
   bool operator==(const DatasetView&) const = default;
 };
 
-// Samples that are stored, and that readers do not see (format-spec/spec.md, section 9.8).
+// Samples that are stored, and that readers do not see (format-spec/spec.md, section 9.7).
 struct RemovedSamples {
   uint64_t samples = 0;  // how many; at least 1
   TableReference table;

@@ -1,6 +1,6 @@
 // Recovers the undamaged parts of damaged shards and datasets.
 //
-// A block is whole when the checksums of its header and of all its chunks are right (format-spec/spec.md, section 8).
+// A block is whole when the checksums of its header and of all its chunks are right (format-spec/recovery.md).
 // Every whole block is recovered. Blocks are searched at the places that the block directory gives and at every
 // multiple of the shard's alignment (of 64 bytes when the header is damaged), in any order. When inserted or removed
 // bytes have moved a block, it is found if the directory is whole; otherwise it may not be. A block inside a value of
