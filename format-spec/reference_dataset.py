@@ -31,11 +31,9 @@ class IndexBlock(NamedTuple):
 class Index:
     """The offset index of one segment."""
     def __init__(self, data, reference):
-        checksum = int.from_bytes(data[-16:-8], "little")
         self.table = Table(data, OFFSET_INDEX)
         payload = self.table.payload
-        check((len(data), len(data) - self.table.pages_end, checksum) == reference[1:] or self.table.fence_page_count,
-              "index is of other shards: not the table that the manifest names", 0)
+        check(self.table.identity == reference[1:], "index is of other shards: not the table that the manifest names", 0)
         cursor = Cursor(payload, 0, "index: root with its lists of columns", 0)
         self.shard_count, self.block_count, self.sample_count, self.dataset_hash, layout_count, reserved = cursor.unpack("<4QII")
         check(reserved == 0, "index: root: reserved bytes are not zero", 0)
@@ -191,7 +189,7 @@ class Dataset:
         return bytes(record[:-8])
 
     def key_table(self, segment):
-        """Section 9.5: the table of a segment's keys. NotFound where there is none."""
+        """Section 9.3: the table of a segment's keys. NotFound where there is none."""
         named = segment.keys
         check(named is not None, "the manifest names no table of the keys", kind="NotFound")
         try:
@@ -199,8 +197,7 @@ class Dataset:
         except FileNotFoundError:
             raise ShardError(f"keys: {named.name} is missing; it can be made again from the shards", kind="NotFound") from None
         table = KeyTable(data, segment.samples)
-        check((len(data), named.checksum) == (named.bytes, int.from_bytes(data[-16:-8], "little")),
-              "key table is of other shards: it is not the one that the manifest names", 0)
+        check(table.identity == named[1:], "key table is of other shards: it is not the one that the manifest names", 0)
         return table
 
     def find(self, key, accept=lambda ordinal: True):

@@ -1,13 +1,12 @@
 """The manifest of a dataset, and lists of its shards (sections 9.1 and 9.5 to 9.7 of spec.md). Part of reference_reader.py, which see."""
-import collections
 import json
 import os
 from typing import NamedTuple
 
-from reference_parts import BLOB, CODECS, FIXED, INLINE, NONE, Column, ShardError, check, check_column, plain_name, xxh3
+from reference_parts import BLOB, CODECS, FIXED, INLINE, MAX_COLUMNS, NONE, Column, ShardError, check, check_column, plain_name, xxh3
 from reference_reader import map_file
-from reference_table import ShardList
-from reference_values import BYTES, IMAGE, JPEG, JSON, NDARRAY, PNG, TYPE_NAMES, UTF8
+from reference_table import MAX_NAME, MAX_REMOVED, ShardList, counts_fit
+from reference_values import BYTES, IMAGE, JPEG, JSON, MAX_RANK, NDARRAY, PNG, TYPE_NAMES, UTF8
 
 LAYERS, REMOVED, SHARD_PAGES = "layers", "removed-samples", "shard-pages"
 FEATURES = (LAYERS, REMOVED, SHARD_PAGES)  # those known
@@ -65,8 +64,8 @@ class ManifestShard(NamedTuple):
     sha256: bytes | None = None  # of the whole file
 
 
-def is_count(value):
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1 << 62
+def is_count(value, most=1 << 62):
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def is_operation(value):
@@ -76,15 +75,25 @@ def is_operation(value):
 
 
 class Object(dict):
-    """A JSON object that remembers which of its keys stood twice: unknown ones are ignored, as is what stands in them."""
+    """A JSON object: of a key that stands twice the first value, and that it does. Unknown keys are ignored, as is what stands in them."""
     def __init__(self, pairs):
-        super().__init__(pairs)
-        self.twice = [key for key, count in collections.Counter(key for key, _ in pairs).items() if count > 1]
+        super().__init__()
+        self.twice = []
+        for key, value in pairs:
+            if key in self:
+                self.twice.append(key)
+            else:
+                self[key] = value
 
 
 def check_object(value, what):
     check(isinstance(value, Object), f"{what} is not an object")
     check(not value.twice, f"{what}: the key {value.twice[:1]} stands twice")
+
+
+def array(value, what):
+    check(isinstance(value, list), f"{what} is not an array")
+    return value
 
 
 def parse_json(data):
@@ -136,12 +145,12 @@ class Manifest:
         for key, feature in (("view", LAYERS), ("removed", REMOVED)):
             check((key in self.json) == (feature in features), f"manifest: of {key!r} and the feature {feature!r} there is one without the other")
         try:
-            self.columns = tuple(parse_column(c, entry) for c, entry in enumerate(self.json["columns"]))
+            self.columns = parse_columns(self.json, "manifest")
             self.metadata = self.json["metadata"]
-            self.segments = [self.parse_segment(k, entry) for k, entry in enumerate(self.json["segments"])]
+            self.segments = [self.parse_segment(k, entry) for k, entry in enumerate(array(self.json["segments"], "manifest: segments"))]
             check(all((segment.list is not None) == lists for segment in self.segments) and (self.segments or not lists),
                   f"manifest: segments have a list exactly with the feature {SHARD_PAGES!r}")
-            self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(self.json.get("shards", []))]
+            self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(array(self.json.get("shards", []), "manifest: shards"))]
             self.view = parse_view(self.json["view"]) if "view" in self.json else None
             self.removed = self.parse_removed(self.json["removed"]) if "removed" in self.json else None
             for segment in self.segments if lists else []:
@@ -153,7 +162,7 @@ class Manifest:
         check(is_count(self.generation) and self.generation > 0, "manifest generation is no count from 1")
         check(is_operation(self.json["operation"]), "manifest: operation is not an object of a name and of arguments, arrays of strings")
         check(is_count(self.json.get("next_shard", 0)), "manifest: next_shard is not a count")
-        for name in self.json.get("replaced", []):
+        for name in array(self.json.get("replaced", []), "manifest: replaced"):
             check_name("manifest: replaced", name)
         names = [shard.name for shard in self.shards]
         names += [table.name for segment in self.segments for table in (segment.index, segment.keys, segment.list) if table]
@@ -161,12 +170,11 @@ class Manifest:
         names += [layer.name for layer in self.view.layers] if self.view else []
         check(len(set(names)) == len(names), "manifest names a file twice")
         self.check_segments()
-        check(len({column.name for column in self.columns}) == len(self.columns), "manifest has a duplicate column")
         for field in ("samples", "bytes", "blocks"):
             total = sum(getattr(shard, field) for shard in self.shards)
             check(is_count(self.json[field]) and self.json[field] == total, f"manifest: {field} is {self.json.get(field)}, the shards have {total}")
         samples = self.json["samples"]
-        check(self.removed is None or 0 < self.removed.samples <= samples,
+        check(self.removed is None or 0 < self.removed.samples <= min(samples, MAX_REMOVED),
               f"manifest: removed: {self.removed and self.removed.samples} samples cannot be removed of {samples}")
         if self.view:
             self.check_view(samples)
@@ -232,15 +240,14 @@ class Manifest:
 
     @staticmethod
     def read_list(directory, segment):
-        """Section 9.6."""
+        """Section 9.5."""
         named = segment.list
         try:
             data = map_file(os.path.join(directory, named.name))
         except FileNotFoundError:
             raise ShardError(f"list of shards: {named.name} is missing; shardctl index makes it anew", kind="NotFound") from None
         listed = ShardList(data)
-        check((len(data), named.checksum) == (named.bytes, int.from_bytes(data[-16:-8], "little")) and
-              listed.totals[:3] == (segment.shards, segment.samples, segment.blocks),
+        check(listed.identity == named[1:] and listed.totals[:3] == (segment.shards, segment.samples, segment.blocks),
               "list of shards is of other shards: not the table that the manifest names", 0)
         for k, row in enumerate(listed.rows):
             check_name(f"list of shards: shard {k}", row[0])
@@ -253,6 +260,7 @@ class Manifest:
         check_name(f"manifest: shard {k}", name)
         for field in ("bytes", "samples", "blocks"):
             check(is_count(entry[field]), f"manifest: shard {k}: {field} is not a count")
+        check(counts_fit(entry["samples"], entry["blocks"]), f"manifest: shard {k}: {entry['samples']} samples cannot be in {entry['blocks']} blocks")
         sha256 = from_hex(entry["sha256"], 32, f"manifest: shard {k}: sha256") if "sha256" in entry else None
         return ManifestShard(name, entry["bytes"], entry["samples"], entry["blocks"],
                              from_hex(entry["content_hash"], 16, f"manifest: shard {k}: content_hash"), sha256)
@@ -260,7 +268,16 @@ class Manifest:
 
 def check_name(what, name):
     check(isinstance(name, str) and name and not any(part in ("", ".", "..") for part in name.split("/"))
-          and "\0" not in name, f"{what}: name {name!r} is not allowed")
+          and "\0" not in name and len(name.encode(errors="surrogateescape")) <= MAX_NAME, f"{what}: name {name!r} is not allowed")
+
+
+def parse_columns(entry, what):
+    rows = array(entry["columns"], f"{what}: columns")
+    check(1 <= len(rows) <= MAX_COLUMNS, f"{what}: {len(rows)} columns are not 1 to 4096")
+    columns = tuple(parse_column(c, row) for c, row in enumerate(rows))
+    check(len({column.name for column in columns}) == len(columns), f"{what} has a duplicate column")
+    check(sum(column.key for column in columns) <= 1, f"{what} has more than one key")
+    return columns
 
 
 def parse_column(c, entry):
@@ -272,10 +289,14 @@ def parse_column(c, entry):
     dtype, shape = 0, None
     if type_ == NDARRAY or type_ not in TYPE_NAMES:
         dtype, shape = numbered(entry, "dtype", TYPE_NAMES, 1 << 16, what), entry["shape"]
-        check(shape is None or all(is_count(dimension) for dimension in shape), f"{what}: shape is malformed")
-        shape = None if shape is None else tuple(shape)
+        if shape is not None:
+            shape = tuple(array(shape, f"{what}: shape"))
+            check(len(shape) <= MAX_RANK and all(is_count(dimension, (1 << 64) - 1) for dimension in shape), f"{what}: shape is malformed")
+    else:
+        for key in ("dtype", "dtype_number", "shape"):
+            check(key not in entry, f"{what}: has a {key}, which its type does not have")
     size = entry.get("value_size")
-    check(size is None or is_count(size), f"{what}: value_size is not a count")
+    check("value_size" not in entry or is_count(size), f"{what}: value_size is not a count")
     metadata = entry.get("metadata", Object([]))
     check_metadata(metadata, what)
     storage = FIXED if size is not None else BLOB if codec == NONE else INLINE  # the last two as far as a dataset knows
@@ -296,6 +317,7 @@ def column_difference(mine, column):
 def numbered(entry, key, names, end, what):
     """The number of a type or codec; where this reader knows it, its name is there, too."""
     number = entry[f"{key}_number"]
+    check(isinstance(entry.get(key, ""), str), f"{what}: {key} is not a string")
     check(is_count(number) and number < end, f"{what}: {key}_number {number!r} is none of a {key}")
     check(number not in names or entry.get(key) == names[number], f"{what}: {key} {entry.get(key)!r} is not the name of {key}_number {number}")
     return number
@@ -312,12 +334,12 @@ def check_metadata(value, what):
 
 def parse_view(entry):
     check_object(entry, "manifest: view")
-    columns = tuple(parse_column(c, column) for c, column in enumerate(entry["columns"]))
-    check(len({column.name for column in columns}) == len(columns), "manifest: view has a duplicate column")
-    check(sum(column.key for column in columns) <= 1, "manifest: view has more than one key")
-    sources = [[parse_source(f"manifest: view: column {column['name']!r}: source {k}", source)
-                for k, source in enumerate(column.get("sources", []))] for column in entry["columns"]]
-    return View(columns, sources, [parse_layer(f"manifest: view: layer {k}", layer) for k, layer in enumerate(entry["layers"])])
+    columns, sources = parse_columns(entry, "manifest: view"), []
+    for row in entry["columns"]:
+        what = f"manifest: view: column {row['name']!r}"
+        sources.append([parse_source(f"{what}: source {k}", source) for k, source in enumerate(array(row.get("sources", []), f"{what}: sources"))])
+    layers = array(entry["layers"], "manifest: view: layers")
+    return View(columns, sources, [parse_layer(f"manifest: view: layer {k}", layer) for k, layer in enumerate(layers)])
 
 
 def parse_source(what, entry):

@@ -251,15 +251,16 @@ class Shard:
         for column in self.columns:
             fields, what = cursor.unpack("<5QII8s8s"), f'statistics of column "{column.name}"'
             present, _, _, shortest, longest, kind, reserved, low, high = fields
-            check(kind <= 3 and reserved == 0, f"{what} are malformed", at)
-            check(kind or low + high == bytes(16), f"{what}: range not zero", at)
+            if column.type in TYPE_NAMES and column.codec in CODECS:
+                check(kind <= 3 and reserved == 0, f"{what} are malformed", at)
+                check(kind or low + high == bytes(16), f"{what}: range not zero", at)
             check(shortest <= longest and (present or not longest), f"{what}: min_length or max_length is wrong", at)
             first, last = shortest.bit_length(), longest.bit_length()
             counts = cursor.unpack(f"<{last - first + 1}Q") if present else ()
             check(sum(counts) == present, f"{what}: length_histogram does not count the present_count of {present} values", at)
             check(all(counts[:1] + counts[-1:]), f"{what}: length_histogram begins or ends with 0", at)
             histogram = dict(enumerate(counts, first))
-            out[column.name] = ColumnStatistics(*fields[:5], kind, *unpack_range(kind, low, high),
+            out[column.name] = ColumnStatistics(*fields[:5], kind, *unpack_range(kind if kind <= 3 else 0, low, high),
                                                 tuple(histogram.get(k, 0) for k in range(65)))
         check(cursor.position == len(data), "statistics length is wrong", at)
         return out
@@ -344,8 +345,9 @@ class Shard:
                     continue  # nothing to compare with
                 differ = "is wrong" if isinstance(value, tuple) else f"is {value}, not {wanted}"
                 check(repr(value) == repr(wanted), f'statistics of column "{name}": {field} {differ}', self.sections[STATISTICS].offset)
-        if KEY_INDEX in self.sections and all(column.codec in CODECS for column in self.columns if column.key):
-            self.key_table().validate(sorted(keys))
+        if KEY_INDEX in self.sections:
+            known = all(column.codec in CODECS for column in self.columns if column.key)
+            self.key_table().validate(sorted(keys) if known else None)
         return metadata
 
 

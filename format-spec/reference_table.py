@@ -37,6 +37,7 @@ class Table:
         root_fences = self.fence_page_count if two_levels else self.page_count
         root_offset = length - TAIL_BYTES - FENCE_BYTES * root_fences - self.payload_length
         self.root_bytes = length - root_offset  # with the tail
+        self.identity = length, self.root_bytes, checksum  # what a reference of the manifest says of it (section 9.1)
         self.pages_end = root_offset - (FENCE_BYTES * self.page_count if two_levels else 0)
         check(self.pages_end >= len(TABLE_MAGIC) + 8 * self.page_count, f"{self.name}: does not fit", offset)
         check(self.page_count > 0 or self.pages_end == len(TABLE_MAGIC), f"{self.name}: does not fit", offset)
@@ -153,10 +154,16 @@ class KeyTable(Table):
                 return
             number += 1
 
-    def validate(self, wanted):
-        """That it is the table of these entries, byte for byte."""
-        found = [(first, list(struct.iter_unpack("<QQ", data))) for first, data in self.pages()]
-        entries = itertools.chain.from_iterable(page for _, page in found)
+    def validate(self, wanted=None):
+        """That it is the table of these entries, byte for byte; of keys that cannot be read, that each sample has one entry in it."""
+        found = []
+        for first, data in self.pages():
+            check(len(data) % 16 == 0, f"{self.name}: page {len(found)}: length", self.offset)
+            found.append((first, list(struct.iter_unpack("<QQ", data))))
+        entries = list(itertools.chain.from_iterable(page for _, page in found))
+        if wanted is None:
+            check(sorted(ordinal for _, ordinal in entries) == list(range(self.count)), f"{self.name}: not every ordinal stands once", self.offset)
+            wanted = sorted(entries)
         for number, (entry, should) in enumerate(zip(entries, wanted)):
             check(entry == should, f"{self.name}: entry {number} is {entry}, not {should}", self.offset)
         check(found == [(page[0][0], page) for page in divide(wanted)], f"{self.name}: fences do not divide the entries as they should",
@@ -166,6 +173,11 @@ class KeyTable(Table):
 # ---- Section 9.5: lists of shards ----
 
 SHARDS_OF_PAGE, SHARD_BYTES, MAX_NAME = 256, 56, 4096
+
+
+def counts_fit(samples, blocks):
+    """Of a shard: each block has a sample."""
+    return blocks <= samples and (blocks == 0) == (samples == 0)
 
 
 class ShardList(Table):
@@ -191,6 +203,7 @@ class ShardList(Table):
         for i in range(count):
             stated_first, samples, size, blocks, content_hash, offset, length, flags = struct.unpack_from("<4Q16sIHH", data, 8 + SHARD_BYTES * i)
             check(max(stated_first, samples, size, blocks) <= 1 << 62, f"{what}: shard {i}: a count over its limit", 0)
+            check(counts_fit(samples, blocks), f"{what}: shard {i}: {samples} samples cannot be in {blocks} blocks", 0)
             check(stated_first == first_sample, f"{what}: shard {i}: does not begin with the samples after the shard before", 0)
             check(flags <= 1, f"{what}: shard {i}: reserved flags", 0)
             digest_end = end + length + 32 * flags
@@ -217,7 +230,7 @@ class RemovedTable(Table):
         super().__init__(data, REMOVED)
         check(len(self.payload) == 8, f"{self.name}: payload", 0)
         self.count = int.from_bytes(self.payload, "little")
-        check(self.count <= MAX_REMOVED, f"{self.name}: {self.count} samples are over the limit", 0, "Unimplemented")
+        check(self.count <= MAX_REMOVED, f"{self.name}: {self.count} samples are over the limit", 0)
         check(self.page_count == -(-self.count // REMOVED_OF_PAGE), f"{self.name}: {self.page_count} pages for {self.count} samples", 0)
         self.ordinals = []
         for number, (first, data) in enumerate(self.pages()):

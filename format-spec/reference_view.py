@@ -43,8 +43,7 @@ class SeenDataset:
         except FileNotFoundError:
             raise ShardError(f"the list of removed samples is missing: {named.name}", kind="NotFound") from None
         table = RemovedTable(data, self.stored.first_samples[-1])
-        check((len(data), table.root_bytes, int.from_bytes(data[-16:-8], "little"), table.count) == (*named[1:], samples),
-              "list of removed samples: is another list than the one that dataset.json names", 0)
+        check((table.identity, table.count) == (named[1:], samples), "list of removed samples: is another list than the one that dataset.json names", 0)
         return table.ordinals
 
     def open_layer(self, k, named):

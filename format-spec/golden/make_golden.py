@@ -244,6 +244,16 @@ def unknown_codec_of_key():
                  [2, 1], encoders=dict(key=with_encoding(7, lambda raw: b"compressed by means from the future"[:len(raw)])))
 
 
+def unknown_statistics():
+    """Ranges of a later version: of columns whose type or codec they do not know readers look at the histogram alone."""
+    columns = [Col("type", 77, dtype=0), Col("codec", "bytes", 9, storage="blob")]
+    ranges = [struct.pack("<2Q", 7, 9), struct.pack("<2Q", 1, 0)]  # as u64, and of no kind
+    built = build(columns, [dict(type=b"a", codec=b"b")], hook=lambda name, data: data[:40] + struct.pack("<Q", 2) + ranges[0] + data[64:120] +
+                  ranges[1] + data[136:] if name == "section 2" else data)
+    built.twin["statistics"]["type"] |= dict(minimum=7, maximum=9)
+    return built
+
+
 def column_metadata():
     columns = [Col("key", "utf8", "zstd", key=True, metadata={"description": "Name of the file,\nwith its folder", "": ""}),
                Col("label", "u8", metadata={"class_names": '["Katze", "\\u0048und", "Öwe"]', "unit": "1"}),
@@ -300,6 +310,9 @@ VALID = {
     "without-header-copy": lambda: simple(without=(7,)),
     "only-needed-sections": lambda: block_ranges(without=(5, 6, 7)),
     "block-ranges": block_ranges, "paged": paged,
+    "key-index-minor-7": lambda: build([Col("key", "utf8", key=True)], [dict(key="a")],
+                                       hook=lambda name, data: data[:6] + b"\7" + data[7:] if name == "keys tail" else data),
+    "unknown-statistics": unknown_statistics,
     "numbers": numbers, "unknown-type": unknown_type, "unknown-codec": unknown_codec, "unknown-codec-of-key": unknown_codec_of_key, "column-metadata": column_metadata,
 }
 

@@ -344,6 +344,10 @@ def shards():
     add_keys("kind", of_piece("tail", lambda d: patch(d, 0, u32(1))), ["kind"])
     add_keys("major-2", of_piece("tail", lambda d: patch(d, 4, u16(2))), ["version 2"], NEWER)
     add_keys("reserved", of_piece("tail", lambda d: patch(d, 40, u64(1))), ["reserved"])
+    # Of a codec that is not known nobody can tell the hashes of the keys; that each sample has one entry can be told.
+    for name, piece, words in (("unsorted", lambda d: [d[1], d[0]], ["entry"]), ("ordinal-twice", lambda d: [d[0], (d[1][0], d[0][1])], [])):
+        add(f"unknown-codec-of-key-{name}", base(of_piece("entries", piece), columns=[Col("key", "utf8", 9, storage="inline", key=True)],
+                                                 samples=[dict(key="a"), dict(key="b")]), VALIDATE, ["key table", *words], "section 4")
     # Two samples have one key: their entries belong in one page.
     split = key_table("baa", divide=lambda entries: [entries[:2], entries[2:]])
     twice = [dict(key=key) for key in "baa"]

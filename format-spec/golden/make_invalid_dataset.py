@@ -1,4 +1,6 @@
 """Invalid datasets, and the list of all invalid golden files. See make_golden.py."""
+import dataclasses
+
 import layered
 from make_invalid import (ABSENT, COLUMNS, LOST, NEWER, OPEN, READ, SAMPLES, VALIDATE, base, error, flipped, patch,
                           patched, shards, u16, u32, u64)
@@ -73,6 +75,8 @@ def datasets():
     add_edited("dataset-column-lacks-key", ["nullable"], '"nullable": false, ', "")
     add_edited("dataset-segment-lacks-index", ["index"], '"index"', '"table"')
     add_edited("dataset-table-lacks-root", ["root"], '"root"', '"more"')
+    add_edited("dataset-version-twice", ["twice"], '  "features"', '  "version": 2,\n  "features"')  # the first one counts
+    add_head("dataset-segments-no-array", error(OPEN, ["manifest", "segments"]), segments={})
     add_head("dataset-generation-0", error(OPEN, ["manifest", "generation"]), generation=0)
     for name, operation in (("no-object", "create"), ("no-name", dict(arguments={})), ("name-no-string", dict(name=1, arguments={})),
                             ("no-arguments", dict(name="create")), ("arguments-no-object", dict(name="remove", arguments=["1"])),
@@ -100,6 +104,11 @@ def datasets():
     for name, field in (("name-line-feed", dict(name="a\nb")), ("type-number-no-count", shaped | dict(type_number="2")),
                         ("type-number-negative", shaped | dict(type_number=-1)), ("metadata-number", dict(metadata={"unit": 1}))):
         add_head(f"dataset-column-{name}", error(OPEN, ["manifest"]), columns=[plain.describe() | field])
+    for name, field, words in (("dtype-unwanted", dict(dtype="u8"), ["dtype"]), ("dtype-number-unwanted", dict(dtype_number=20), ["dtype"]),
+                               ("shape-unwanted", dict(shape=None), ["shape"]), ("type-no-string", shaped | dict(type=77, type_number=77), ["type"]),
+                               ("value-size-null", dict(value_size=None), ["value_size"])):
+        add_head(f"dataset-column-{name}", error(OPEN, ["manifest", *words]), columns=[plain.describe() | field])
+    add_head("dataset-no-column", error(OPEN, ["manifest", "columns"]), columns=[])
     add_head("dataset-metadata-line-feed", error(OPEN, ["manifest"]), metadata={"a\nb": "1"})
     counted = Col("n", "i32")
     for name, size in (("wrong", 5), ("missing", None)):
@@ -108,6 +117,10 @@ def datasets():
     add("dataset-shard-twice", error(OPEN, ["manifest", "twice"]), a_shard=bare.data, dataset_json=manifest(columns, {}, bare_pair * 2))
     large = (1 << 62) + 1
     add_bare("dataset-count-over-limit", error(OPEN, ["manifest", "count"]), shards=[none | dict(samples=large)], samples=large)
+    miscounted = {"without-blocks": (1, 0), "of-more-blocks": (1, 2)}  # samples and blocks of a shard
+    for name, (samples, blocks) in miscounted.items():
+        add_bare(f"dataset-shard-{name}", error(OPEN, ["manifest", "samples", "blocks"]), shards=[none | dict(samples=samples, blocks=blocks)],
+                 samples=samples, blocks=blocks, segments=[])
     digits = shard_row("a.shard", bare, True)["sha256"]
     for name, wrong in (("short", digits[:-1]), ("long", digits + "0"), ("upper-case", "A" + digits[1:])):
         add_bare(f"dataset-sha256-{name}", error(OPEN, ["manifest", "sha256"]), shards=[none | dict(sha256=wrong)])
@@ -229,9 +242,9 @@ def datasets():
     add_keys("divided", ["key table", "fence"], a_shard=twice[0][1].data, dataset_idx=index(twice), dataset_keys=divided_run,
              dataset_json=manifest(columns, {}, twice, segments=[segment(twice, keys=("dataset.keys", divided_run))]))
 
-    def add_list(name, error_, hook=lambda name, data: data, shards=bare_pair, whole=False, changes=None, **files):
+    def add_list(name, error_, hook=lambda name, data: data, shards=bare_pair, whole=False, changes=None, index_hook=lambda name, data: data, **files):
         """With a list of shards that the manifest names, and that is wrong. Only where it must be read as a whole are the shards there."""
-        made, idx_ = shard_list(shards, (), hook), index(shards)
+        made, idx_ = shard_list(shards, (), hook), index(shards, index_hook)
         fields = dict(features=["shard-pages"], segments=[segment(shards, data=idx_, listed=("dataset.shards", made))], shards=None)
         named = dict(a_shard=bare.data if whole else None, dataset_idx=idx_, dataset_shards=made,
                      dataset_json=manifest(columns, {}, shards, **fields | (changes or {})))
@@ -255,6 +268,10 @@ def datasets():
     add_list("name-empty", error(READ, ["list of shards", "page 0", "name"]), at("page 0", first + 52, u16(0)))
     add_list("name-dotdot", error(READ, ["list of shards", "name"]), at("page 0", begin, b"../hard"))
     add_list("sha256-outside", error(READ, ["list of shards", "page 0", "name"]), at("page 0", first + 54, u16(1)))
+    for name, (samples, blocks) in miscounted.items():
+        lying = [("a.shard", dataclasses.replace(bare, twin=bare.twin | dict(sample_count=samples), entries=[(0,) * 6] * blocks))]
+        add_list(f"shard-{name}", error(READ, ["list of shards", "page 0", "samples", "blocks"]), shards=lying,
+                 index_hook=at("payload", 8, u64(blocks) + u64(samples)))
     add_list("bytes-after", error(READ, ["list of shards", "page 0", "bytes"]), at("page 0", begin + 7, b"\1"))
     add_list("name-twice", error(READ, ["twice"]), shards=bare_pair * 2, whole=True)
     add_list("totals", error(READ, ["list of shards", "bytes"]), at("payload", 24, u64(1)), whole=True, changes=dict(bytes=1))

@@ -93,6 +93,11 @@ absl::Status container::NativeShardReader::Initialise() {
   SHARDKIT_ASSIGN_OR_RETURN(
       blocks_, format::DecodeBlockDirectory(std::string_view(directory_bytes).substr(0, directory.length), trailer_,
                                             RoundUp(header_.length, header_.alignment), header_.alignment));
+  const uint64_t block_header_length = format::BlockHeaderLength(header_.schema.size());
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (blocks_[i].front_length >= block_header_length) continue;
+    return DataLoss("block directory: front length of block ", i, " is shorter than its header");
+  }
   if (options_.verify == Verify::kFirst) {
     verified_ = container::VerifiedChunks::Of(file_->identity(), 2 * blocks_.size() * header_.schema.size());
   }

@@ -72,7 +72,6 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
         any_values || (static_cast<Part>(state.wanted[i]) == Part::kAll && header_.schema[i].has_values_chunk());
   }
   const uint64_t header_length = format::BlockHeaderLength(header_.schema.size());
-  if (info.front_length < header_length) return DataLoss("block directory: front length is shorter than the header");
   // The heads of all columns lie behind the header: the block's own costs no request then.
   const auto copies = with_copy && !all_heads ? LoadedHeaderCopies() : nullptr;
   const bool whole_front = !copies && (all_heads || info.front_length <= kSmallFront);

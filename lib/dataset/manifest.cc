@@ -16,6 +16,7 @@
 #include "dataset/manifest_json.h"
 #include "dataset/manifest_text.h"
 #include "format/paged_table.h"
+#include "format/shard_list.h"
 
 namespace shardkit {
 namespace {
@@ -91,7 +92,8 @@ absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manife
   std::vector<std::string> features;
   SHARDKIT_RETURN_IF_ERROR(json.Object({{"format", format}}, JsonKeys::kFirst));
   if (*format != kFormatName) return DataLoss("\"format\" is another");
-  SHARDKIT_RETURN_IF_ERROR(json.Object({{"version", &version}}, JsonKeys::kFirst));
+  SHARDKIT_RETURN_IF_ERROR(
+      json.Object({{"version", &version, JsonField::kRequired, dataset::kMaxCount}}, JsonKeys::kFirst));
   if (version != kManifestVersion) return Unimplemented("version ", version, " is not known");
   SHARDKIT_RETURN_IF_ERROR(json.Object({{"features", &features}}, JsonKeys::kFirst));
   SHARDKIT_RETURN_IF_ERROR(CheckFeatures(features));
@@ -188,6 +190,7 @@ std::vector<const TableReference*> Segment::tables() const {
 }
 
 bool dataset::IsSafeName(std::string_view name) {
+  if (name.size() > format::kMaxShardNameBytes) return false;
   while (true) {
     const size_t slash = name.find('/');
     const std::string_view part = name.substr(0, slash);
@@ -211,7 +214,7 @@ absl::Status dataset::CheckNames(const std::vector<ManifestShard>& shards, const
   for (size_t i = 0; i < names.size(); ++i) {
     if (dataset::IsSafeName(names[i])) continue;
     return DataLoss("manifest: ", i < shards.size() ? StrCat("shard ", i) : "a table or layer", ": name ",
-                    dataset::Quote(names[i]), " would lead out of the dataset's directory");
+                    dataset::Quote(names[i]), " would lead out of the dataset's directory, or has over 4096 bytes");
   }
   if (!std::ranges::is_sorted(names)) std::ranges::sort(names);  // writers number them
   const auto twice = std::ranges::adjacent_find(names);

@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "dataset/schema_mapper.h"
 #include "format/paged_table.h"
+#include "format/shard_list.h"
 
 namespace shardkit::dataset {
 namespace {
@@ -230,7 +231,7 @@ std::string FormatRemoved(const RemovedSamples& removed) {
 absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSource>* sources) {
   std::optional<uint64_t> size;
   Numbered type, codec, dtype;
-  bool has_shape = false;
+  bool has_dtype = false, has_shape = false;
   SHARDKIT_RETURN_IF_ERROR(json.Object(
       {{"name", &column->name},
        {"type", &type.name, kOptional},
@@ -240,7 +241,12 @@ absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSour
        {"nullable", &column->nullable},
        {"key", &column->is_key},
        {"value_size", &size, kOptional, kMaxCount},
-       {"dtype", &dtype.name, kOptional},
+       {"dtype",
+        [&](JsonReader& name) {
+          has_dtype = true;
+          return name.Read(&dtype.name);
+        },
+        kOptional},
        {"dtype_number", &dtype.number, kOptional, UINT16_MAX},
        {"shape",
         [&](JsonReader& shape) {
@@ -255,8 +261,8 @@ absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSour
   SHARDKIT_RETURN_IF_ERROR(Take(type, "type", &IsKnownType, &TypeName, &column->type));
   SHARDKIT_RETURN_IF_ERROR(Take(codec, "codec", &IsKnownCodec, &CodecName, &column->codec));
   if (!HasShape(column->type)) {
+    if (has_dtype || dtype.number || has_shape) return DataLoss("has a dtype or a shape, though its type has none");
     column->dtype = Column().dtype;
-    column->shape.reset();
   } else {
     SHARDKIT_RETURN_IF_ERROR(Take(dtype, "dtype", &IsKnownType, &TypeName, &column->dtype));
     if (!has_shape) return DataLoss("lacks the key \"shape\"");
@@ -268,12 +274,15 @@ absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSour
 }
 
 absl::Status ReadShard(JsonReader& json, ManifestShard* shard) {
-  return json.Object({{"name", &shard->name},
-                      {"bytes", &shard->bytes, kRequired, kMaxCount},
-                      {"samples", &shard->samples, kRequired, kMaxCount},
-                      {"blocks", &shard->blocks, kRequired, kMaxCount},
-                      {"content_hash", shard->content_hash},
-                      {"sha256", [&](JsonReader& digits) { return digits.Read(shard->sha256.emplace()); }, kOptional}});
+  SHARDKIT_RETURN_IF_ERROR(
+      json.Object({{"name", &shard->name},
+                   {"bytes", &shard->bytes, kRequired, kMaxCount},
+                   {"samples", &shard->samples, kRequired, kMaxCount},
+                   {"blocks", &shard->blocks, kRequired, kMaxCount},
+                   {"content_hash", shard->content_hash},
+                   {"sha256", [&](JsonReader& digits) { return digits.Read(shard->sha256.emplace()); }, kOptional}}));
+  if (format::CountsAllowed(shard->samples, shard->blocks)) return absl::OkStatus();
+  return DataLoss(shard->samples, " samples cannot be in ", shard->blocks, " blocks");
 }
 
 absl::Status ReadSegment(JsonReader& json, Segment* segment) {

@@ -114,7 +114,9 @@ absl::StatusOr<ShardListReader::Page> ShardListReader::Decode(const Part& part,
     return wrong(StrCat("has ", page.shards.size(), " shards, unlike its place in the list"));
   }
   const uint64_t end = entries->back().first_sample + entries->back().samples;
-  if (entries->front().first_sample != bytes.first || end > part.totals.samples) {
+  const bool last = before + page.shards.size() == part.totals.shards;
+  if (entries->front().first_sample != bytes.first || end > part.totals.samples ||
+      (last && end != part.totals.samples)) {
     return wrong("samples of its shards are not those of its fence and of the list");
   }
   page.first_samples.push_back(part.first_sample + end);

@@ -209,7 +209,8 @@ absl::StatusOr<std::vector<BlockInfo>> DecodeBlockDirectory(std::string_view byt
     if (LoadLittle<uint32_t>(p + 36) != 0)
       return DataLoss("block directory: reserved bytes of block ", i, " are not zero");
     if (block.offset != offset || !RangeWithin(block.offset, block.length, trailer.footer_offset) ||
-        block.front_length > block.length || block.length % kChunkAlignment != 0 || block.length == 0) {
+        block.front_length > block.length || block.front_length % kChunkAlignment != 0 ||
+        block.length % kChunkAlignment != 0 || block.length == 0) {
       return DataLoss("block directory: offset or length of block ", i, " is wrong");
     }
     if (block.first_sample != sample || block.sample_count == 0 || block.sample_count > kMaxBlockSamples) {

@@ -60,6 +60,9 @@ absl::StatusOr<std::vector<ShardEntry>> DecodeShardPage(std::string_view page) {
     if (std::max({shard.first_sample, shard.samples, shard.bytes, shard.blocks}) > kMaxLength) {
       return DataLoss("shard ", i, " of it: a count is over the limit of 2^62");
     }
+    if (!CountsAllowed(shard.samples, shard.blocks)) {
+      return DataLoss("shard ", i, " of it: ", shard.samples, " samples cannot be in ", shard.blocks, " blocks");
+    }
     if (i > 0 && shard.first_sample != shards[i - 1].first_sample + shards[i - 1].samples) {
       return DataLoss("shard ", i, " of it: does not begin with the sample after the shard before");
     }

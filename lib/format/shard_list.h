@@ -19,6 +19,11 @@ inline constexpr uint64_t kShardsOfPage = 256;
 inline constexpr uint64_t kShardEntryBytes = 56;
 inline constexpr uint64_t kMaxShardNameBytes = 4096;
 
+// Each block has a sample (spec.md, section 9.1).
+constexpr bool CountsAllowed(uint64_t samples, uint64_t blocks) {
+  return blocks <= samples && (blocks == 0) == (samples == 0);
+}
+
 struct ShardEntry {
   uint64_t first_sample = 0;  // in the segment
   uint64_t samples = 0;

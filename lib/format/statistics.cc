@@ -219,8 +219,9 @@ absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& sch
     column.min_length = LoadLittle<uint64_t>(p + 24);
     column.max_length = LoadLittle<uint64_t>(p + 32);
     const uint64_t kind = LoadLittle<uint64_t>(p + 40);
-    if (kind > 3) return DataLoss("statistics: column ", i, ": unknown range kind or reserved bytes not zero");
-    column.range_kind = static_cast<RangeKind>(kind);
+    const bool known = schema[i].has_known_type() && IsKnownCodec(schema[i].codec);
+    if (known && kind > 3) return DataLoss("statistics: column ", i, ": unknown range kind or reserved bytes not zero");
+    column.range_kind = kind <= 3 ? static_cast<RangeKind>(kind) : RangeKind::kNone;
     column.minimum = LoadLittle<uint64_t>(p + 48);
     column.maximum = LoadLittle<uint64_t>(p + 56);
     bytes.remove_prefix(kFixedBytes);

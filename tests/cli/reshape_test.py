@@ -59,6 +59,34 @@ class ReshapeTest(CliTest):
         self.assertEqual([column["codec"] for column in columns if column["name"] == "bin"], ["none"])
         self.assertEqual(self.keys("out"), self.keys("part0") + self.keys("part1"))
 
+    def test_what_a_dataset_says_of_itself_is_kept(self):
+        for name, creator in (("one", "us"), ("two", "them, who=else")):
+            self.write(os.path.join(name, f"{name}.txt"), b"text")
+            self.shardctl("pack", name, "-o", f"{name}.ds", "--metadata", "license=CC-BY-4.0", "--metadata", f"creator={creator}")
+
+        def said(path):
+            metadata = self.shardctl("inspect", path, "--json").json()["metadata"]
+            return {name: text for name, text in metadata.items() if not name.startswith("shardkit.")}
+
+        whole = {"license": "CC-BY-4.0", "creator": "them, who=else"}
+        self.assertEqual(said("two.ds"), whole)
+        self.shardctl("merge", "one.ds", "two.ds", "-o", "merged")
+        self.shardctl("merge", "--copy", "one.ds", "two.ds", "-o", "copied")
+        for path in ("merged", "copied"):
+            self.assertEqual(said(path), {"license": "CC-BY-4.0"})
+        for container in ("shard", "mds", "webdataset"):
+            self.shardctl("convert", "two.ds", "--to", container, "-o", container)
+            self.shardctl("convert", container, "--to", "shard", "-o", f"{container}.back")
+            self.assertEqual(said(f"{container}.back"), whole)
+        self.shardctl("filter", "two.ds", "-o", "filtered", "--where", "key != ''")
+        self.shardctl("reshard", "two.ds", "-o", "resharded")
+        for path in ("filtered", "resharded"):
+            self.assertEqual(said(path), whole)
+        self.shardctl("plan-pack", "two", "-o", "tasks", "--tasks", "1", "--metadata", "license=CC0-1.0")
+        self.shardctl("pack", "--task", "0/1", "-o", "tasks")
+        self.shardctl("pack", "--finish", "-o", "tasks")
+        self.assertEqual(said("tasks"), {"license": "CC0-1.0"})
+
     def test_merge_names_keys_that_stand_twice(self):
         self.pack_parts()
         self.shardctl("pack", "many", "-o", "whole")

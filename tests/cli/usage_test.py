@@ -84,6 +84,7 @@ class UsageTest(CliTest):
                               ("--codec", "a=lz4"), ("--codec", "a=zstd:0"), ("--codec", "a=zstd:23"),
                               ("--codec", "a=none:3"), ("--dictionary", "a=0"), ("--dictionary", "a=2MiB"),
                               ("--dictionary", "=4KiB"), ("--storage", "a"), ("--storage", "=blob"), ("--storage", "a=fixed"),
+                              ("--metadata", "license"), ("--metadata", "=x"), ("--metadata", "shardkit.source=x"),
                               ("--on-error", "ignore")]:
             with self.subTest(option=option, value=value):
                 self.usage_error("pack", "in", "-o", "out", f"{option}={value}", says=option)

@@ -48,6 +48,17 @@ absl::Status ParseType(const std::string& text, std::map<std::string, shardkit::
   return absl::InvalidArgumentError("the column " + Quote(column) + " is named twice");
 }
 
+absl::Status ParseMetadata(const std::string& text, shardkit::Metadata* metadata) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return absl::InvalidArgumentError(Quote(text) + " is not NAME=TEXT");
+  const std::string name = text.substr(0, equals);
+  if (name.starts_with("shardkit.")) {
+    return absl::InvalidArgumentError(Quote(name) + ": names that begin with shardkit. are given by Shardkit");
+  }
+  if (metadata->emplace(name, text.substr(equals + 1)).second) return absl::OkStatus();
+  return absl::InvalidArgumentError(Quote(name) + " is named twice");
+}
+
 }  // namespace
 
 absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options) {
@@ -164,7 +175,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   size_t on_error = 0;
   std::vector<std::string> codecs;
   std::vector<std::string> dictionaries;
-  std::vector<std::string> storages;
+  std::vector<std::string> storages, metadata;
   std::vector<std::string> types;
   JobsOption jobs;
   DecompressionOption decompression;
@@ -209,6 +220,9 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
              "how the values of a column of codec none are stored: paged, many in a page with one checksum, or blob, "
              "each with its own [paged where those of a shard's first block have less than 1 KiB on average]; may be "
              "repeated");
+  line.Texts("--metadata", "NAME=TEXT", &metadata,
+             "what the dataset says of itself, such as license=CC-BY-4.0, creator=, citation= or source=; copies keep "
+             "it; may be repeated");
   jobs.AddTo(&line, plan ? "threads that ask for the sizes of files"
                          : "threads that read, check and compress; the output is the same for any number");
   line.Flag(
@@ -309,6 +323,10 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   for (const std::string& storage : storages) {
     const absl::Status status = ParseStorage(storage, &arguments->dataset);
     if (!status.ok()) return line.UsageError("--storage: " + std::string(status.message()));
+  }
+  for (const std::string& text : metadata) {
+    const absl::Status status = ParseMetadata(text, &arguments->dataset.shard.metadata);
+    if (!status.ok()) return line.UsageError("--metadata: " + std::string(status.message()));
   }
   if (arguments->dataset.shard_size == 0) return line.UsageError("--shard-size: must not be 0");
   if (arguments->dataset.shard.block_size == 0) return line.UsageError("--block-size: must not be 0");

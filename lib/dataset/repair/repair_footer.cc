@@ -70,14 +70,15 @@ class FooterReader {
       return Compare(section);
     }
     if (metadata && section.length > format::kMaxMetadataLength) return Keep(DataLoss("metadata: over 64 MiB"));
-    std::string bytes(format::PaddedLength(section), '\0');
-    SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(section.offset + finding_.shift, {bytes.data(), bytes.size()}));
-    const absl::Status checked = format::CheckSection(section, bytes);
+    std::string bytes;
+    uint64_t begin = 0;
+    absl::Status checked;
+    SHARDKIT_RETURN_IF_ERROR(ReadSection(section, &bytes, &begin, &checked));
     bytes.resize(section.length);
     if (headers) {  // each copy has a checksum, which the directory lists
       if (!checked.ok()) finding_.problems.emplace_back(ToStd(checked.message()));
       finding_.block_headers = std::move(bytes);
-      finding_.block_headers_begin = section.offset + finding_.shift;
+      finding_.block_headers_begin = begin;
       finding_.block_headers_end = finding_.block_headers_begin + section.length;
       return absl::OkStatus();
     }
@@ -89,10 +90,28 @@ class FooterReader {
     return absl::OkStatus();
   }
 
+  // Reads a section, and says in *checked whether it is right. Where bytes were inserted or removed within the footer,
+  // those before have not moved.
+  absl::Status ReadSection(const format::Section& section, std::string* bytes, uint64_t* begin,
+                           absl::Status* checked) const {
+    bytes->resize(format::PaddedLength(section));
+    for (const uint64_t shift : {uint64_t{0}, finding_.shift}) {
+      *begin = section.offset + shift;
+      if (!RangeWithin(*begin, bytes->size(), file_.size())) continue;
+      SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(*begin, {bytes->data(), bytes->size()}));
+      *checked = format::CheckSection(section, *bytes);
+      if (checked->ok()) break;
+    }
+    return absl::OkStatus();
+  }
+
   // The output makes the copy again. Here it tells whose the sections are.
   absl::Status TakeHeader(const format::Section& section) {
-    std::string bytes(std::min(format::PaddedLength(section), format::kMaxHeaderLength), '\0');
-    SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(section.offset + finding_.shift, {bytes.data(), bytes.size()}));
+    if (section.length > format::kMaxHeaderLength) return Keep(DataLoss("header copy: it is damaged"));
+    std::string bytes;
+    uint64_t begin = 0;
+    absl::Status checked;
+    SHARDKIT_RETURN_IF_ERROR(ReadSection(section, &bytes, &begin, &checked));
     const auto copy = format::DecodeFileHeader(std::string_view(bytes).substr(0, section.length));
     if (!copy.ok()) return Keep(DataLoss("header copy: it is damaged"));
     finding_.foreign = copy->shard_id != header_.header.shard_id;

@@ -1,6 +1,7 @@
 #include "dataset/repair/repair_header.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/checked.h"
@@ -22,17 +23,24 @@ struct Candidate {
   std::string source;
 };
 
-// What a file has that begins like a header or a block, at most: the rest is not looked at.
+// Of what begins like a header or a block at most so many are looked at, and so many times the file's length in bytes.
 constexpr int kMostTries = 1000;
+constexpr uint64_t kMostTriedShare = 16;
+
+// Kind and flags of the copy of the header in a section table (spec.md, section 5).
+constexpr uint64_t kEntryOfHeader = uint64_t{1} << 32 | static_cast<uint64_t>(format::SectionKind::kHeader);
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-absl::StatusOr<format::FileHeader> ReadHeader(const RandomAccessFile& file, uint64_t offset) {
+// `tried`, which may be null, grows by the bytes that were read.
+absl::StatusOr<format::FileHeader> ReadHeader(const RandomAccessFile& file, uint64_t offset,
+                                              uint64_t* tried = nullptr) {
   const uint64_t available = file.size() - offset;
   std::string bytes(std::min(available, format::kFileHeaderPrefix), '\0');
   SHARDKIT_RETURN_IF_ERROR(file.ReadAt(offset, {bytes.data(), bytes.size()}));
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t length, format::PeekFileHeaderLength(bytes));
   if (length > available) return DataLoss("header: the file ends at byte ", file.size(), " within the header");
+  if (tried != nullptr) *tried += length;
   bytes.resize(length);
   SHARDKIT_RETURN_IF_ERROR(file.ReadAt(offset, {bytes.data(), bytes.size()}));
   return format::DecodeFileHeader(bytes);
@@ -62,43 +70,62 @@ std::string_view EntriesOf(std::string_view block_header) { return block_header.
 struct Survey {
   std::optional<uint64_t> id;  // the shard's
   std::string first_block;     // the header of the first block with this id; empty when there is none
-  // A header with this id, and its place: the shard's own, which was moved, or the copy in the footer.
+  // A header with this id, and its place: the copy in the footer, or the shard's own, which was moved.
   std::optional<std::pair<uint64_t, format::FileHeader>> header;
 };
 
-// Looks at every eighth byte. The id is that of the trailer or, without one, that of the first block.
+// Looks at every eighth byte, and at those that a trailer tells have moved. The id is that of the trailer or, without
+// one, of the last header that a section table of this file lists as its copy or, without one, of the first block.
 absl::StatusOr<Survey> LookAround(const RandomAccessFile& file, const EndOfShard* end) {
-  constexpr uint64_t kWindow = uint64_t{1} << 20;
+  constexpr uint64_t kWindow = uint64_t{1} << 20, kEntryFront = 24;
   Survey survey;
   if (end != nullptr) survey.id = end->trailer.shard_id;
-  std::vector<std::pair<uint64_t, format::FileHeader>> headers;
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> headers;  // by place: length and id
+  std::optional<uint64_t> id_of_copy, id_of_block;
   std::string window;
   int tries = 0;
-  for (uint64_t begin = end != nullptr ? end->shift % 8 : 0; begin + 8 <= file.size() && tries < kMostTries;
-       begin += window.size()) {
-    window.resize(std::min(kWindow, file.size() - begin));
-    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(begin, {window.data(), window.size()}));
-    for (uint64_t at = 0; at + 8 <= window.size() && tries < kMostTries; at += 8) {
-      const std::string_view magic = std::string_view(window).substr(at, 8);
-      if (magic == format::kHeaderMagic) {
-        ++tries;
-        absl::StatusOr<format::FileHeader> header = ReadHeader(file, begin + at);
-        if (header.ok()) headers.emplace_back(begin + at, *std::move(header));
-        if (!header.ok() && !absl::IsDataLoss(header.status())) return Annotate(header.status(), file.path());
-      } else if (magic == format::kBlockMagic && survey.first_block.empty()) {
-        ++tries;
-        SHARDKIT_ASSIGN_OR_RETURN(std::string block, ReadBlockHeader(file, begin + at));
-        if (block.empty() || ShardIdOf(block) != survey.id.value_or(ShardIdOf(block))) continue;
-        survey.id = ShardIdOf(block);
-        survey.first_block = std::move(block);
+  uint64_t tried = 0;
+  const auto look = [&](uint64_t phase) -> absl::Status {
+    for (uint64_t begin = phase; begin + 8 <= file.size() && tries < kMostTries; begin += kWindow) {
+      window.resize(std::min(kWindow + kEntryFront, file.size() - begin));
+      SHARDKIT_RETURN_IF_ERROR(file.ReadAt(begin, {window.data(), window.size()}));
+      for (uint64_t at = 0; at < kWindow && at + 8 <= window.size() && tries < kMostTries; at += 8) {
+        const std::string_view magic = std::string_view(window).substr(at, 8);
+        if (magic == format::kHeaderMagic) {
+          ++tries;
+          const absl::StatusOr<format::FileHeader> header = ReadHeader(file, begin + at, &tried);
+          if (header.ok()) headers.emplace(begin + at, std::pair(header->length, header->shard_id));
+          // One of a later version may be that of a shard in a value.
+          if (!header.ok() && !absl::IsDataLoss(header.status()) && !absl::IsUnimplemented(header.status())) {
+            return Annotate(header.status(), file.path());
+          }
+          if (tried / kMostTriedShare > file.size()) tries = kMostTries;
+        } else if (magic == format::kBlockMagic && survey.first_block.empty()) {
+          ++tries;
+          SHARDKIT_ASSIGN_OR_RETURN(std::string block, ReadBlockHeader(file, begin + at));
+          if (block.empty() || ShardIdOf(block) != survey.id.value_or(ShardIdOf(block))) continue;
+          id_of_block = ShardIdOf(block);
+          survey.first_block = std::move(block);
+        } else if (LoadLittle<uint64_t>(magic.data()) == kEntryOfHeader && at + kEntryFront <= window.size()) {
+          const auto listed = headers.find(LoadLittle<uint64_t>(magic.data() + 8));
+          if (listed != headers.end() && listed->second.first == LoadLittle<uint64_t>(magic.data() + 16)) {
+            id_of_copy = listed->second.second;
+          }
+        }
       }
     }
-  }
-  for (auto& [place, header] : headers) {
-    if (header.shard_id != survey.id.value_or(header.shard_id)) continue;
-    survey.header.emplace(place, std::move(header));
-    break;
-  }
+    return absl::OkStatus();
+  };
+  SHARDKIT_RETURN_IF_ERROR(look(0));
+  // What lies behind bytes that were inserted or removed.
+  if (end != nullptr && end->shift % 8 != 0) SHARDKIT_RETURN_IF_ERROR(look(end->shift % 8));
+  if (!survey.id) survey.id = id_of_copy ? id_of_copy : id_of_block;
+  if (survey.id != id_of_block) survey.first_block.clear();
+  const auto own = std::ranges::find_if(
+      headers, [&](const auto& header) { return header.second.second == survey.id.value_or(header.second.second); });
+  if (own == headers.end()) return survey;
+  SHARDKIT_ASSIGN_OR_RETURN(format::FileHeader header, ReadHeader(file, own->first));
+  survey.header.emplace(own->first, std::move(header));
   return survey;
 }
 

@@ -56,6 +56,10 @@ absl::StatusOr<std::unique_ptr<LayerReader>> LayerReader::Open(ReadableFileSyste
     return NotFound(path, ": a layer of the dataset is missing; copy it again, or shardctl columns drop ", directory,
                     " takes its columns out");
   }
+  if (absl::IsOutOfRange(opened.status())) {  // it lacks a column
+    return DataLoss(path, ": is not the layer that ", JoinPath(directory, kManifestName),
+                    " names: ", ToStd(opened.status().message()));
+  }
   SHARDKIT_RETURN_IF_ERROR(opened.status());
   auto reader = std::make_unique<LayerReader>();
   reader->dataset_ = *std::move(opened);

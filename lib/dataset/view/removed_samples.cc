@@ -24,8 +24,8 @@ absl::StatusOr<RemovedList> RemovedList::Read(ReadableFileSystem& file_system, c
                                               const RemovedSamples& named, uint64_t stored_samples) {
   const std::string path = JoinPath(directory, named.table.name);
   if (named.samples > kMostRemoved) {
-    return Unimplemented(path, ": ", named.samples, " removed samples are more than ", kMostRemoved,
-                         "; shardctl compact leaves them out");
+    return DataLoss(path, ": ", named.samples, " removed samples are more than ", kMostRemoved,
+                    "; shardctl compact leaves them out");
   }
   auto opened = io::OpenFromEnd(file_system, path, named.table.bytes, named.table.root);
   if (absl::IsNotFound(opened.status())) {

@@ -17,7 +17,8 @@ struct Shards {
     for (const size_t length : name_lengths) names.emplace_back(length, static_cast<char>('a' + names.size() % 26));
     for (const std::string& name : names) {
       ShardEntry& entry = entries.emplace_back();
-      entry = {.first_sample = first, .samples = random() % 5, .bytes = random() >> 2, .blocks = random() % 9};
+      entry = {.first_sample = first, .samples = random() % 5, .bytes = random() >> 2};
+      if (entry.samples > 0) entry.blocks = 1 + random() % entry.samples;
       for (uint8_t& byte : entry.content_hash) byte = static_cast<uint8_t>(random());
       if (random() % 2 == 0)
         std::ranges::generate(entry.sha256.emplace(), [&] { return static_cast<uint8_t>(random()); });
@@ -99,6 +100,17 @@ TEST(ShardPage, HasOneEncoding) {
       EXPECT_EQ(EncodeShardPage(*found), flipped) << "bit " << bit;
     }
     EXPECT_GT(accepted, 0u);
+  }
+}
+
+// Else a reader that goes from block to block would pass samples over without a word.
+TEST(ShardPage, EachBlockHasASample) {
+  for (const auto& [samples, blocks] : {std::pair{3, 0}, {0, 1}, {3, 4}, {3, 3}, {0, 0}, {3, 1}}) {
+    const ShardEntry entry{
+        .samples = static_cast<uint64_t>(samples), .blocks = static_cast<uint64_t>(blocks), .name = "a"};
+    const auto found = DecodeShardPage(EncodeShardPage({&entry, 1}));
+    EXPECT_EQ(found.ok(), CountsAllowed(entry.samples, entry.blocks)) << found.status();
+    EXPECT_EQ(found.ok(), blocks <= samples && (blocks > 0) == (samples > 0));
   }
 }
 

@@ -40,6 +40,8 @@ std::string ClassName(const absl::Status& status) {
 }
 
 absl::Status ReadAll(const ShardReader& shard) {
+  const auto is_known = [](const Column& column) { return IsKnownCodec(column.codec); };
+  if (std::ranges::none_of(shard.schema().columns(), is_known)) return absl::OkStatus();
   BlockBuffer buffer;
   BlockView view;
   const std::vector<size_t> columns = ReadableColumns(shard.schema());

@@ -5,6 +5,7 @@
 #include "base/endian.h"
 #include "base/hash.h"
 #include "format/constants.h"
+#include "format/footer.h"
 #include "shardkit/manifest.h"
 #include "shardkit/shard.h"
 #include "unit/repair/repair_support.h"
@@ -60,10 +61,64 @@ TEST(RepairHeader, TheCopyInTheFooterTakesItsPlace) {
     damaged.resize(original.table_end);
     ASSERT_TRUE(Repair(*files, damaged).ok());
     EXPECT_EQ(ReadWhole(*files, "/out.shard"), original.bytes);
+    // Bytes that are gone behind the copy, which has not moved.
+    damaged = WithoutFront(original);
+    damaged.erase(original.directory_begin - 3, 3);
+    ASSERT_TRUE(Repair(*files, damaged).ok());
+    EXPECT_EQ(ReadWhole(*files, "/out.shard"), original.bytes);
     // Bytes before the shard, as many as nobody would choose.
     ASSERT_TRUE(Repair(*files, std::string(77, 'x') + original.bytes).ok());
     EXPECT_EQ(ReadWhole(*files, "/out.shard"), original.bytes);
   }
+}
+
+// Values may be whole shards, also of a later version. Of the headers in the file only that with the shard's id counts.
+TEST(RepairHeader, AShardInAValueIsNotTakenForTheShard) {
+  const Original& inner = Kinds()[1];
+  std::string later = inner.bytes;
+  later[8] = 2;
+  StoreLittle(later.data() + inner.header_length - 8, Hash64(later.data(), inner.header_length - 8));
+  const Schema schema = *Schema::Create({{.name = "data", .type = Type::kBytes}});
+  const std::vector<ShardRow> rows = {{inner.bytes}, {later}, {Kinds()[0].bytes}};
+  const auto files = NewMemoryFileSystem();
+  ASSERT_TRUE(files->CreateDirectory("/d").ok());
+  ASSERT_TRUE(WriteShard(*files, "/s.shard", schema, rows, {.max_block_samples = 1, .alignment = 64}).ok());
+  const std::string whole = ReadWhole(*files, "/s.shard");
+  std::string damaged = whole;
+  damaged.replace(0, 64, 64, '\0');
+  for (const size_t length : {damaged.size(), damaged.size() - format::kTrailerBytes}) {
+    const auto report = Repair(*files, damaged.substr(0, length));
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(ReadWhole(*files, "/out.shard"), whole);
+  }
+}
+
+// Trailer and header are lost, and another shard lies over the first block: the copy of the header tells the id.
+TEST(RepairHeader, TheCopyCountsMoreThanTheFirstBlock) {
+  const Original& original = Kinds()[0];
+  const auto files = NewMemoryFileSystem();
+  ASSERT_TRUE(files->CreateDirectory("/d").ok());
+  const Original& other = Kinds()[1];
+  std::string damaged = original.bytes.substr(0, original.table_end);
+  damaged.replace(0, 64, 64, '\0');
+  damaged.replace(original.blocks[0].offset, other.blocks[0].length, other.bytes, other.blocks[0].offset,
+                  other.blocks[0].length);
+  const auto report = Repair(*files, damaged);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->samples_recovered, original.rows.size() - original.blocks[0].sample_count);
+}
+
+// Headers that each claim the rest of the file are not read again and again.
+TEST(RepairHeader, ManyHeadersAreNotAllRead) {
+  const uint64_t size = uint64_t{8} << 20;
+  std::string bytes(size, '\0');
+  for (uint64_t at = 64; at + 64 < size; at += 64) {
+    bytes.replace(at, 8, format::kHeaderMagic);
+    StoreLittle(bytes.data() + at + 12, static_cast<uint32_t>(size - at));
+  }
+  const auto files = NewFiles(Kinds()[0]);
+  const auto report = Repair(*files, bytes);
+  EXPECT_TRUE(absl::IsDataLoss(report.status())) << report.status();
 }
 
 TEST(RepairHeader, WithoutAnySourceItIsAnErrorThatSaysHow) {
