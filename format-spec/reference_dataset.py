@@ -1,4 +1,4 @@
-"""Datasets as they are stored: shards and offset index (section 9 of spec.md). Part of reference_reader.py, which see."""
+"""Datasets: shards, column files, offset indexes, removed samples (section 9 of spec.md). Part of reference_reader.py, which see."""
 import bisect
 import hashlib
 import itertools
@@ -7,9 +7,9 @@ import struct
 from typing import NamedTuple
 
 from reference_manifest import Manifest, Segment, column_difference
-from reference_parts import MAX_COLUMNS, Cursor, ShardError, check, xxh3
-from reference_reader import map_file, read_shard
-from reference_table import OFFSET_INDEX, KeyTable, Table
+from reference_parts import CODECS, MAX_COLUMNS, Cursor, ShardError, check, xxh3
+from reference_reader import map_file, read_shard, sample_json
+from reference_table import OFFSET_INDEX, KeyTable, RemovedTable, Table
 from reference_values import is_zero, round_up
 
 
@@ -87,18 +87,22 @@ class Index:
 # ---- The whole dataset ----
 
 class Dataset:
+    """What readers see. Of shards, blocks, segments and indexes the samples are those that are stored."""
+
     def __init__(self, directory):
         self.directory = directory
         self.manifest = Manifest(os.path.join(directory, "dataset.json"))
-        self.columns = self.manifest.columns
+        self.columns, self.stored = self.manifest.columns, self.manifest.stored
         self.indexes, self.index_problem = [], None
         try:
             self.indexes = [self.open_index(segment) for segment in self.manifest.segments]
         except ShardError as error:  # the samples can be read without it
             self.index_problem = error
         self.first_samples = [0, *itertools.accumulate(shard.samples for shard in self.manifest.shards)]
-        self.sample_count = self.first_samples[-1]
-        self.opened = None
+        self.removed = self.read_removed() if self.manifest.removed else []
+        self.before = [ordinal - i for i, ordinal in enumerate(self.removed)]  # how many samples are seen before each
+        self.sample_count = self.first_samples[-1] - len(self.removed)
+        self.opened, self.cached = {}, None
 
     def open_index(self, segment):
         try:
@@ -109,6 +113,16 @@ class Dataset:
               "index is of other shards than the manifest's: its counts differ", 0)
         return index
 
+    def read_removed(self):  # section 9.7
+        samples, named = self.manifest.removed
+        try:
+            data = map_file(os.path.join(self.directory, named.name))
+        except FileNotFoundError:
+            raise ShardError(f"the list of removed samples is missing: {named.name}", kind="NotFound") from None
+        table = RemovedTable(data, self.first_samples[-1])
+        check((table.identity, table.count) == (named[1:], samples), "list of removed samples: is another list than the one that dataset.json names", 0)
+        return table.ordinals
+
     def segments(self):
         """For each segment: its index, the number of its first shard, and that of its first sample."""
         shard = sample = 0
@@ -118,13 +132,29 @@ class Dataset:
             sample += segment.samples
 
     def shard(self, s):
-        if self.opened is None or self.opened[0] != s:
-            self.opened = (s, self.open_shard(s))
-        return self.opened[1]
-
-    def open_shard(self, s):
-        entry = self.manifest.shards[s]
+        entry, first = self.manifest.shards[s], self.first_samples[s]
         what = f"shard {s} {entry.name!r}"
+        if what not in self.opened:
+            shard = self.open(what, entry)
+            have = {column.name for column in shard.columns}
+            for name, column in zip(self.stored, self.columns):  # of the samples some may be in column files
+                elsewhere = sum(max(0, min(run.end, first + entry.samples) - max(run.sample, first)) for run in self.manifest.runs[name])
+                check(name in have or column.nullable or elsewhere == entry.samples, f"{what}: column {name!r} is missing and not nullable")
+            self.opened[what] = shard
+        return self.opened[what]
+
+    def column_file(self, k):
+        entry, columns, _ = self.manifest.column_files[k]
+        what = f"column file {k} {entry.name!r}"
+        if what not in self.opened:
+            file = self.open(what, entry)
+            check([column.name for column in file.columns] == columns, f"{what}: its columns are not those that the manifest names")
+            check(not any(column.key for column in file.columns), f"{what}: has a key column")
+            self.opened[what] = file
+        return self.opened[what]
+
+    def open(self, what, entry):
+        """A shard or column file, compared with the manifest."""
         try:
             shard = read_shard(os.path.join(self.directory, entry.name))
         except FileNotFoundError:
@@ -133,50 +163,86 @@ class Dataset:
             raise ShardError(f"{what}: {error}", kind=error.kind) from None
         check((len(shard.data), shard.sample_count, shard.block_count, shard.content_hash) == entry[1:5],
               f"{what} is not the one in the manifest: bytes, samples, blocks or content hash differ")
-        have = {column.name: column for column in shard.columns}
-        for column in self.columns:
-            mine = have.pop(column.name, None)
-            here = f"{what}: column {column.name!r}"
-            if mine is None:
-                check(column.nullable, f"{here} is missing and not nullable")
-                continue
-            difference = column_difference(mine, column)
+        named = dict(zip(self.stored, self.columns))
+        for mine in shard.columns:
+            here = f"{what}: column {mine.name!r}"
+            check(mine.name in named or mine.name in self.manifest.dropped, f"{here} is not the dataset's")
+            difference = mine.name in named and column_difference(mine, named[mine.name])
             check(not difference, f"{here}: {difference} differs")
-        check(not have, f"{what}: columns {list(have)} are not the dataset's")
         return shard
 
+    def parts(self, s, b):
+        """Of block `b` of shard `s`: (what, shard or column file, number of the block there) of each that has columns of it."""
+        entry = self.shard(s).directory[b]
+        first = self.first_samples[s] + entry.first_sample
+        end = first + entry.sample_count
+        yield f"shard {s}", self.shard(s), b
+        for k, (_, _, runs) in enumerate(self.manifest.column_files):
+            for run in (run for run in runs if run.sample < end and first < run.end):
+                what, wanted = f"column file {k}", run.begin + first - run.sample
+                number = next((n for n, block in enumerate(self.column_file(k).directory)
+                               if (block.first_sample, block.sample_count) == (wanted, entry.sample_count)), None)
+                check(run.sample <= first and end <= run.end and number is not None, f"{what}: no block of it is samples {first} to {end}, which are a block of shard {s}")
+                yield what, self.column_file(k), number
+
+    def read(self, s, b):
+        """{stored name: its values in block `b` of shard `s`}, of the columns whose codec is known. Every chunk is checked."""
+        if self.cached is None or self.cached[0] != (s, b):
+            found = {}
+            for what, shard, number in self.parts(s, b):
+                try:
+                    found |= {data.column.name: data for data in shard.read_known(number)}
+                except ShardError as error:
+                    raise ShardError(f"{what}: {error}", kind=error.kind) from None
+            self.cached = ((s, b), found)
+        return self.cached[1]
+
     def locate(self, ordinal):
-        """The shard of a sample and the sample's ordinal in it."""
-        if not 0 <= ordinal < self.first_samples[-1]:
-            raise IndexError(f"sample {ordinal} of {self.first_samples[-1]}")
+        """(shard, block, place in it) of a stored sample."""
         s = bisect.bisect_right(self.first_samples, ordinal) - 1
-        return self.shard(s), ordinal - self.first_samples[s]
+        ordinal -= self.first_samples[s]
+        b = bisect.bisect_right(self.shard(s).directory, ordinal, key=lambda entry: entry.first_sample) - 1
+        return s, b, ordinal - self.shard(s).directory[b].first_sample
+
+    def stored_ordinal(self, ordinal):
+        if not 0 <= ordinal < self.sample_count:
+            raise IndexError(f"sample {ordinal} of {self.sample_count}")
+        return ordinal + bisect.bisect_right(self.before, ordinal)
+
+    def stored_sample(self, ordinal, get):
+        """{column: what `get` gives of its values in a block and the place there, or None}, of a stored sample."""
+        s, b, i = self.locate(ordinal)
+        found = self.read(s, b)
+        return {column.name: get(found[name], i) if name in found else None for name, column in zip(self.stored, self.columns)}
 
     def raw_sample(self, ordinal):
-        shard, i = self.locate(ordinal)
-        return shard.raw_sample(i)
+        return self.stored_sample(self.stored_ordinal(ordinal), lambda data, i: data.raw(i))
 
     def sample(self, ordinal):
-        shard, i = self.locate(ordinal)
-        values = shard.sample(i)
-        return {column.name: values.get(column.name) for column in self.columns}
+        for column in self.columns:
+            check(column.codec in CODECS, f"column {column.name!r}: unknown codec {column.codec}", None, "Unimplemented")
+        return self.stored_sample(self.stored_ordinal(ordinal), lambda data, i: data.value(i))
+
+    def samples(self):
+        return (self.sample(ordinal) for ordinal in range(self.sample_count))
 
     def raw_samples(self):
-        for s in range(len(self.manifest.shards)):
-            yield from self.shard(s).raw_samples()
+        return (self.raw_sample(ordinal) for ordinal in range(self.sample_count))
 
     def read_blob(self, ordinal, name):
         """One blob value through the offset index; of the shard, only the record's bytes."""
+        stored = self.stored_ordinal(ordinal)
+        column, = (stored_name for stored_name, column in zip(self.stored, self.columns) if column.name == name)
+        if any(run.sample <= stored < run.end for run in self.manifest.runs[column]):
+            return self.raw_sample(ordinal)[name]
         if self.index_problem or not self.indexes:
             raise self.index_problem or ShardError("the manifest names no index")
-        index, first_shard, first_sample = [part for part in self.segments() if part[2] <= ordinal][-1]
-        block, page = index.find(ordinal - first_sample)
+        index, first_shard, first_sample = [part for part in self.segments() if part[2] <= stored][-1]
+        block, page = index.find(stored - first_sample)
         entry = self.manifest.shards[first_shard + block.shard]
-        if name not in index.names(block):  # that shard has no records of it
-            shard, i = self.locate(ordinal)
-            value = shard.sample(i).get(name)
-            return value.encode() if isinstance(value, str) else value
-        begin, end = index.record(block, page, index.names(block).index(name), ordinal - first_sample - block.first_sample)
+        if column not in index.names(block):  # that shard has no records of it
+            return self.raw_sample(ordinal)[name]
+        begin, end = index.record(block, page, index.names(block).index(column), stored - first_sample - block.first_sample)
         if begin == end:
             return None
         data = map_file(os.path.join(self.directory, entry.name))
@@ -200,27 +266,24 @@ class Dataset:
         check(table.identity == named[1:], "key table is of other shards: it is not the one that the manifest names", 0)
         return table
 
-    def find(self, key, accept=lambda ordinal: True):
-        """The ordinal of the first sample with this key that `accept` takes, or None."""
-        name, = (column.name for column in self.columns if column.key)
-        first_sample = first_shard = 0
-        for segment in self.manifest.segments or [Segment(len(self.manifest.shards), self.first_samples[-1], 0, None)]:
-            try:
-                found = [first_sample + ordinal for ordinal in self.key_table(segment).find(xxh3(key.encode()))]
-                found = next((sample for sample in found if accept(sample) and self.sample(sample)[name] == key), None)
-            except ShardError:  # the shards tell the same
-                found = self.find_in_shards(key, first_shard, first_shard + segment.shards, accept)
-            if found is not None:
-                return found
-            first_sample, first_shard = first_sample + segment.samples, first_shard + segment.shards
-        return None
+    def find(self, key):
+        """The ordinal of the first sample with this key that readers see, or None."""
+        (column, name), = ((column, name) for name, column in zip(self.stored, self.columns) if column.key)
+        check(column.codec in CODECS, f"column {column.name!r}: unknown codec {column.codec}", None, "Unimplemented")
+        gone, first_shard = set(self.removed), 0
 
-    def find_in_shards(self, key, begin, end, accept):
-        for s in range(begin, end):
-            first = self.first_samples[s]
-            found = self.shard(s).find(key, lambda ordinal: accept(first + ordinal))
+        def has_key(ordinal):
+            s, b, i = self.locate(ordinal)
+            return ordinal not in gone and self.read(s, b)[name].raw(i) == key.encode()
+        for segment in self.manifest.segments or [Segment(len(self.manifest.shards), self.first_samples[-1], 0, None)]:
+            first = self.first_samples[first_shard]
+            try:
+                found = next(filter(has_key, (first + i for i in self.key_table(segment).find(xxh3(key.encode())))), None)
+            except ShardError:  # the shards tell the same
+                found = next(filter(has_key, range(first, first + segment.samples)), None)
             if found is not None:
-                return first + found
+                return found - bisect.bisect_left(self.removed, found)
+            first_shard += segment.shards
         return None
 
     def validate_keys(self):
@@ -240,22 +303,23 @@ class Dataset:
             raise self.index_problem
         for index, first_shard, _ in self.segments():
             self.validate_index(index, first_shard)
-        for s, entry in enumerate(self.manifest.shards):
-            shard = self.shard(s)
+        files = [(f"shard {s} {entry.name!r}", entry, self.shard(s)) for s, entry in enumerate(self.manifest.shards)]
+        files += [(f"column file {k} {each.file.name!r}", each.file, self.column_file(k)) for k, each in enumerate(self.manifest.column_files)]
+        for what, entry, shard in files:
             try:
                 shard.validate(deep)
             except ShardError as error:
-                raise ShardError(f"shard {s} {entry.name!r}: {error}", kind=error.kind) from None
+                raise ShardError(f"{what}: {error}", kind=error.kind) from None
             check(entry.sha256 in (None, hashlib.sha256(shard.data).digest()),
-                  f"shard {s} {entry.name!r}: sha256 is not the one in the manifest, although every other checksum fits")
-            for key, value in shard.metadata.items():
+                  f"{what}: sha256 is not the one in the manifest, although every other checksum fits")
+        for s, entry in enumerate(self.manifest.shards):
+            for key, value in self.shard(s).metadata.items():
                 check(self.manifest.metadata.get(key, value) == value,
                       f"manifest: metadata {key!r} differs from that of shard {s} {entry.name!r}")
-            have = {column.name: column.metadata for column in shard.columns}
-            for column in self.columns:
-                for key, value in column.metadata.items():
-                    check(have.get(column.name, column.metadata).get(key) == value,
-                          f"manifest: column {column.name!r}: metadata {key!r} is not that of shard {s} {entry.name!r}")
+            for b in range(entry.blocks):
+                names = [column.name for _, shard, _ in self.parts(s, b) for column in shard.columns]
+                for name in names:
+                    check(names.count(name) == 1, f"shard {s} {entry.name!r}: has column {name!r} of samples that a column file has, too")
         self.validate_keys()
 
     def validate_index(self, index, first_shard):
@@ -293,3 +357,28 @@ class Dataset:
         for c, places in zip(indexed, index.places(entry, data)):
             begin = block.offset + block.entries[c].values_offset
             check(list(places) == [begin, *(begin + end for end in block.column(c).ends)], f"index: block {b}: places are wrong", 0)
+
+read_dataset = Dataset
+
+
+def dataset_json(dataset):
+    manifest = dataset.manifest
+    columns = [column.describe() for column in dataset.columns]
+    for name, column in zip(dataset.stored, columns):
+        column |= {"stored": name} if name != column["name"] else {}
+
+    def row(entry):
+        return entry._asdict() | {"content_hash": entry.content_hash.hex(), "sha256": entry.sha256 and entry.sha256.hex()}
+    files = [row(each.file) | {"columns": each.columns, "runs": [run._asdict() for run in each.runs]} for each in manifest.column_files]
+    return {
+        "format": "shardkit-dataset", "version": 1,
+        "sample_count": dataset.sample_count, "bytes": manifest.json["bytes"], "blocks": manifest.json["blocks"],
+        "columns": columns, **({"dropped": manifest.dropped} if manifest.dropped else {}),
+        "metadata": manifest.metadata, "generation": manifest.generation,
+        **({"column_files": files} if files else {}), **({"removed": manifest.removed.samples} if manifest.removed else {}),
+        "segments": [{"shards": segment.shards, "samples": segment.samples, "blocks": segment.blocks, "index": segment.index.name,
+                      "keys": segment.keys and segment.keys.name} | ({"list": segment.list.name} if segment.list else {})
+                     for segment in manifest.segments],
+        "shards": [row(entry) for entry in manifest.shards],
+        "samples": [sample_json(dataset.columns, raws) for raws in dataset.raw_samples()],
+    }

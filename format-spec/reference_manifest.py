@@ -1,4 +1,4 @@
-"""The manifest of a dataset, and lists of its shards (sections 9.1 and 9.5 to 9.7 of spec.md). Part of reference_reader.py, which see."""
+"""The manifest of a dataset, and lists of its shards (sections 9.1, 9.5 and 9.6 of spec.md). Part of reference_reader.py, which see."""
 import json
 import os
 from typing import NamedTuple
@@ -8,8 +8,8 @@ from reference_reader import map_file
 from reference_table import MAX_NAME, MAX_REMOVED, ShardList, counts_fit
 from reference_values import BYTES, IMAGE, JPEG, JSON, MAX_RANK, NDARRAY, PNG, TYPE_NAMES, UTF8
 
-LAYERS, REMOVED, SHARD_PAGES = "layers", "removed-samples", "shard-pages"
-FEATURES = (LAYERS, REMOVED, SHARD_PAGES)  # those known
+SHARD_PAGES = "shard-pages"
+FEATURES = (SHARD_PAGES,)  # those known
 MANIFEST_KEYS = ("format", "version", "features", "generation", "operation", "samples", "bytes", "blocks", "columns", "metadata",
                  "segments", "checksum")
 NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG, IMAGE), UTF8: (JSON,), IMAGE: (JPEG, PNG)}  # what a shard may say where the dataset says the key
@@ -20,25 +20,6 @@ class TableReference(NamedTuple):
     bytes: int
     root: int  # with the tail
     checksum: int
-
-
-class Source(NamedTuple):
-    """Of the values of a view's column, behind those of the source before (section 9.6)."""
-    end: int  # stored samples
-    layer: int | None
-    column: str | None  # of the layer or, without one, of the shards; None: absent
-
-
-class Layer(NamedTuple):
-    name: str
-    checksum: int
-    samples: int
-
-
-class View(NamedTuple):
-    columns: tuple
-    sources: list  # of each column
-    layers: list
 
 
 class Removed(NamedTuple):
@@ -62,6 +43,22 @@ class ManifestShard(NamedTuple):
     blocks: int
     content_hash: bytes
     sha256: bytes | None = None  # of the whole file
+
+
+class Run(NamedTuple):
+    sample: int  # stored
+    samples: int
+    begin: int  # in the file
+
+    @property
+    def end(self):
+        return self.sample + self.samples
+
+
+class ColumnFile(NamedTuple):
+    file: ManifestShard
+    columns: list
+    runs: list
 
 
 def is_count(value, most=1 << 62):
@@ -142,16 +139,15 @@ class Manifest:
             check(key in self.json, f"manifest has no {key!r}")
         lists = SHARD_PAGES in features
         check(("shards" in self.json) != lists, f"manifest: 'shards' and feature {SHARD_PAGES!r} exclude each other, and one is there")
-        for key, feature in (("view", LAYERS), ("removed", REMOVED)):
-            check((key in self.json) == (feature in features), f"manifest: of {key!r} and the feature {feature!r} there is one without the other")
         try:
-            self.columns = parse_columns(self.json, "manifest")
+            self.columns = parse_columns(self.json)
+            self.stored, self.dropped = self.parse_stored()  # names, those of the columns in their order
             self.metadata = self.json["metadata"]
             self.segments = [self.parse_segment(k, entry) for k, entry in enumerate(array(self.json["segments"], "manifest: segments"))]
             check(all((segment.list is not None) == lists for segment in self.segments) and (self.segments or not lists),
                   f"manifest: segments have a list exactly with the feature {SHARD_PAGES!r}")
-            self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(array(self.json.get("shards", []), "manifest: shards"))]
-            self.view = parse_view(self.json["view"]) if "view" in self.json else None
+            self.shards = [self.parse_shard(f"manifest: shard {k}", entry) for k, entry in enumerate(array(self.json.get("shards", []), "manifest: shards"))]
+            self.column_files = [self.parse_column_file(k, entry) for k, entry in enumerate(array(self.json.get("column_files", []), "manifest: column_files"))]
             self.removed = self.parse_removed(self.json["removed"]) if "removed" in self.json else None
             for segment in self.segments if lists else []:
                 self.shards += self.read_list(os.path.dirname(path), segment)
@@ -167,7 +163,7 @@ class Manifest:
         names = [shard.name for shard in self.shards]
         names += [table.name for segment in self.segments for table in (segment.index, segment.keys, segment.list) if table]
         names += [self.removed.table.name] if self.removed else []
-        names += [layer.name for layer in self.view.layers] if self.view else []
+        names += [each.file.name for each in self.column_files]
         check(len(set(names)) == len(names), "manifest names a file twice")
         self.check_segments()
         for field in ("samples", "bytes", "blocks"):
@@ -176,32 +172,40 @@ class Manifest:
         samples = self.json["samples"]
         check(self.removed is None or 0 < self.removed.samples <= min(samples, MAX_REMOVED),
               f"manifest: removed: {self.removed and self.removed.samples} samples cannot be removed of {samples}")
-        if self.view:
-            self.check_view(samples)
+        check(self.column_files or "column_files" not in self.json, "manifest: column_files is empty")
+        self.check_column_files(samples)
 
-    def check_view(self, samples):
+    def parse_stored(self):
+        stored = [entry.get("stored", entry["name"]) for entry in self.json["columns"]]
+        dropped = array(self.json.get("dropped", []), "manifest: dropped")
+        for name in stored + dropped:
+            check(isinstance(name, str) and 1 <= len(name.encode()) <= 255, f"manifest: stored or dropped name {name!r} is malformed")
+            plain_name(name.encode(), "manifest: stored name", None)
+        for entry in self.json["columns"]:
+            check(entry.get("stored") != entry["name"], f"manifest: column {entry['name']!r}: stored is the name")
+        check(dropped or "dropped" not in self.json, "manifest: dropped is empty")
+        check(dropped == sorted(set(dropped), key=str.encode), "manifest: dropped does not ascend")
+        check(len(set(stored + dropped)) == len(stored + dropped), "manifest: two columns have one stored name, or one that is in dropped")
+        return stored, dropped
+
+    def check_column_files(self, samples):
         """Section 9.6, as far as the manifest tells by itself."""
-        for k, layer in enumerate(self.view.layers):
-            check(0 < layer.samples <= samples, f"manifest: view: layer {k}: has {layer.samples} samples, but the shards {samples}")
-        stored = {column.name: column for column in self.columns}
-        for column, sources in zip(self.view.columns, self.view.sources):
-            what = f"manifest: view: column {column.name!r}"
-            ends = [source.end for source in sources]
-            check(all(before < end <= samples for before, end in zip([0, *ends], ends)), f"{what}: the ends of its sources are wrong")
-            from_shards = [source.column for source in sources if source.layer is None]
-            for source in sources:
-                if source.layer is not None:
-                    check(source.layer < len(self.view.layers), f"{what}: there is no layer {source.layer}")
-                    check(source.end <= self.view.layers[source.layer].samples, f"{what}: a source ends behind its layer")
-                    check(not column.key, f"{what}: the key comes from the shards, not from a layer")
-                elif source.column is not None:
-                    check(source.column in stored, f"{what}: the shards have no column {source.column!r}")
-            if not sources or ends[-1] < samples:
-                from_shards.append(column.name if column.name in stored else None)
-            for name in from_shards:
-                difference = name and column_difference(stored[name], column)
-                check(not difference, f"{what}: does not fit the shards' column {name!r}: {difference} differs")
-            check(column.nullable or None not in from_shards, f"{what}: is not nullable, but some samples have no value")
+        key = [name for name, column in zip(self.stored, self.columns) if column.key]
+        runs = {name: [] for name in self.stored + self.dropped}
+        for k, (file, columns, own) in enumerate(self.column_files):
+            what = f"manifest: column file {k}"
+            check(columns and len(set(columns)) == len(columns), f"{what}: has no column, or one twice")
+            for name in columns:
+                check(name in runs and name not in key, f"{what}: column {name!r} is not a stored name, or the key's")
+                runs[name] += own
+            check(own, f"{what}: has no runs")
+            for run in own:
+                check(run.samples and run.end <= samples and run.begin + run.samples <= file.samples, f"{what}: {run} is empty or passes an end")
+            check(all(run.end <= after.sample for run, after in zip(own, own[1:])), f"{what}: its runs do not ascend, or overlap")
+        for name, every in runs.items():
+            every.sort()
+            check(all(run.end <= after.sample for run, after in zip(every, every[1:])), f"manifest: column files: runs of {name!r} overlap")
+        self.runs = runs
 
     def check_segments(self):
         first = 0
@@ -254,16 +258,27 @@ class Manifest:
         return [ManifestShard(*row) for row in listed.rows]
 
     @staticmethod
-    def parse_shard(k, entry):
-        check_object(entry, f"manifest: shard {k}")
+    def parse_shard(what, entry):
+        check_object(entry, what)
         name = entry["name"]
-        check_name(f"manifest: shard {k}", name)
+        check_name(what, name)
         for field in ("bytes", "samples", "blocks"):
-            check(is_count(entry[field]), f"manifest: shard {k}: {field} is not a count")
-        check(counts_fit(entry["samples"], entry["blocks"]), f"manifest: shard {k}: {entry['samples']} samples cannot be in {entry['blocks']} blocks")
-        sha256 = from_hex(entry["sha256"], 32, f"manifest: shard {k}: sha256") if "sha256" in entry else None
-        return ManifestShard(name, entry["bytes"], entry["samples"], entry["blocks"],
-                             from_hex(entry["content_hash"], 16, f"manifest: shard {k}: content_hash"), sha256)
+            check(is_count(entry[field]), f"{what}: {field} is not a count")
+        check(counts_fit(entry["samples"], entry["blocks"]), f"{what}: {entry['samples']} samples cannot be in {entry['blocks']} blocks")
+        sha256 = from_hex(entry["sha256"], 32, f"{what}: sha256") if "sha256" in entry else None
+        return ManifestShard(name, entry["bytes"], entry["samples"], entry["blocks"], from_hex(entry["content_hash"], 16, f"{what}: content_hash"), sha256)
+
+    @classmethod
+    def parse_column_file(cls, k, entry):
+        what = f"manifest: column file {k}"
+        file, runs = cls.parse_shard(what, entry), []
+        for run in array(entry["runs"], f"{what}: runs"):
+            check_object(run, f"{what}: run")
+            runs.append(Run(*(run[field] for field in Run._fields)))
+            check(all(map(is_count, runs[-1])), f"{what}: {runs[-1]} is not of counts")
+        columns = array(entry["columns"], f"{what}: columns")
+        check(all(isinstance(name, str) for name in columns), f"{what}: columns are not strings")
+        return ColumnFile(file, columns, runs)
 
 
 def check_name(what, name):
@@ -271,12 +286,12 @@ def check_name(what, name):
           and "\0" not in name and len(name.encode(errors="surrogateescape")) <= MAX_NAME, f"{what}: name {name!r} is not allowed")
 
 
-def parse_columns(entry, what):
-    rows = array(entry["columns"], f"{what}: columns")
-    check(1 <= len(rows) <= MAX_COLUMNS, f"{what}: {len(rows)} columns are not 1 to 4096")
+def parse_columns(entry):
+    rows = array(entry["columns"], "manifest: columns")
+    check(1 <= len(rows) <= MAX_COLUMNS, f"manifest: {len(rows)} columns are not 1 to 4096")
     columns = tuple(parse_column(c, row) for c, row in enumerate(rows))
-    check(len({column.name for column in columns}) == len(columns), f"{what} has a duplicate column")
-    check(sum(column.key for column in columns) <= 1, f"{what} has more than one key")
+    check(len({column.name for column in columns}) == len(columns), "manifest has a duplicate column")
+    check(sum(column.key for column in columns) <= 1, "manifest has more than one key")
     return columns
 
 
@@ -307,7 +322,7 @@ def parse_column(c, entry):
 
 
 def column_difference(mine, column):
-    """In what a column of shards or a layer does not fit `column`, which stands for it; else an empty string."""
+    """In what a column of a shard or column file does not fit `column`, the dataset's; else an empty string."""
     if mine.type != column.type and mine.type not in NARROWER.get(column.type, ()):
         return "type"
     different = [field for field in ("codec", "key", "dtype", "shape", "value_size") if getattr(mine, field) != getattr(column, field)]
@@ -328,31 +343,3 @@ def check_metadata(value, what):
     check(all(isinstance(text, str) for text in value.values()), f"{what}: metadata is not an object of strings")
     for name in value:
         plain_name(name.encode(), f"{what}: metadata name", None)
-
-
-# ---- Section 9.6: layers ----
-
-def parse_view(entry):
-    check_object(entry, "manifest: view")
-    columns, sources = parse_columns(entry, "manifest: view"), []
-    for row in entry["columns"]:
-        what = f"manifest: view: column {row['name']!r}"
-        sources.append([parse_source(f"{what}: source {k}", source) for k, source in enumerate(array(row.get("sources", []), f"{what}: sources"))])
-    layers = array(entry["layers"], "manifest: view: layers")
-    return View(columns, sources, [parse_layer(f"manifest: view: layer {k}", layer) for k, layer in enumerate(layers)])
-
-
-def parse_source(what, entry):
-    check_object(entry, what)
-    column, layer = entry.get("column"), entry.get("layer")
-    check(is_count(entry["end"]), f"{what}: end is not a count")
-    check("column" not in entry or (isinstance(column, str) and column), f"{what}: column has no name")
-    check("layer" not in entry or (is_count(layer) and column), f"{what}: layer is not a count, or stands without a column")
-    return Source(entry["end"], layer, column)
-
-
-def parse_layer(what, entry):
-    check_object(entry, what)
-    check_name(what, entry["name"])
-    check(is_count(entry["samples"]), f"{what}: samples is not a count")
-    return Layer(entry["name"], int.from_bytes(from_hex(entry["checksum"], 8, f"{what}: checksum"), "big"), entry["samples"])

@@ -4,8 +4,8 @@
 It is meant to be read beside the specification: section numbers in comments are those of spec.md. It checks
 every checksum, every zero byte and every rule, and prefers plain code to speed. Needs Python 3.11 and the
 Debian packages python3-xxhash and python3-zstandard. reference_parts.py holds sections 1 to 3,
-reference_values.py section 4, reference_manifest.py, reference_dataset.py and reference_view.py section 9, this
-file the others and the command line.
+reference_values.py section 4, reference_table.py tables, reference_manifest.py and reference_dataset.py section 9,
+this file the others and the command line.
 
     shard = read_shard(path)         steps 1 to 3 of section 7
     shard.validate(deep=True)        everything
@@ -517,7 +517,7 @@ def shard_json(shard):
 
 
 def main():
-    from reference_view import dataset_json, read_dataset
+    from reference_dataset import dataset_json, read_dataset
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader of the output that stops, as head does, is no error
     parser = argparse.ArgumentParser(description="Read Shardkit shards and datasets; print them as JSON.")
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a shard, or a dataset's directory")
@@ -552,8 +552,8 @@ def main():
 
 def __getattr__(name):  # the dataset half of the library is in other files
     if name == "read_dataset":
-        import reference_view
-        return reference_view.read_dataset
+        import reference_dataset
+        return reference_dataset.read_dataset
     raise AttributeError(name)
 
 

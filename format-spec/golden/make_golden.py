@@ -13,7 +13,7 @@ import zlib
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import layered  # noqa: E402
+import changed_datasets  # noqa: E402
 import make_invalid  # noqa: E402
 import make_invalid_dataset  # noqa: E402
 from writer import (CODECS, CREATE, Array, Col, Masks, build, frame, handmade_frame, index, keys, manifest, manifest_text, segment,  # noqa: E402
@@ -511,8 +511,10 @@ def all_files():
         columns, metadata, shards, samples = make()
         out |= {f"valid/{name}/{path}": data for path, data in dataset_files(name, columns, metadata, shards).items()}
         out[f"valid/{name}.json"] = dump(dataset_twin(name, columns, metadata, shards, samples))
-    out |= {f"valid/layers/{path}": data for path, data in layered.files().items()}
-    out["valid/layers.json"] = dump(layered.whole_twin())
+    for name, make in changed_datasets.VALID.items():
+        whole = make()
+        out |= {f"valid/{name}/{path}": data for path, data in whole.files.items()}
+        out[f"valid/{name}.json"] = dump(whole.twin())
     for name, (files, error) in make_invalid_dataset.all_invalid().items():
         for path, data in files.items():
             out[f"invalid/{name}{path}"] = data

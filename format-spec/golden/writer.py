@@ -41,6 +41,7 @@ class Col:
     value_size: int | None = None  # of a type that readers do not know
     storage: str | None = None  # paged, or what a later version would choose. Else what codec and size give, unless a file is to be wrong
     metadata: dict = dataclasses.field(default_factory=dict)
+    stored: str | None = None  # of a dataset's column: the stored name, where it is another than the name
 
     def size(self):
         if self.value_size is not None:
@@ -49,14 +50,14 @@ class Col:
             return None if self.shape is None else scalar_size(self.dtype) * math.prod(self.shape)
         return scalar_size(self.type) if self.type in PACK else None
 
-    def stored(self):
+    def form(self):
         return self.storage or ("fixed" if self.size() is not None else "blob" if self.codec == "none" else "inline")
 
     def paged(self):
-        return self.stored() == "paged"
+        return self.form() == "paged"
 
     def blob(self):
-        return self.stored() == "blob"
+        return self.form() == "blob"
 
     def indexed(self):
         """Whether the offset index has the places of its records."""
@@ -66,7 +67,7 @@ class Col:
         return self.type == "ndarray" or isinstance(self.type, int)
 
     def describe(self):
-        out = dict(name=self.name) | named("type", self.type, TYPES) | named("codec", self.codec, CODECS)
+        out = dict(name=self.name) | ({} if self.stored is None else dict(stored=self.stored)) | named("type", self.type, TYPES) | named("codec", self.codec, CODECS)
         out |= dict(nullable=self.nullable, key=self.key)
         out |= {} if self.size() is None else dict(value_size=self.size())
         out |= named("dtype", self.dtype, TYPES) | dict(shape=self.shape) if self.shaped() else {}
@@ -174,8 +175,8 @@ def encode_schema(columns):
         rank = 0 if not col.shaped() else 255 if col.shape is None else len(col.shape)
         out += bytes([len(name)]) + name
         out += struct.pack("<HHBBBB", TYPES.get(col.type, col.type), TYPES.get(col.dtype, col.dtype or 0), CODECS.get(col.codec, col.codec),
-                           STORAGES.index(col.stored()), col.nullable + 2 * col.key, rank)
-        out += b"".join(struct.pack("<Q", number) for number in ([col.size() or 0] if col.stored() == "fixed" else []) + (col.shape or []))
+                           STORAGES.index(col.form()), col.nullable + 2 * col.key, rank)
+        out += b"".join(struct.pack("<Q", number) for number in ([col.size() or 0] if col.form() == "fixed" else []) + (col.shape or []))
         out += encode_metadata(col.metadata)
     return out
 
@@ -454,8 +455,8 @@ def manifest(columns, metadata, shards, /, hashed=(), **changes):
     checksum is made; None leaves one out."""
     fields = dict(format="shardkit-dataset", version=1, features=[], generation=1, operation=CREATE,
                   samples=sum(b.twin["sample_count"] for _, b in shards), bytes=sum(len(b.data) for _, b in shards),
-                  blocks=sum(len(b.entries) for _, b in shards), columns=[col.describe() for col in columns], metadata=metadata,
-                  segments=[segment(shards)] if shards else [], view=None, removed=None,
+                  blocks=sum(len(b.entries) for _, b in shards), columns=[col.describe() for col in columns], dropped=None, metadata=metadata,
+                  segments=[segment(shards)] if shards else [], column_files=None, removed=None,
                   shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
     return manifest_text((key, value) for key, value in fields.items() if value is not None)
 
@@ -464,16 +465,18 @@ def manifest_text(fields):
     """Of (key, value), in their order."""
     rows = []
     for name, value in fields:
-        if isinstance(value, list) and value:
+        if isinstance(value, list) and value and name != "dropped":
             rows.append(f'  "{name}": [\n' + ",\n".join("    " + line(item) for item in value) + "\n  ],\n")
         elif isinstance(value, dict) and value and name not in ("operation", "removed"):
-            items = ",\n".join(f"    {line(key)}: " + (
-                "[\n" + ",\n".join("      " + line(part) for part in item) + "\n    ]" if isinstance(item, list) and item else line(item))
-                for key, item in value.items())
+            items = ",\n".join(f"    {line(key)}: {line(item)}" for key, item in value.items())
             rows.append(f'  "{name}": {{\n{items}\n  }},\n')
         else:
             rows.append(f'  "{name}": {line(value)},\n')
-    body = ("{\n" + "".join(rows)).encode()
+    return sealed(("{\n" + "".join(rows)).encode())
+
+
+def sealed(body):
+    """A manifest with its last lines."""
     return body + f'  "checksum": "{xxh3(body):016x}"\n}}\n'.encode()
 
 
@@ -511,9 +514,10 @@ def removed_table(ordinals, count=None):
     return table(4, [(page[0], struct.pack(f"<{len(page)}Q", *page)) for page in pages], struct.pack("<Q", len(ordinals) if count is None else count))
 
 
-def layer_row(name, text):
-    """What a view says of a layer, whose dataset.json is `text`."""
-    return dict(name=name, checksum=text[-20:-4].decode(), samples=json.loads(text)["samples"])
+def column_file_row(name, built, *runs, hashed=False):
+    """What the manifest says of a column file. `runs`: (sample, samples, begin) of each."""
+    return shard_row(name, built, hashed) | dict(columns=[col.name for col in built.columns],
+                                                 runs=[dict(zip(("sample", "samples", "begin"), run)) for run in runs])
 
 
 def keys(shards, hook=lambda name, data: data):

@@ -43,7 +43,7 @@ from differential_changes import ShardFile, another  # noqa: E402
 from differential_damage import damage, recover_as_told  # noqa: E402
 from differential_datasets import DatasetFile  # noqa: E402
 from differential_library import FEW, LEVELS, SINGLE, Library, digest  # noqa: E402
-from reference_view import read_dataset  # noqa: E402
+from reference_dataset import read_dataset  # noqa: E402
 
 KEPT = 2  # files of each difference
 # What validation alone has to find (section 4.4), and the reference reader finds when it reads.

@@ -8,7 +8,7 @@ import re
 
 from differential_changes import Changed, Fields, ShardFile, TablePlaces, another, checksum, group, some_keys
 from reference_parts import xxh3
-from reference_view import read_dataset
+from reference_dataset import read_dataset
 
 
 class Raw(str):

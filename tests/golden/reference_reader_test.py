@@ -23,7 +23,7 @@ import reference_reader  # noqa: E402
 import writer  # noqa: E402
 from reference_values import scalars  # noqa: E402
 from reference_reader import Shard, ShardError, read_shard, recover, shard_json  # noqa: E402
-from reference_view import dataset_json, read_dataset  # noqa: E402
+from reference_dataset import dataset_json, read_dataset  # noqa: E402
 
 LEVELS = ("open", "read", "validate", "deep")
 ZSTD_MADE = {"valid/key-pages.shard", "valid/zstd.shard", "valid/dictionary.shard", "valid/trained-dictionary.shard"}
@@ -68,7 +68,7 @@ def operations(path):
         for s in range(len(source.manifest.shards)) if dataset else [None]:
             shard = source.shard(s) if dataset else source
             for k in range(shard.block_count):
-                shard.read_known(k)
+                source.read(s, k) if dataset else shard.read_known(k)
         if dataset:
             for index, _, _ in source.segments():
                 for number in range(index.table.page_count):
@@ -157,7 +157,7 @@ class Valid(unittest.TestCase):
         self.assertIsNone(read_shard(f"{GOLDEN}/valid/without-block-ranges.shard").block_ranges)
 
     def test_datasets_equal_their_twins(self):
-        for name in (*make_golden.DATASETS, "layers"):
+        for name in (*make_golden.DATASETS, *make_golden.changed_datasets.VALID):
             with self.subTest(name):
                 dataset = read_dataset(f"{GOLDEN}/valid/{name}")
                 dataset.validate(deep=True)
@@ -177,16 +177,24 @@ class Valid(unittest.TestCase):
             self.assertEqual(unknown.read_blob(ordinal, name), bytes(unknown.raw_sample(ordinal)[name]))
         self.assertEqual([index.layouts for index in unknown.indexes], [[[b"scan", b"data"]]])
 
-    def test_layers_and_removed_samples(self):
-        dataset = read_dataset(f"{GOLDEN}/valid/layers")
+    def test_column_files_and_removed_samples(self):
+        dataset = read_dataset(f"{GOLDEN}/valid/column-files")
         samples = list(dataset.samples())
-        self.assertEqual([sample["id"] for sample in samples], ["k0", "k4", "k1", "k6", "k7"])
-        self.assertEqual([dataset.find(sample["id"]) for sample in samples], list(range(5)))
+        self.assertEqual([sample["key"] for sample in samples], ["k0", "k4", "k1", "k6", "k7"])
+        self.assertEqual([dataset.find(sample["key"]) for sample in samples], list(range(5)))
         self.assertIsNone(dataset.find("k2"))
         for ordinal, sample in enumerate(samples):
             self.assertEqual(dataset.read_blob(ordinal, "data"), sample["data"])
-            self.assertEqual(dataset.read_blob(ordinal, "caption"), sample["caption"] and sample["caption"].encode())
+            self.assertEqual(dataset.read_blob(ordinal, "caption"), sample["caption"].encode())
         self.assertRaises(IndexError, dataset.sample, 5)
+
+    def test_renamed_columns(self):
+        dataset = read_dataset(f"{GOLDEN}/valid/renamed-columns")
+        samples = list(dataset.samples())
+        self.assertEqual([(sample["left"], sample["right"]) for sample in samples], [(10 + i, i) for i in range(5)])
+        self.assertEqual([dataset.find(sample["id"]) for sample in samples], list(range(5)))
+        for ordinal, sample in enumerate(samples):
+            self.assertEqual(dataset.read_blob(ordinal, "remark"), sample["remark"].encode())
 
     def test_recovery_of_a_whole_shard_finds_every_block(self):
         for name in names("valid", ".shard"):
@@ -262,12 +270,12 @@ class Invalid(unittest.TestCase):
     def test_every_flipped_bit_of_a_dataset_is_found(self):
         with tempfile.TemporaryDirectory() as directory:
             for source, name in (("two-shards", "a.shard"), ("two-shards", "dataset.json"), ("two-shards", "dataset.idx"),
-                                 ("sha256", "dataset.json"), ("layers", "dataset.json"), ("layers", "dataset-4.removed"),
-                                 ("layers", "layer-2/dataset.json"), ("layers", "layer-2/0.shard")):
+                                 ("sha256", "dataset.json"), ("column-files", "dataset.json"), ("column-files", "dataset-6.removed"),
+                                 ("column-files", "dataset-4.columns")):
                 copy = f"{directory}/{source}"
                 shutil.copytree(f"{GOLDEN}/valid/{source}", copy, dirs_exist_ok=True)
                 data = bytearray(load(f"{copy}/{name}"))
-                for byte in range(0, len(data), 97 if name.endswith(".shard") else 1):
+                for byte in range(0, len(data), 97 if name.endswith((".shard", ".columns")) else 1):
                     data[byte] ^= 1 << byte % 8
                     with open(f"{copy}/{name}", "wb") as file:
                         file.write(data)
