@@ -10,7 +10,7 @@ from reference_manifest import Manifest, Segment, column_difference
 from reference_parts import CODECS, MAX_COLUMNS, Cursor, ShardError, check, xxh3
 from reference_reader import map_file, read_shard, sample_json
 from reference_table import OFFSET_INDEX, KeyTable, RemovedTable, Table
-from reference_values import is_zero, round_up
+from reference_values import decode_value, is_zero, round_up
 
 
 # ---- Section 9.2: offset index ----
@@ -182,7 +182,8 @@ class Dataset:
                 what, wanted = f"column file {k}", run.begin + first - run.sample
                 number = next((n for n, block in enumerate(self.column_file(k).directory)
                                if (block.first_sample, block.sample_count) == (wanted, entry.sample_count)), None)
-                check(run.sample <= first and end <= run.end and number is not None, f"{what}: no block of it is samples {first} to {end}, which are a block of shard {s}")
+                check(run.sample <= first and end <= run.end and number is not None,
+                      f"{what}: no block of it is samples {first} to {end}, which are a block of shard {s}")
                 yield what, self.column_file(k), number
 
     def read(self, s, b):
@@ -209,19 +210,18 @@ class Dataset:
             raise IndexError(f"sample {ordinal} of {self.sample_count}")
         return ordinal + bisect.bisect_right(self.before, ordinal)
 
-    def stored_sample(self, ordinal, get):
-        """{column: what `get` gives of its values in a block and the place there, or None}, of a stored sample."""
-        s, b, i = self.locate(ordinal)
+    def raw_sample(self, ordinal, decode=lambda column, raw: raw):
+        """{column: encoded bytes, or None when absent or of a codec that is not known}."""
+        s, b, i = self.locate(self.stored_ordinal(ordinal))
         found = self.read(s, b)
-        return {column.name: get(found[name], i) if name in found else None for name, column in zip(self.stored, self.columns)}
-
-    def raw_sample(self, ordinal):
-        return self.stored_sample(self.stored_ordinal(ordinal), lambda data, i: data.raw(i))
+        return {column.name: found[name].value(i, lambda _, raw, column=column: decode(column, raw)) if name in found else None
+                for name, column in zip(self.stored, self.columns)}
 
     def sample(self, ordinal):
+        """{column: value or None}, by the types of the dataset's columns."""
         for column in self.columns:
             check(column.codec in CODECS, f"column {column.name!r}: unknown codec {column.codec}", None, "Unimplemented")
-        return self.stored_sample(self.stored_ordinal(ordinal), lambda data, i: data.value(i))
+        return self.raw_sample(ordinal, decode_value)
 
     def samples(self):
         return (self.sample(ordinal) for ordinal in range(self.sample_count))
@@ -312,10 +312,9 @@ class Dataset:
                 raise ShardError(f"{what}: {error}", kind=error.kind) from None
             check(entry.sha256 in (None, hashlib.sha256(shard.data).digest()),
                   f"{what}: sha256 is not the one in the manifest, although every other checksum fits")
+            for key, value in shard.metadata.items():
+                check(self.manifest.metadata.get(key, value) == value, f"manifest: metadata {key!r} differs from that of {what}")
         for s, entry in enumerate(self.manifest.shards):
-            for key, value in self.shard(s).metadata.items():
-                check(self.manifest.metadata.get(key, value) == value,
-                      f"manifest: metadata {key!r} differs from that of shard {s} {entry.name!r}")
             for b in range(entry.blocks):
                 names = [column.name for _, shard, _ in self.parts(s, b) for column in shard.columns]
                 for name in names:

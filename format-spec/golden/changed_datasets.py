@@ -1,5 +1,4 @@
 """Golden datasets that were changed: stored names, column files, removed samples (sections 9.1, 9.6 and 9.7 of spec.md). See make_golden.py."""
-
 from make_invalid import ABSENT, LEAN, LOST, OPEN, READ, VALIDATE, error, flipped
 from writer import (Array, Col, build, column_file_row, index, keys, manifest, reference, removed_table, sealed, segment, shard_row, twin)
 
@@ -67,19 +66,20 @@ REMOVED = [1, 2, 3, 8]  # a sample, a whole block, the last one
 
 
 def column_files():
-    """A column file from before the second shard was appended has the label, which it replaces, of the first one's samples. Another has two columns
-    of all samples, of which caption has been renamed. The key of a removed sample is also that of one that readers see."""
+    """A column file from before the second shard was appended has the label, which it replaces, of the first one's samples. Another has three columns
+    of all samples: score is dropped; caption is renamed and, as a later shard might want, of a wider type. The key of a removed sample is also that
+    of one that readers see."""
     new_label, vector, text = Col("label@2", "i32", nullable=True), Col("vector", "ndarray", dtype="f32", shape=[2]), Col("text", "utf8")
-    columns = [KEY, DATA, Col("label", "i32", nullable=True, stored="label@2"), vector, Col("caption", "utf8", stored="text")]
+    columns = [KEY, DATA, Col("label", "i32", nullable=True, stored="label@2"), vector, Col("caption", "bytes", stored="text")]
     rows = [{"key": f"k{1 if i == 5 else i}", "data": bytes(range(i, 3 * i)), "label": i, "label@2": -1 - i if i else None,
-             "vector": Array([2], [i / 2, float(i)]), "text": f"{i} " * i} for i in range(9)]
+             "vector": Array([2], [i / 2, float(i)]), "text": f"{i} " * i, "score": i} for i in range(9)]
     shards = [("0.shard", build([KEY, DATA, Col("label", "i32")], rows[:4], [2, 2], **OPTIONS)),
               ("1.shard", build([KEY, DATA, new_label], rows[4:], [3, 2], **OPTIONS))]
     files = [("dataset-2.columns", build([new_label], rows[:4], [2, 2], **OPTIONS), (0, 4, 0)),
-             ("dataset-4.columns", build([vector, text], rows, [2, 2, 3, 2], **OPTIONS), (0, 9, 0))]
-    samples = [dict(key=row["key"], data=row["data"], label=row["label@2"], vector=row["vector"], caption=row["text"])
+             ("dataset-4.columns", build([vector, text, Col("score", "u8")], rows, [2, 2, 3, 2], **OPTIONS), (0, 9, 0))]
+    samples = [dict(key=row["key"], data=row["data"], label=row["label@2"], vector=row["vector"], caption=row["text"].encode())
                for i, row in enumerate(rows) if i not in REMOVED]
-    return Whole(columns, shards, samples, 6, operation("remove", samples=[f"{len(REMOVED)}"]), {"dataset.idx": 2}, files, REMOVED, ["label"],
+    return Whole(columns, shards, samples, 6, operation("remove", samples=[f"{len(REMOVED)}"]), {"dataset.idx": 2}, files, REMOVED, ["label", "score"],
                  ("dataset-4.columns",))
 
 

@@ -67,7 +67,8 @@ class Col:
         return self.type == "ndarray" or isinstance(self.type, int)
 
     def describe(self):
-        out = dict(name=self.name) | ({} if self.stored is None else dict(stored=self.stored)) | named("type", self.type, TYPES) | named("codec", self.codec, CODECS)
+        out = dict(name=self.name) | ({} if self.stored is None else dict(stored=self.stored))
+        out |= named("type", self.type, TYPES) | named("codec", self.codec, CODECS)
         out |= dict(nullable=self.nullable, key=self.key)
         out |= {} if self.size() is None else dict(value_size=self.size())
         out |= named("dtype", self.dtype, TYPES) | dict(shape=self.shape) if self.shaped() else {}

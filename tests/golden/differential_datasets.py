@@ -60,39 +60,31 @@ def nodes(tree, path=()):
 NUMBERS = ("0", "1", "2", "-1", "-0", "1.0", "1e0", "01", "4096", "65536", "4294967296", str(1 << 62), str((1 << 62) + 1), str((1 << 63) - 1), str(1 << 63),
            str((1 << 64) - 1), str(1 << 64), "1" + "0" * 30, "1E400", '"1"', "+1", "NaN")
 TEXTS = ("", "a\0b", "a\nb", "..", "a/../b", "a//b", "/a", "a/", "./a", "é", "\ud800", "x" * 256, "x" * 255, "x" * 4097, "0", "utf8", "bytes", "none", "zstd",
-         "dataset.json", "layers", "removed-samples", "shard-pages", "json", "key", "ndarray", "i64", "A\u0308")
-KEYS = ("later", "list", "keys", "sha256", "view", "removed", "next_shard", "replaced", "value_size", "dtype", "shape", "layer", "sources", "metadata",
-        "features", "shards", "column")
+         "dataset.json", "shard-pages", "label@2", "json", "key", "ndarray", "i64", "A\u0308")
+KEYS = ("later", "list", "keys", "sha256", "stored", "dropped", "column_files", "removed", "next_shard", "replaced", "value_size", "dtype", "shape",
+        "metadata", "features", "shards", "columns", "runs")
 
 
 class DatasetFile:
     """A right dataset: its files, their fields, and how to make what names them anew."""
 
     def __init__(self, folder):
-        self.folder, self.files, self.tables, self.shards, self.layers = folder, {}, {}, {}, {}
+        self.folder, self.files, self.tables, self.shards = folder, {}, {}, {}
         for root, _, names in os.walk(folder):
             for name in names:
                 with open(os.path.join(root, name), "rb") as file:
                     self.files[os.path.relpath(os.path.join(root, name), folder)] = file.read()
-        self.add("")
-        self.names = sorted(name for name in self.files if name in self.tables or name in self.shards or
-                            os.path.basename(name) == "dataset.json" and (name == "dataset.json" or os.path.dirname(name) in self.layers))
-        self.keys = some_keys(read_dataset(folder))
-
-    def add(self, folder):
-        tree = parse_manifest(self.files[os.path.join(folder, "dataset.json")])
+        tree = parse_manifest(self.files["dataset.json"])
         for segment in tree.get("segments"):
             for key, kind in (("index", 1), ("list", 2), ("keys", 3)):
                 if segment.get(key):
-                    self.add_table(os.path.join(folder, segment.get(key).get("name")), kind)
+                    self.add_table(segment.get(key).get("name"), kind)
         if tree.get("removed"):
-            self.add_table(os.path.join(folder, tree.get("removed").get("table").get("name")), 4)
-        for shard in tree.get("shards", []):
-            name = os.path.join(folder, shard.get("name"))
-            self.shards[name] = ShardFile(self.files[name])
-        for layer in tree.get("view").get("layers") if tree.get("view") else []:
-            self.layers[os.path.join(folder, layer.get("name"))] = folder
-            self.add(os.path.join(folder, layer.get("name")))
+            self.add_table(tree.get("removed").get("table").get("name"), 4)
+        for row in rows_of_files(tree):
+            self.shards[row.get("name")] = ShardFile(self.files[row.get("name")])
+        self.names = sorted(name for name in self.files if name in self.tables or name in self.shards or name == "dataset.json")
+        self.keys = some_keys(read_dataset(folder))
 
     def add_table(self, name, kind):
         out = Fields()
@@ -101,8 +93,6 @@ class DatasetFile:
     def changed(self, rng):
         """What was changed, and the files."""
         files, name = dict(self.files), rng.choice(self.names)
-        folder = os.path.dirname(name) if name not in self.shards else next(
-            (folder for folder in sorted(self.layers, reverse=True) if name.startswith(folder + "/")), "")
         if rng.random() < 0.02:
             del files[name]
             return f"{kind_of_file(name)} is missing", files
@@ -110,32 +100,22 @@ class DatasetFile:
             shard = self.shards[name]
             kind, pins = another(rng, shard.data, shard.fields, shard.by_kind)
             files[name] = shard.changed(pins)
-            tree = self.follow(files, folder, name)
+            tree = self.follow(files, name)
         elif name in self.tables:
             _, fields, by_kind = self.tables[name]
             kind, pins = another(rng, self.files[name], fields, by_kind)
             self.repair_table(files, name, pins)
-            tree = self.refer(files, folder, parse_manifest(files[os.path.join(folder, "dataset.json")]))
+            tree = self.refer(files, parse_manifest(files["dataset.json"]))
         else:
             tree = parse_manifest(files[name])
             kind = change_manifest(rng, tree)
         kind = f"{kind_of_file(name)}: {kind}"
-        self.write(files, folder, tree)
-        if name.endswith("dataset.json") and rng.random() < 0.03:
+        files["dataset.json"] = manifest_bytes(tree)
+        if name == "dataset.json" and rng.random() < 0.03:
             text = bytearray(files[name])
             text[-rng.randrange(1, 40)] ^= 1 << rng.randrange(8)
             files[name], kind = bytes(text), "dataset.json: end"
         return kind, files
-
-    def write(self, files, folder, tree):
-        files[os.path.join(folder, "dataset.json")] = text = manifest_bytes(tree)
-        if folder in self.layers:  # the manifest above names its checksum
-            above = self.layers[folder]
-            upper = parse_manifest(files[os.path.join(above, "dataset.json")])
-            for layer in upper.get("view").get("layers"):
-                if os.path.join(above, layer.get("name")) == folder:
-                    layer.put("checksum", text[-20:-4].decode())
-            self.write(files, above, upper)
 
     def repair_table(self, files, name, pins):
         data = Changed(files[name], pins)
@@ -143,24 +123,26 @@ class DatasetFile:
         files[name] = bytes(data)
 
     @staticmethod
-    def refer(files, folder, tree):
+    def refer(files, tree):
         references = [segment.get(key) for segment in tree.get("segments") for key in ("index", "keys", "list") if segment.get(key)]
         for named in references + ([tree.get("removed").get("table")] if tree.get("removed") else []):
-            named.put("checksum", files[os.path.join(folder, named.get("name"))][-16:-8][::-1].hex())
+            named.put("checksum", files[named.get("name")][-16:-8][::-1].hex())
         return tree
 
-    def follow(self, files, folder, name):
-        """After a shard has changed: the manifest's row, list and index."""
-        tree = parse_manifest(files[os.path.join(folder, "dataset.json")])
+    def follow(self, files, name):
+        """After a shard or column file has changed: the manifest's row and, of a shard, list and index."""
+        tree = parse_manifest(files["dataset.json"])
         data, before = files[name], self.files[name]
-        for row in tree.get("shards", []):
-            if os.path.join(folder, row.get("name")) == name:
+        for row in rows_of_files(tree):
+            if row.get("name") == name:
                 row.put("content_hash", data[-56:-40].hex())
                 row.put("sha256", hashlib.sha256(data).hexdigest())
-        hashes = [bytes.fromhex(row.get("content_hash")) for row in tree.get("shards", [])]
+        if name not in [row.get("name") for row in tree.get("shards", [])]:
+            return tree
+        hashes = [bytes.fromhex(row.get("content_hash")) for row in tree.get("shards")]
         shard, first = self.shards[name].shard, 0
         for segment in tree.get("segments"):
-            table = os.path.join(folder, segment.get("index").get("name"))
+            table = segment.get("index").get("name")
             places, last = self.tables[table][0], first + int(segment.get("shards"))
             pins = [(places.payload + 24, checksum(b"".join(hashes[first:last])))]
             for block in self.shards[name].blocks:
@@ -169,11 +151,16 @@ class DatasetFile:
                          if field.kind.endswith("header_checksum") and files[table][field.at:field.at + 8] == before[at:at + 8]]
             self.repair_table(files, table, pins)
             first = last
-        return self.refer(files, folder, tree)
+        return self.refer(files, tree)
+
+
+def rows_of_files(tree):
+    """What the manifest says of shards and column files."""
+    return [*tree.get("shards", []), *tree.get("column_files", [])]
 
 
 def kind_of_file(name):
-    return "shard" if name.endswith(".shard") else ("layer " if "/" in name else "") + re.sub(r"-\d+", "", os.path.basename(name))
+    return "shard" if name.endswith(".shard") else re.sub(r"-\d+", "", os.path.basename(name))
 
 
 def change_manifest(rng, tree):

@@ -185,7 +185,7 @@ class Valid(unittest.TestCase):
         self.assertIsNone(dataset.find("k2"))
         for ordinal, sample in enumerate(samples):
             self.assertEqual(dataset.read_blob(ordinal, "data"), sample["data"])
-            self.assertEqual(dataset.read_blob(ordinal, "caption"), sample["caption"].encode())
+            self.assertEqual(dataset.read_blob(ordinal, "caption"), sample["caption"])
         self.assertRaises(IndexError, dataset.sample, 5)
 
     def test_renamed_columns(self):
