@@ -149,7 +149,7 @@ def invalid():
     for name, runs in (("of-none", [whole_run, whole_run | dict(sample=4, samples=0)]), ("past-the-end", [whole_run | dict(samples=5)]),
                        ("past-its-file", [whole_run | dict(samples=2, begin=3)]), ("lacks-begin", [dict(sample=0, samples=4)]),
                        ("no-count", [whole_run | dict(begin=-1)])):
-        add(f"run-{name}", ["manifest", "begin"] if name == "lacks-begin" else ["manifest", "column file 0", "run"], runs=runs)
+        add(f"run-{name}", ["manifest", "begin"] if name == "lacks-begin" else ["manifest", "run"], runs=runs)
     half = dict(sample=0, samples=2, begin=0)
     add("runs-overlap", ["manifest", "column file 0", "run"], runs=[whole_run, half | dict(sample=2)])
     add("runs-descend", ["manifest", "column file 0", "run"], runs=[half | dict(sample=2), half])
@@ -167,7 +167,7 @@ def invalid():
     add("column-file-exchanged", ["column file 0", "content hash"], READ, more={"dataset-2.columns": other.data})
     add("column-file-of-other-columns", ["column file 0", "columns"], READ, dropped=["z"], file=made([Col("z", "u8")], samples=[dict(z=1)] * 4),
         listed=dict(columns=["y"]))
-    add("column-file-with-a-key", ["column file 0", "key"], READ, columns=[x], dropped=["y"],
+    add("column-file-with-a-key", ["column file 0", "key"], VALIDATE, columns=[x], dropped=["y"],
         file=made([Col("y", "utf8", "zstd", key=True)], samples=[dict(y=f"{i}") for i in range(4)]))
     for name, col in (("type", Col("y", "i8")), ("nullable", Col("y", "u8", nullable=True))):
         add(f"column-file-column-{name}", ["column file 0", "y", name], READ, file=made([col]))
@@ -178,11 +178,11 @@ def invalid():
             shard=two_blocks, file=made([y], [2, 2]))
     add("run-begins-within-a-block-of-its-file", ["column file 0", "block"], READ, columns=[x, Col("y", "u8", nullable=True)],
         shard=two_blocks, runs=[half | dict(begin=1)])
-    add("column-file-flipped", ["column file 0", "block 0"], READ, more={"dataset-2.columns": flipped(file.data, file.at["head 0 0"])})
+    add("column-file-flipped", ["block 0", "y"], READ, more={"dataset-2.columns": flipped(file.data, file.at["head 0 0"])})
     add("column-absent-not-nullable", ["shard 0", "y"], READ, shard=two_blocks, file=made([y], [2, 2]), runs=[half])
     add("column-in-shard-and-column-file", ["shard 0", "y"], VALIDATE, shard=made([x, y]))
     noted = build([y], rows, [4], metadata={"a": "1"}, without=(5, 6, 7))  # of the same content hash
-    add("column-file-sha256-differs", ["column file 0", "sha256"], VALIDATE, file=noted, listed=dict(sha256=shard_row("", file, True)["sha256"]))
+    add("column-file-sha256-differs", ["sha256"], VALIDATE, file=noted, listed=dict(sha256=shard_row("", file, True)["sha256"]))
 
     # Removed samples.
     def add_removed(name, words, ordinals=(1, 3), samples=2, kind=LOST, table=True):

@@ -124,11 +124,7 @@ absl::Status CheckStorage(Column& column) {
 
 // Sets the storage, too.
 absl::Status CheckColumn(Column& column) {
-  if (column.name.empty() || column.name.size() > kMaxColumnNameBytes) {
-    return InvalidArgument("column name \"", column.name, "\" has ", column.name.size(), " bytes; 1 to ",
-                           kMaxColumnNameBytes, " are allowed");
-  }
-  SHARDKIT_RETURN_IF_ERROR(CheckName(column.name, "column name"));
+  SHARDKIT_RETURN_IF_ERROR(CheckColumnName(column.name));
   const auto refuse = [&](std::string_view why) { return InvalidArgument("column \"", column.name, "\": ", why); };
   if (column.is_key && (column.type != Type::kUtf8 || column.nullable)) {
     return refuse("a key column is of type utf8 and not nullable");

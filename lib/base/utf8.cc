@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
 #include "base/errors.h"
+#include "shardkit/schema.h"
 
 namespace shardkit {
 
@@ -10,6 +11,12 @@ absl::Status CheckName(std::string_view name, std::string_view what) {
     return InvalidArgument("a ", what, " has a NUL or a line feed, which names cannot have");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckColumnName(std::string_view name) {
+  if (!name.empty() && name.size() <= kMaxColumnNameBytes) return CheckName(name, "column name");
+  return InvalidArgument("column name \"", name, "\" has ", name.size(), " bytes; 1 to ", kMaxColumnNameBytes,
+                         " are allowed");
 }
 
 }  // namespace shardkit

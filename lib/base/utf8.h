@@ -13,4 +13,7 @@ bool ValidUtf8(std::string_view bytes);
 // feed: those would break the lines of listings.
 absl::Status CheckName(std::string_view name, std::string_view what);
 
+// The same for the name of a column, which has 1 to kMaxColumnNameBytes bytes.
+absl::Status CheckColumnName(std::string_view name);
+
 }  // namespace shardkit

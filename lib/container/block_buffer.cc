@@ -16,7 +16,9 @@ uint64_t BlockBuffer::memory() const {
                    state_->page.capacity() + 8 * state_->places.capacity() + state_->converted.capacity() +
                    8 * state_->selected.capacity() + state_->gathered.capacity() + state_->decompressor.memory();
   if (state_->mapped != nullptr) bytes += state_->read_length;
-  for (const BlockBuffer& part : state_->batch) bytes += part.memory();
+  for (const std::deque<BlockBuffer>* const buffers : {&state_->batch, &state_->parts}) {
+    for (const BlockBuffer& part : *buffers) bytes += part.memory();
+  }
   return bytes;
 }
 
@@ -27,7 +29,9 @@ uint64_t container::NewReaderIdentity() {
 
 absl::Status BlockBuffer::CheckMapped() const {
   if (state_->shown != nullptr) SHARDKIT_RETURN_IF_ERROR(state_->shown->CheckMapped());
-  for (const BlockBuffer& part : state_->batch) SHARDKIT_RETURN_IF_ERROR(part.CheckMapped());
+  for (const std::deque<BlockBuffer>* const buffers : {&state_->batch, &state_->parts}) {
+    for (const BlockBuffer& part : *buffers) SHARDKIT_RETURN_IF_ERROR(part.CheckMapped());
+  }
   return absl::OkStatus();
 }
 
@@ -40,7 +44,7 @@ container::MappedRange container::ForgetBlock(BlockBuffer& buffer) {
   state.owner = 0;
   state.pinned.reset();
   state.listed.reset();
-  state.layers.clear();
+  for (BlockBuffer& part : state.parts) ForgetBlock(part);
   return range;
 }
 

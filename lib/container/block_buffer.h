@@ -78,8 +78,8 @@ struct BlockBuffer::State {
     shown = nullptr;  // its file may have been closed with the shard pinned before
   }
 
-  // Keep the blocks of layers that a view shows.
-  std::vector<std::shared_ptr<const void>> layers;
+  // The blocks of column files of which `view` shows columns.
+  std::deque<BlockBuffer> parts;
 
   // Keeps what a view shows of the index of a tar: keys.
   std::shared_ptr<const void> listed;

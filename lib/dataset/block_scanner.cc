@@ -52,12 +52,11 @@ class OrderedScanner : public BlockScanner {
   using Result = absl::StatusOr<std::unique_ptr<ScannedBlock>>;
 
   OrderedScanner(const ShardListReader& list, ShardCache& shards, std::shared_ptr<BufferReserve> reserve,
-                 const ScanOptions& options, const std::optional<DatasetView>& view,
-                 StoredDataset::CompleteBlock complete)
+                 const ScanOptions& options, const ManifestSummary& summary, CompleteBlock complete)
       : list_(list),
         shards_(shards),
         options_(options),
-        view_(view),
+        summary_(summary),
         complete_(std::move(complete)),
         ahead_(std::max({options.blocks_ahead, options.threads, 1})),
         slots_(std::make_shared<SlotPool>(ahead_ + 1, std::move(reserve))),
@@ -160,7 +159,7 @@ class OrderedScanner : public BlockScanner {
       if (open.ok()) open_ = std::shared_ptr<const ShardReader>(*open, (*open)->reader.get());
     }
     if (options_.where && open_ != nullptr) {
-      auto skipper = BlockSkipper::Create(open_, *options_.where, view_);
+      auto skipper = BlockSkipper::Create(open_, *options_.where, summary_);
       if (skipper.ok()) skipper_ = *std::move(skipper);
     }
     if (first == shard_first_sample_ && end == next_shard_sample_) return absl::OkStatus();
@@ -183,8 +182,8 @@ class OrderedScanner : public BlockScanner {
   const ShardListReader& list_;
   ShardCache& shards_;
   const ScanOptions options_;
-  const std::optional<DatasetView>& view_;
-  const StoredDataset::CompleteBlock complete_;
+  const ManifestSummary& summary_;
+  const CompleteBlock complete_;
   std::optional<BlockSkipper> skipper_;      // of shard_, when there is a condition
   std::shared_ptr<const ShardReader> open_;  // shard_, when blocks may be left out
   const int ahead_;
@@ -207,10 +206,9 @@ class OrderedScanner : public BlockScanner {
 absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListReader& list, ShardCache& shards,
                                                               std::shared_ptr<BufferReserve> reserve,
                                                               const ScanOptions& options,
-                                                              const std::optional<DatasetView>& view,
-                                                              StoredDataset::CompleteBlock complete) {
+                                                              const ManifestSummary& summary, CompleteBlock complete) {
   if (options.threads < 0) return InvalidArgument("scan: ", options.threads, " threads");
-  return std::make_unique<OrderedScanner>(list, shards, std::move(reserve), options, view, std::move(complete));
+  return std::make_unique<OrderedScanner>(list, shards, std::move(reserve), options, summary, std::move(complete));
 }
 
 }  // namespace shardkit::dataset

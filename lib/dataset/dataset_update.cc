@@ -30,15 +30,12 @@ std::vector<const TableReference*> AllTables(const Manifest& manifest) {
   return tables;
 }
 
-std::set<std::string_view> TablesOf(const Manifest& manifest) {
+// Tables and column files.
+std::set<std::string_view> FilesBeside(const Manifest& manifest) {
   std::set<std::string_view> names;
   for (const TableReference* const table : AllTables(manifest)) names.insert(table->name);
+  for (const ColumnFile& file : manifest.column_files) names.insert(file.name);
   return names;
-}
-
-bool HasLayer(const Manifest& manifest, std::string_view name) {
-  return manifest.view &&
-         std::ranges::any_of(manifest.view->layers, [&](const Layer& each) { return each.name == name; });
 }
 
 // Of the generations from `first` on; temporary files; and manifests that are not to be kept beside the first of
@@ -48,7 +45,7 @@ absl::Status RemoveTables(FileSystem& file_system, const std::string& directory,
                           uint64_t first) {
   std::set<std::string_view> named;
   for (const Manifest* const manifest : manifests) {
-    if (manifest != nullptr) named.merge(TablesOf(*manifest));
+    if (manifest != nullptr) named.merge(FilesBeside(*manifest));
   }
   const uint64_t newest = manifests.empty() ? 0 : manifests[0]->generation;
   std::set<uint64_t> lists;  // of removed samples, by their generations
@@ -64,6 +61,8 @@ absl::Status RemoveTables(FileSystem& file_system, const std::string& directory,
       if (newest == 0 || (IsKept(*kept, newest) && !entry.name.ends_with(".tmp"))) continue;
     } else if (GenerationOfTable(entry.name).value_or(0) < first || named.contains(entry.name)) {
       continue;
+    } else if (entry.name.ends_with(kColumnFileSuffix) && GenerationOfTable(entry.name).value_or(0) <= newest) {
+      continue;  // a kept manifest may name it, as it may name shards
     } else if (entry.name.ends_with(kRemovedEnd)) {
       // Nothing else tells which samples were removed, so it stays while a manifest is kept that may name it: until the
       // one before the next list.
@@ -146,7 +145,7 @@ absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
   return absl::OkStatus();
 }
 
-// Removes the files and layers of changes that the current manifest does not name, and makes this durable. The marker
+// Removes the files of changes that the current manifest does not name, and makes this durable. The marker
 // stays.
 absl::Status DatasetUpdate::RemoveLeftovers() {
   SHARDKIT_ASSIGN_OR_RETURN(const Manifest current, ReadManifest(file_system_, directory_));
@@ -156,12 +155,6 @@ absl::Status DatasetUpdate::RemoveLeftovers() {
   const Manifest* const manifests[] = {&current, &before_};
   SHARDKIT_RETURN_IF_ERROR(RemoveTables(file_system_, directory_, entries, manifests, before_.generation + 1));
   for (const DirectoryEntry& entry : entries) {
-    const std::optional<uint64_t> layer = GenerationOfLayer(entry.name);
-    if (layer.value_or(0) > before_.generation && entry.type == FileType::kDirectory &&
-        !HasLayer(current, entry.name)) {
-      SHARDKIT_RETURN_IF_ERROR(RemoveTree(file_system_, Path(entry.name)));
-      continue;
-    }
     std::string_view name = entry.name;
     if (name.ends_with(".tmp")) name.remove_suffix(4);
     const std::optional<UnitShard> number = ParseShardName(name);
@@ -184,24 +177,22 @@ absl::Status DatasetUpdate::CheckAdded(const Manifest& manifest) const {
          before_.shards[same].name == manifest.shards[same].name) {
     ++same;
   }
-  std::set<std::string_view> known;
-  for (const ManifestShard& shard : std::span(before_.shards).subspan(same)) known.insert(shard.name);
-  for (const ManifestShard& shard : std::span(manifest.shards).subspan(same)) {
-    if (known.contains(shard.name)) continue;
+  const auto check = [&](const ManifestShard& shard) -> absl::Status {
     JournalEntry entry{.shard = shard};
     const std::string path = Path(entry.shard.name);
     SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
                               NativeJobFiles().IsWhole(file_system_, path, ToHex(entry.shard.content_hash), &entry));
-    if (!whole) return Replaced(path);
+    return whole ? absl::OkStatus() : Replaced(path);
+  };
+  std::set<std::string_view> known;
+  for (const ManifestShard& shard : std::span(before_.shards).subspan(same)) known.insert(shard.name);
+  for (const ManifestShard& shard : std::span(manifest.shards).subspan(same)) {
+    if (!known.contains(shard.name)) SHARDKIT_RETURN_IF_ERROR(check(shard));
   }
-  for (const Layer& layer : manifest.view ? manifest.view->layers : std::vector<Layer>()) {
-    if (HasLayer(before_, layer.name)) continue;
-    const auto text = ReadManifestText(file_system_, Path(layer.name));
-    if (absl::IsNotFound(text.status())) return Replaced(Path(layer.name));
-    if (!text.ok()) return text.status();
-    if (text->checksum != layer.checksum) return Replaced(Path(layer.name));
+  const std::set<std::string_view> old = FilesBeside(before_);
+  for (const ColumnFile& file : manifest.column_files) {
+    if (!old.contains(file.name)) SHARDKIT_RETURN_IF_ERROR(check(file));
   }
-  const std::set<std::string_view> old = TablesOf(before_);
   for (const TableReference* const table : AllTables(manifest)) {
     if (old.contains(table->name)) continue;
     const std::string path = Path(table->name);
@@ -266,8 +257,7 @@ absl::Status DatasetUpdate::Abort() {
 absl::Status DatasetUpdate::RemoveEarlier(uint64_t* files) {
   std::set<std::string> named;
   for (const ManifestShard& shard : before_.shards) named.insert(shard.name);
-  for (const std::string_view table : TablesOf(before_)) named.emplace(table);
-  for (size_t i = 0; before_.view && i < before_.view->layers.size(); ++i) named.insert(before_.view->layers[i].name);
+  for (const std::string_view table : FilesBeside(before_)) named.emplace(table);
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
   // By their names, or because a manifest says so.
   std::set<std::string> earlier(before_.replaced.begin(), before_.replaced.end());
@@ -280,15 +270,13 @@ absl::Status DatasetUpdate::RemoveEarlier(uint64_t* files) {
       absl::StatusOr<Manifest> manifest = ReadGeneration(file_system_, directory_, *kept);
       if (!manifest.ok() || !ReadListedShards(file_system_, directory_, &*manifest).ok()) continue;
       for (const ManifestShard& shard : manifest->shards) earlier.insert(shard.name);
-    } else if (entry.type == FileType::kDirectory ? GenerationOfLayer(entry.name).has_value()
-                                                  : ParseShardName(name) || GenerationOfTable(entry.name)) {
+    } else if (entry.type != FileType::kDirectory && (ParseShardName(name) || GenerationOfTable(entry.name))) {
       earlier.insert(entry.name);
     }
   }
   for (const std::string& name : earlier) {
     if (named.contains(name)) continue;
-    const absl::Status removed =
-        GenerationOfLayer(name) ? RemoveTree(file_system_, Path(name)) : file_system_.RemoveFile(Path(name));
+    const absl::Status removed = file_system_.RemoveFile(Path(name));
     if (absl::IsNotFound(removed)) continue;
     SHARDKIT_RETURN_IF_ERROR(removed);
     ++*files;

@@ -23,6 +23,7 @@ uint64_t DuplicateKeyFinder::InputOf(uint64_t ordinal) const {
 }
 
 absl::Status DuplicateKeyFinder::Add(const format::KeyEntry& entry) {
+  if (removed_ != nullptr && removed_->Has(entry.ordinal)) return absl::OkStatus();
   if (same_.empty() || entry.hash != hash_) {
     hash_ = entry.hash;
     same_.assign(1, entry.ordinal);

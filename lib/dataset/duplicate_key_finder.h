@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "dataset/read/removed_samples.h"
 #include "format/key_table.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
@@ -38,10 +39,14 @@ struct RepeatedKeyCheck {
 class DuplicateKeyFinder {
  public:
   // With `ends`, which ascend, the samples come from several inputs, and each ends before the sample of this number:
-  // only keys that stand in several of them are repeated.
+  // only keys that stand in several of them are repeated. Samples of `removed`, which may be null, have none.
   DuplicateKeyFinder(FileSystem& file_system, std::string directory, std::span<const ManifestShard> shards,
-                     std::vector<uint64_t> ends = {})
-      : file_system_(file_system), directory_(std::move(directory)), shards_(shards), ends_(std::move(ends)) {}
+                     std::vector<uint64_t> ends = {}, const RemovedList* removed = nullptr)
+      : file_system_(file_system),
+        directory_(std::move(directory)),
+        shards_(shards),
+        ends_(std::move(ends)),
+        removed_(removed) {}
 
   // Takes the entries of the table in their order. Reads keys only where hashes are equal, until one is found.
   absl::Status Add(const format::KeyEntry& entry);
@@ -63,6 +68,7 @@ class DuplicateKeyFinder {
   const std::string directory_;
   const std::span<const ManifestShard> shards_;
   const std::vector<uint64_t> ends_;
+  const RemovedList* const removed_;
   uint64_t hash_ = 0;
   std::vector<uint64_t> same_;  // ordinals of the entries with this hash
   std::optional<RepeatedKey> found_;

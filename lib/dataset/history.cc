@@ -12,7 +12,7 @@
 namespace shardkit {
 namespace {
 
-// Lists of shards and of removed samples, and the manifests of layers.
+// Lists of shards and of removed samples, and column files.
 absl::StatusOr<bool> HasFiles(ReadableFileSystem& file_system, const std::string& directory,
                               const ManifestSummary& summary) {
   std::vector<const TableReference*> tables;
@@ -25,11 +25,10 @@ absl::StatusOr<bool> HasFiles(ReadableFileSystem& file_system, const std::string
                               dataset::HasLength(file_system, JoinPath(directory, table->name), table->bytes));
     if (!there) return false;
   }
-  for (size_t i = 0; summary.view && i < summary.view->layers.size(); ++i) {
-    const std::string path = JoinPath(JoinPath(directory, summary.view->layers[i].name), kManifestName);
-    const absl::StatusOr<FileInfo> info = file_system.Stat(path);
-    if (absl::IsNotFound(info.status())) return false;
-    SHARDKIT_RETURN_IF_ERROR(info.status());
+  for (const ColumnFile& file : summary.column_files) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool there,
+                              dataset::HasLength(file_system, JoinPath(directory, file.name), file.bytes));
+    if (!there) return false;
   }
   return true;
 }
@@ -48,7 +47,7 @@ absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& f
                            .shards = summary.shard_count,
                            .bytes = summary.bytes,
                            .segments = summary.segments.size(),
-                           .columns = manifest.seen_schema().size()};
+                           .columns = manifest.schema.size()};
     SHARDKIT_ASSIGN_OR_RETURN(each.readable, HasFiles(file_system, directory, summary));
     history.push_back(std::move(each));
     if (summary.generation == 1) break;

@@ -285,11 +285,6 @@ absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShar
   const Part& part = parts_[segment];
   SHARDKIT_RETURN_IF_ERROR(part.table->CheckAll());
   const auto shards = all.subspan(part.first_shard, part.root.shard_count);
-  for (const std::vector<std::string_view>& layout : part.root.layouts) {
-    for (const std::string_view name : layout) {
-      if (!schema_.Find(name)) return Damage(segment, "the dataset has no column \"", name, "\"");
-    }
-  }
   uint32_t layouts = 0;  // they stand in the order in which the blocks need them
   uint64_t sample = 0;
   size_t shard = 0;

@@ -37,8 +37,8 @@ class IndexReader {
   static absl::StatusOr<Files> OpenFiles(ReadableFileSystem& file_system, const std::string& directory,
                                          std::span<const Segment> segments);
 
-  // Opens the index of every segment of a dataset with these columns. DataLoss, too, when a file is not the one that
-  // its segment names. `schema` must outlive the reader.
+  // Opens the index of every segment of a dataset with these columns, by their stored names. DataLoss, too, when a file
+  // is not the one that its segment names. `schema` must outlive the reader.
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(Files files, const Schema& schema,
                                                            std::span<const Segment> segments);
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(ReadableFileSystem& file_system,

@@ -99,28 +99,23 @@ std::optional<uint64_t> GenerationOfTable(std::string_view name) {
     }
   };
   skip_numbers('-');
-  if (!skip(".idx") && !skip(".keys") && !skip(".shards") && !skip(".removed")) return std::nullopt;
+  if (!skip(".idx") && !skip(".keys") && !skip(".shards") && !skip(".removed") && !skip(kColumnFileSuffix)) {
+    return std::nullopt;
+  }
   if (temporary) skip_numbers('.');
   if (!name.empty()) return std::nullopt;
   return temporary ? UINT64_MAX : generation.value_or(1);
 }
 
-std::string LayerName(uint64_t generation) { return StrCat("layer-", generation); }
-
-std::optional<uint64_t> GenerationOfLayer(std::string_view name) {
-  if (!name.starts_with("layer-")) return std::nullopt;
-  name.remove_prefix(6);
-  uint64_t generation = 0, number = 0;
-  const size_t mark = std::min(name.find('-'), name.size());
-  if (!absl::SimpleAtoi(ToAbsl(name.substr(0, mark)), &generation)) return std::nullopt;
-  if (mark < name.size() && !absl::SimpleAtoi(ToAbsl(name.substr(mark + 1)), &number)) return std::nullopt;
-  return generation;
+std::string ColumnFileName(uint64_t generation, size_t number) {
+  if (number == 0) return NameInGeneration(StrCat("dataset", kColumnFileSuffix), generation);
+  return StrCat("dataset-", generation, "-", number, kColumnFileSuffix);
 }
 
-bool HadView(const std::vector<DirectoryEntry>& entries) {
+bool WasChanged(const std::vector<DirectoryEntry>& entries) {
   return std::ranges::any_of(entries, [](const DirectoryEntry& entry) {
-    return (entry.type == FileType::kDirectory && GenerationOfLayer(entry.name)) ||
-           (GenerationOfTable(entry.name) && entry.name.ends_with(".removed"));
+    return GenerationOfTable(entry.name) &&
+           (entry.name.ends_with(".removed") || entry.name.ends_with(kColumnFileSuffix));
   });
 }
 

@@ -36,15 +36,13 @@ absl::Status CreateDurableDirectory(FileSystem& file_system, const std::string& 
 // UINT64_MAX for the temporary file of one. Empty for another name.
 std::optional<uint64_t> GenerationOfTable(std::string_view name);
 
-// The name of the layer that generation `generation` adds: "layer-7".
-std::string LayerName(uint64_t generation);
+// Of column files, which are named as tables are.
+inline constexpr std::string_view kColumnFileSuffix = ".columns";
+std::string ColumnFileName(uint64_t generation, size_t number);
 
-// The generation in such a name, also with a number behind it ("layer-7-1"). Empty for another name.
-std::optional<uint64_t> GenerationOfLayer(std::string_view name);
-
-// Whether a directory has layers or lists of removed samples: what its shards hold is then not what readers may see,
-// and only its manifest says what that is.
-bool HadView(const std::vector<DirectoryEntry>& entries);
+// Whether a directory has column files or lists of removed samples: what its shards hold is then not what readers may
+// see, and only its manifest says what that is.
+bool WasChanged(const std::vector<DirectoryEntry>& entries);
 
 // "00000042.shard"
 std::string ShardName(size_t number);

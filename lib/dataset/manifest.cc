@@ -1,7 +1,6 @@
 #include "shardkit/manifest.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <utility>
 
@@ -24,10 +23,7 @@ namespace {
 constexpr std::string_view kFormatName = "shardkit-dataset";
 constexpr uint64_t kManifestVersion = 1;
 // What "features" may hold: names of additions without which a dataset would be read wrong.
-constexpr std::string_view kShardPages = "shard-pages";   // the shards stand in lists beside the manifest
-constexpr std::string_view kLayers = "layers";            // readers see other columns than the shards have
-constexpr std::string_view kRemoved = "removed-samples";  // readers see fewer samples
-constexpr std::array<std::string_view, 3> kKnownFeatures = {kLayers, kRemoved, kShardPages};
+constexpr std::string_view kShardPages = "shard-pages";            // the shards stand in lists beside the manifest
 constexpr std::string_view kChecksumKey = "\n  \"checksum\": \"";  // on a line of its own
 
 // The checksum, which is right.
@@ -49,25 +45,17 @@ absl::Status CheckFeatures(const std::vector<std::string>& features) {
     return DataLoss("\"features\" does not ascend");
   }
   for (const std::string& feature : features) {
-    if (std::ranges::find(kKnownFeatures, feature) != kKnownFeatures.end()) continue;
+    if (feature == kShardPages) continue;
     return Unimplemented("feature ", dataset::Quote(feature), " is not known");
   }
   return absl::OkStatus();
 }
 
-// Whether "features" and the parts that they announce fit together.
-absl::Status CheckAnnounced(const std::vector<std::string>& features, const Manifest& manifest, bool has_shards) {
-  const auto has = [&](std::string_view feature) { return std::ranges::find(features, feature) != features.end(); };
-  const bool lists = has(kShardPages);
+// Whether the feature and the lists that it announces fit together.
+absl::Status CheckLists(bool lists, bool has_shards, const Manifest& manifest) {
   if (!lists && !has_shards) return DataLoss("lacks the key \"shards\"");
   if (lists && has_shards) {
     return DataLoss("has \"shards\", though its feature ", dataset::Quote(kShardPages), " says otherwise");
-  }
-  for (const auto& [key, feature, there] : {std::tuple("view", kLayers, manifest.view.has_value()),
-                                            std::tuple("removed", kRemoved, manifest.removed.has_value())}) {
-    if (there == has(feature)) continue;
-    return DataLoss("of ", dataset::Quote(key), " and the feature ", dataset::Quote(feature),
-                    " there is one without the other");
   }
   const auto has_list = [](const Segment& segment) { return segment.list.has_value(); };
   if (lists && (manifest.segments.empty() || !std::ranges::all_of(manifest.segments, has_list))) {
@@ -101,34 +89,47 @@ absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manife
   constexpr auto kRequired = JsonField::kRequired, kOptional = JsonField::kOptional;
   std::vector<Column> columns;
   bool has_shards = false;
-  SHARDKIT_RETURN_IF_ERROR(json.Object(
-      {{"format", format},
-       {"version", &version},
-       {"features", &features},
-       {"generation", &manifest->generation, kRequired, dataset::kMaxCount},
-       {"operation", JsonInto(&manifest->operation, &dataset::ReadOperation)},
-       {"next_shard", &manifest->next_shard, kOptional, dataset::kMaxCount},
-       {"replaced", [&](JsonReader& names) { return ReadReplaced(names, &manifest->replaced); }, kOptional},
-       {"samples", &manifest->sample_count, kRequired, dataset::kMaxCount},
-       {"bytes", &manifest->bytes, kRequired, dataset::kMaxCount},
-       {"blocks", &manifest->block_count, kRequired, dataset::kMaxCount},
-       {"columns",
-        JsonInto(&columns, [](JsonReader& column, Column* place) { return dataset::ReadColumn(column, place); })},
-       {"metadata", JsonInto(&manifest->metadata, &dataset::ReadMetadata)},
-       {"segments", JsonInto(&manifest->segments, &dataset::ReadSegment)},
-       {"view", JsonInto(&manifest->view, &dataset::ReadView), kOptional},
-       {"removed", JsonInto(&manifest->removed, &dataset::ReadRemoved), kOptional},
-       {"shards",
-        [&](JsonReader& list) {
-          has_shards = true;
-          return JsonInto(&manifest->shards, &dataset::ReadShard)(list);
-        },
-        kOptional}}));
+  SHARDKIT_RETURN_IF_ERROR(
+      json.Object({{"format", format},
+                   {"version", &version},
+                   {"features", &features},
+                   {"generation", &manifest->generation, kRequired, dataset::kMaxCount},
+                   {"operation", JsonInto(&manifest->operation, &dataset::ReadOperation)},
+                   {"next_shard", &manifest->next_shard, kOptional, dataset::kMaxCount},
+                   {"replaced", [&](JsonReader& names) { return ReadReplaced(names, &manifest->replaced); }, kOptional},
+                   {"samples", &manifest->sample_count, kRequired, dataset::kMaxCount},
+                   {"bytes", &manifest->bytes, kRequired, dataset::kMaxCount},
+                   {"blocks", &manifest->block_count, kRequired, dataset::kMaxCount},
+                   {"columns", JsonInto(&columns,
+                                        [&](JsonReader& json_column, Column* column) {
+                                          return dataset::ReadColumn(json_column, column, &manifest->stored_names);
+                                        })},
+                   {"dropped",
+                    [&](JsonReader& names) {
+                      const absl::Status status = names.Read(&manifest->dropped);
+                      return status.ok() && manifest->dropped.empty() ? DataLoss("is empty") : status;
+                    },
+                    kOptional},
+                   {"metadata", JsonInto(&manifest->metadata, &dataset::ReadMetadata)},
+                   {"segments", JsonInto(&manifest->segments, &dataset::ReadSegment)},
+                   {"column_files",
+                    [&](JsonReader& list) {
+                      const absl::Status status = JsonInto(&manifest->column_files, &dataset::ReadColumnFile)(list);
+                      return status.ok() && manifest->column_files.empty() ? DataLoss("is empty") : status;
+                    },
+                    kOptional},
+                   {"removed", JsonInto(&manifest->removed, &dataset::ReadRemoved), kOptional},
+                   {"shards",
+                    [&](JsonReader& list) {
+                      has_shards = true;
+                      return JsonInto(&manifest->shards, &dataset::ReadShard)(list);
+                    },
+                    kOptional}}));
   if (manifest->generation == 0) return DataLoss("\"generation\" is 0");
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
   if (!schema.ok()) return DataLoss("columns: ", ToStd(schema.status().message()));
   manifest->schema = *std::move(schema);
-  return CheckAnnounced(features, *manifest, has_shards);
+  return CheckLists(!features.empty(), has_shards, *manifest);
 }
 
 // Each segment's counts are those of its shards, and the segments cover all of them.
@@ -208,12 +209,10 @@ absl::Status dataset::CheckNames(const std::vector<ManifestShard>& shards, const
     for (const TableReference* table : segment.tables()) names.push_back(table->name);
   }
   if (summary.removed) names.push_back(summary.removed->table.name);
-  if (summary.view) {
-    for (const Layer& layer : summary.view->layers) names.push_back(layer.name);
-  }
+  for (const ColumnFile& file : summary.column_files) names.push_back(file.name);
   for (size_t i = 0; i < names.size(); ++i) {
     if (dataset::IsSafeName(names[i])) continue;
-    return DataLoss("manifest: ", i < shards.size() ? StrCat("shard ", i) : "a table or layer", ": name ",
+    return DataLoss("manifest: ", i < shards.size() ? StrCat("shard ", i) : "a table or column file", ": name ",
                     dataset::Quote(names[i]), " would lead out of the dataset's directory, or has over 4096 bytes");
   }
   if (!std::ranges::is_sorted(names)) std::ranges::sort(names);  // writers number them
@@ -248,6 +247,14 @@ uint64_t HashShards(std::span<const ManifestShard> shards) {
   return Hash64(hashes);
 }
 
+Schema ManifestSummary::StoredSchema() const {
+  if (stored_names.empty()) return schema;
+  std::vector<Column> columns = schema.columns();
+  for (Column& column : columns) column.name = std::string(StoredName(column.name));
+  absl::StatusOr<Schema> stored = Schema::Create(std::move(columns));
+  return stored.ok() ? *std::move(stored) : Schema();  // which no manifest that was read has
+}
+
 std::string NameInGeneration(std::string_view name, uint64_t generation) {
   if (generation == 1) return std::string(name);
   const size_t dot = name.rfind('.');
@@ -256,28 +263,24 @@ std::string NameInGeneration(std::string_view name, uint64_t generation) {
 
 std::string FormatManifest(const Manifest& manifest) {
   const bool lists = manifest.has_lists();
-  std::string features;
-  for (const auto& [feature, there] :
-       {std::pair(kLayers, manifest.view.has_value()), std::pair(kRemoved, manifest.removed.has_value()),
-        std::pair(kShardPages, lists)}) {
-    if (there) features += StrCat(features.empty() ? "\n    " : ",\n    ", dataset::Quote(feature));
-  }
-  std::string replaced;
-  for (const std::string& name : manifest.replaced)
-    replaced += StrCat(replaced.empty() ? "" : ", ", dataset::Quote(name));
-  if (!replaced.empty()) replaced = StrCat(",\n  \"replaced\": [", replaced, "]");
+  const std::string features = lists ? StrCat("\n    ", dataset::Quote(kShardPages), "\n  ") : "";
+  // Lists of names, of datasets that have some.
+  const auto names = [](std::string_view key, const std::vector<std::string>& list) {
+    return list.empty() ? "" : StrCat(",\n  \"", key, "\": ", dataset::FormatNames(list));
+  };
   std::string out =
       StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion, ",\n  \"features\": [",
-             features, features.empty() ? "" : "\n  ", "],\n  \"generation\": ", manifest.generation,
+             features, "],\n  \"generation\": ", manifest.generation,
              ",\n  \"operation\": ", dataset::FormatOperation(manifest.operation),
-             manifest.next_shard > 0 ? StrCat(",\n  \"next_shard\": ", manifest.next_shard) : "", replaced,
-             ",\n  \"samples\": ", manifest.sample_count, ",\n  \"bytes\": ", manifest.bytes,
-             ",\n  \"blocks\": ", manifest.block_count, ",\n  \"columns\": [\n");
+             manifest.next_shard > 0 ? StrCat(",\n  \"next_shard\": ", manifest.next_shard) : "",
+             names("replaced", manifest.replaced), ",\n  \"samples\": ", manifest.sample_count,
+             ",\n  \"bytes\": ", manifest.bytes, ",\n  \"blocks\": ", manifest.block_count, ",\n  \"columns\": [\n");
   const std::vector<Column>& columns = manifest.schema.columns();
   for (size_t i = 0; i < columns.size(); ++i) {
-    out += StrCat(dataset::FormatColumn(columns[i]), i + 1 < columns.size() ? ",\n" : "\n");
+    out += StrCat(dataset::FormatColumn(columns[i], manifest.StoredName(columns[i].name)),
+                  i + 1 < columns.size() ? ",\n" : "\n");
   }
-  out += "  ],\n  \"metadata\": {";
+  out += StrCat("  ]", names("dropped", manifest.dropped), ",\n  \"metadata\": {");
   bool first = true;
   for (const auto& [name, value] : manifest.metadata) {
     out += StrCat(first ? "\n    " : ",\n    ", dataset::Quote(name), ": ", dataset::Quote(value));
@@ -288,7 +291,11 @@ std::string FormatManifest(const Manifest& manifest) {
     out += StrCat(i == 0 ? "\n" : ",\n", dataset::FormatSegment(manifest.segments[i]));
   }
   out += manifest.segments.empty() ? "],\n" : "\n  ],\n";
-  if (manifest.view) out += StrCat("  \"view\": ", dataset::FormatView(*manifest.view), ",\n");
+  for (const ColumnFile& file : manifest.column_files) {
+    out += StrCat(&file == &manifest.column_files.front() ? "  \"column_files\": [\n" : ",\n",
+                  dataset::FormatColumnFile(file));
+  }
+  if (!manifest.column_files.empty()) out += "\n  ],\n";
   if (manifest.removed) out += StrCat("  \"removed\": ", dataset::FormatRemoved(*manifest.removed), ",\n");
   if (!lists) out += "  \"shards\": [\n";
   for (size_t i = 0; i < manifest.shards.size() && !lists; ++i) {
@@ -321,7 +328,7 @@ absl::StatusOr<Manifest> dataset::ParseManifestText(std::string_view text) {
     SHARDKIT_RETURN_IF_ERROR(CheckTotals(manifest.shards, manifest, "shards"));
     SHARDKIT_RETURN_IF_ERROR(CheckSegments(manifest));
   }
-  SHARDKIT_RETURN_IF_ERROR(dataset::CheckView(manifest));
+  SHARDKIT_RETURN_IF_ERROR(dataset::CheckColumns(manifest));
   return manifest;
 }
 

@@ -1,14 +1,17 @@
 #include "dataset/manifest_json.h"
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "dataset/schema_mapper.h"
 #include "format/paged_table.h"
 #include "format/shard_list.h"
 
@@ -30,9 +33,10 @@ std::string FormatType(std::string_view key, Type type) {
 }
 
 // Without the bracket that ends it.
-std::string BeginColumn(const Column& column) {
+std::string BeginColumn(const Column& column, std::string_view stored_name) {
   std::string out = StrCat(
-      "{\"name\": ", Quote(column.name), FormatType("type", column.type),
+      "{\"name\": ", Quote(column.name), stored_name == column.name ? "" : StrCat(", \"stored\": ", Quote(stored_name)),
+      FormatType("type", column.type),
       FormatNumbered("codec", IsKnownCodec(column.codec), CodecName(column.codec), static_cast<uint8_t>(column.codec)),
       ", \"nullable\": ", column.nullable ? "true" : "false", ", \"key\": ", column.is_key ? "true" : "false");
   if (const auto size = column.fixed_size()) out += StrCat(", \"value_size\": ", *size);
@@ -58,13 +62,6 @@ std::string FormatReference(std::string_view key, const TableReference& referenc
                 ", \"root\": ", reference.root, ", \"checksum\": \"", Hex64(reference.checksum), "\"}");
 }
 
-std::string FormatSource(const ColumnSource& source) {
-  std::string out = StrCat("{\"end\": ", source.end);
-  if (source.layer) out += StrCat(", \"layer\": ", *source.layer);
-  if (!source.column.empty()) out += StrCat(", \"column\": ", Quote(source.column));
-  return out + "}";
-}
-
 // What has a number and, where the writer knows one, a name.
 struct Numbered {
   std::string name;
@@ -88,19 +85,6 @@ absl::Status ReadChecksum(JsonReader& json, uint64_t* checksum) {
   return absl::OkStatus();
 }
 
-absl::Status ReadSource(JsonReader& json, ColumnSource* source) {
-  SHARDKIT_RETURN_IF_ERROR(json.Object({{"end", &source->end, kRequired, kMaxCount},
-                                        {"layer", &source->layer, kOptional, kMaxCount},
-                                        {"column",
-                                         [&](JsonReader& name) -> absl::Status {
-                                           SHARDKIT_RETURN_IF_ERROR(name.Read(&source->column));
-                                           return source->column.empty() ? DataLoss("is no name") : absl::OkStatus();
-                                         },
-                                         kOptional}}));
-  if (source->layer && source->column.empty()) return DataLoss("lacks the key \"column\"");
-  return absl::OkStatus();
-}
-
 absl::Status ReadReference(JsonReader& json, TableReference* table) {
   SHARDKIT_RETURN_IF_ERROR(json.Object({{"name", &table->name},
                                         {"bytes", &table->bytes, kRequired, kMaxCount},
@@ -110,50 +94,19 @@ absl::Status ReadReference(JsonReader& json, TableReference* table) {
   return DataLoss("a table of ", table->bytes, " bytes cannot have a root of ", table->root);
 }
 
-absl::Status ReadLayer(JsonReader& json, Layer* layer) {
-  return json.Object({{"name", &layer->name},
-                      {"checksum", JsonInto(&layer->checksum, &ReadChecksum)},
-                      {"samples", &layer->samples, kRequired, kMaxCount}});
+// Without the bracket that ends it.
+std::string BeginShard(const ManifestShard& shard) {
+  std::string out =
+      StrCat("    {\"name\": ", Quote(shard.name), ", \"bytes\": ", shard.bytes, ", \"samples\": ", shard.samples,
+             ", \"blocks\": ", shard.blocks, ", \"content_hash\": \"", ToHex(shard.content_hash), "\"");
+  if (shard.sha256) out += StrCat(", \"sha256\": \"", ToHex(*shard.sha256), "\"");
+  return out;
 }
 
-// Where the values come from, for messages.
-absl::Status CheckSources(const ManifestSummary& summary, const Column& column,
-                          const std::vector<ColumnSource>& sources) {
-  const DatasetView& view = *summary.view;
-  const auto wrong = [&](std::string_view what) {
-    return DataLoss("manifest: view: column ", Quote(column.name), ": ", what);
-  };
-  bool absent = false;
-  const auto check_stored = [&](std::string_view name) -> absl::Status {
-    const std::optional<size_t> stored = summary.schema.Find(name);
-    if (!stored) {
-      absent = true;
-      return absl::OkStatus();
-    }
-    const std::string_view difference = ColumnDifference(summary.schema[*stored], column);
-    if (difference.empty()) return absl::OkStatus();
-    return wrong(StrCat("does not fit the shards' column ", Quote(name), ": ", difference, " differs"));
-  };
-  uint64_t end = 0;
-  for (const ColumnSource& source : sources) {
-    if (source.end <= end || source.end > summary.sample_count) return wrong("the ends of its sources are wrong");
-    end = source.end;
-    if (source.layer) {
-      if (*source.layer >= view.layers.size()) return wrong(StrCat("there is no layer ", *source.layer));
-      if (view.layers[*source.layer].samples < end) return wrong("a source ends behind its layer");
-      if (column.is_key) return wrong("the key comes from the shards, not from a layer");
-      continue;
-    }
-    if (source.column.empty()) {
-      absent = true;
-      continue;
-    }
-    if (!summary.schema.Find(source.column)) return wrong(StrCat("the shards have no column ", Quote(source.column)));
-    SHARDKIT_RETURN_IF_ERROR(check_stored(source.column));
-  }
-  if (end < summary.sample_count || sources.empty()) SHARDKIT_RETURN_IF_ERROR(check_stored(column.name));
-  if (absent && !column.nullable) return wrong("is not nullable, but some samples have no value");
-  return absl::OkStatus();
+absl::Status ReadRun(JsonReader& json, ColumnRun* run) {
+  return json.Object({{"sample", &run->sample, kRequired, kMaxCount},
+                      {"samples", &run->samples, kRequired, kMaxCount},
+                      {"begin", &run->begin, kRequired, kMaxCount}});
 }
 
 }  // namespace
@@ -181,14 +134,20 @@ absl::Status ReadOperation(JsonReader& json, DatasetOperation* operation) {
 std::string FormatOperation(const DatasetOperation& operation) {
   std::string arguments;
   for (const auto& [name, values] : operation.arguments) {
-    std::string list;
-    for (const std::string& value : values) list += StrCat(list.empty() ? "" : ", ", Quote(value));
-    arguments += StrCat(arguments.empty() ? "" : ", ", Quote(name), ": [", list, "]");
+    arguments += StrCat(arguments.empty() ? "" : ", ", Quote(name), ": ", FormatNames(values));
   }
   return StrCat("{\"name\": ", Quote(operation.name), ", \"arguments\": {", arguments, "}}");
 }
 
-std::string FormatColumn(const Column& column) { return StrCat("    ", BeginColumn(column), "}"); }
+std::string FormatNames(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += StrCat(list.empty() ? "" : ", ", Quote(name));
+  return StrCat("[", list, "]");
+}
+
+std::string FormatColumn(const Column& column, std::string_view stored_name) {
+  return StrCat("    ", BeginColumn(column, stored_name), "}");
+}
 
 std::string FormatSegment(const Segment& segment) {
   std::string out = StrCat("    {\"shards\": ", segment.shards, ", \"samples\": ", segment.samples,
@@ -198,66 +157,53 @@ std::string FormatSegment(const Segment& segment) {
   return out + "}";
 }
 
-std::string FormatShard(const ManifestShard& shard) {
-  std::string out =
-      StrCat("    {\"name\": ", Quote(shard.name), ", \"bytes\": ", shard.bytes, ", \"samples\": ", shard.samples,
-             ", \"blocks\": ", shard.blocks, ", \"content_hash\": \"", ToHex(shard.content_hash), "\"");
-  if (shard.sha256) out += StrCat(", \"sha256\": \"", ToHex(*shard.sha256), "\"");
-  return out + "}";
-}
+std::string FormatShard(const ManifestShard& shard) { return StrCat(BeginShard(shard), "}"); }
 
-std::string FormatView(const DatasetView& view) {
-  std::string out = "{\n    \"columns\": [";
-  for (size_t i = 0; i < view.schema.size(); ++i) {
-    out += StrCat(i == 0 ? "\n      " : ",\n      ", BeginColumn(view.schema[i]));
-    for (size_t k = 0; k < view.sources[i].size(); ++k) {
-      out += StrCat(k == 0 ? ", \"sources\": [" : ", ", FormatSource(view.sources[i][k]));
-    }
-    out += view.sources[i].empty() ? "}" : "]}";
+std::string FormatColumnFile(const ColumnFile& file) {
+  std::string runs;
+  for (const ColumnRun& run : file.runs) {
+    runs += StrCat(runs.empty() ? "" : ", ", "{\"sample\": ", run.sample, ", \"samples\": ", run.samples,
+                   ", \"begin\": ", run.begin, "}");
   }
-  out += view.schema.size() == 0 ? "],\n    \"layers\": [" : "\n    ],\n    \"layers\": [";
-  for (size_t i = 0; i < view.layers.size(); ++i) {
-    const Layer& layer = view.layers[i];
-    out += StrCat(i == 0 ? "\n      " : ",\n      ", "{\"name\": ", Quote(layer.name), ", \"checksum\": \"",
-                  Hex64(layer.checksum), "\", \"samples\": ", layer.samples, "}");
-  }
-  return out + (view.layers.empty() ? "]\n  }" : "\n    ]\n  }");
+  return StrCat(BeginShard(file), ", \"columns\": ", FormatNames(file.columns), ", \"runs\": [", runs, "]}");
 }
 
 std::string FormatRemoved(const RemovedSamples& removed) {
   return StrCat("{\"samples\": ", removed.samples, FormatReference("table", removed.table), "}");
 }
 
-absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSource>* sources) {
+absl::Status ReadColumn(JsonReader& json, Column* column,
+                        std::map<std::string, std::string, std::less<>>* stored_names) {
   std::optional<uint64_t> size;
+  std::optional<std::string> stored;
   Numbered type, codec, dtype;
   bool has_dtype = false, has_shape = false;
-  SHARDKIT_RETURN_IF_ERROR(json.Object(
-      {{"name", &column->name},
-       {"type", &type.name, kOptional},
-       {"type_number", &type.number, kOptional, UINT16_MAX},
-       {"codec", &codec.name, kOptional},
-       {"codec_number", &codec.number, kOptional, UINT8_MAX},
-       {"nullable", &column->nullable},
-       {"key", &column->is_key},
-       {"value_size", &size, kOptional, kMaxCount},
-       {"dtype",
-        [&](JsonReader& name) {
-          has_dtype = true;
-          return name.Read(&dtype.name);
-        },
-        kOptional},
-       {"dtype_number", &dtype.number, kOptional, UINT16_MAX},
-       {"shape",
-        [&](JsonReader& shape) {
-          has_shape = true;
-          return shape.Read(&column->shape);
-        },
-        kOptional},
-       {"metadata", JsonInto(&column->metadata, &ReadMetadata), kOptional},
-       {"sources",
-        [&](JsonReader& list) { return sources == nullptr ? absl::OkStatus() : JsonInto(sources, &ReadSource)(list); },
-        kOptional}}));
+  SHARDKIT_RETURN_IF_ERROR(
+      json.Object({{"name", &column->name},
+                   {"stored", [&](JsonReader& name) { return name.Read(&stored.emplace()); }, kOptional},
+                   {"type", &type.name, kOptional},
+                   {"type_number", &type.number, kOptional, UINT16_MAX},
+                   {"codec", &codec.name, kOptional},
+                   {"codec_number", &codec.number, kOptional, UINT8_MAX},
+                   {"nullable", &column->nullable},
+                   {"key", &column->is_key},
+                   {"value_size", &size, kOptional, kMaxCount},
+                   {"dtype",
+                    [&](JsonReader& name) {
+                      has_dtype = true;
+                      return name.Read(&dtype.name);
+                    },
+                    kOptional},
+                   {"dtype_number", &dtype.number, kOptional, UINT16_MAX},
+                   {"shape",
+                    [&](JsonReader& shape) {
+                      has_shape = true;
+                      return shape.Read(&column->shape);
+                    },
+                    kOptional},
+                   {"metadata", JsonInto(&column->metadata, &ReadMetadata), kOptional}}));
+  if (stored == column->name) return DataLoss("\"stored\" is its name");
+  if (stored) stored_names->emplace(column->name, *std::move(stored));
   SHARDKIT_RETURN_IF_ERROR(Take(type, "type", &IsKnownType, &TypeName, &column->type));
   SHARDKIT_RETURN_IF_ERROR(Take(codec, "codec", &IsKnownCodec, &CodecName, &column->codec));
   if (!HasShape(column->type)) {
@@ -273,17 +219,30 @@ absl::Status ReadColumn(JsonReader& json, Column* column, std::vector<ColumnSour
   return absl::OkStatus();
 }
 
-absl::Status ReadShard(JsonReader& json, ManifestShard* shard) {
-  SHARDKIT_RETURN_IF_ERROR(
-      json.Object({{"name", &shard->name},
-                   {"bytes", &shard->bytes, kRequired, kMaxCount},
-                   {"samples", &shard->samples, kRequired, kMaxCount},
-                   {"blocks", &shard->blocks, kRequired, kMaxCount},
-                   {"content_hash", shard->content_hash},
-                   {"sha256", [&](JsonReader& digits) { return digits.Read(shard->sha256.emplace()); }, kOptional}}));
+namespace {
+
+// `file` is null where it is a shard of samples, which has no such keys.
+absl::Status ReadFile(JsonReader& json, ManifestShard* shard, ColumnFile* file) {
+  const auto of_file = file == nullptr ? kOptional : kRequired;
+  SHARDKIT_RETURN_IF_ERROR(json.Object(
+      {{"name", &shard->name},
+       {"bytes", &shard->bytes, kRequired, kMaxCount},
+       {"samples", &shard->samples, kRequired, kMaxCount},
+       {"blocks", &shard->blocks, kRequired, kMaxCount},
+       {"content_hash", shard->content_hash},
+       {"sha256", [&](JsonReader& digits) { return digits.Read(shard->sha256.emplace()); }, kOptional},
+       {"columns", [&](JsonReader& names) { return file ? names.Read(&file->columns) : absl::OkStatus(); }, of_file},
+       {"runs", [&](JsonReader& list) { return file ? JsonInto(&file->runs, &ReadRun)(list) : absl::OkStatus(); },
+        of_file}}));
   if (format::CountsAllowed(shard->samples, shard->blocks)) return absl::OkStatus();
   return DataLoss(shard->samples, " samples cannot be in ", shard->blocks, " blocks");
 }
+
+}  // namespace
+
+absl::Status ReadShard(JsonReader& json, ManifestShard* shard) { return ReadFile(json, shard, nullptr); }
+
+absl::Status ReadColumnFile(JsonReader& json, ColumnFile* file) { return ReadFile(json, file, file); }
 
 absl::Status ReadSegment(JsonReader& json, Segment* segment) {
   return json.Object({{"shards", &segment->shards, kRequired, kMaxCount},
@@ -299,37 +258,60 @@ absl::Status ReadRemoved(JsonReader& json, RemovedSamples* removed) {
       {{"samples", &removed->samples, kRequired, kMaxCount}, {"table", JsonInto(&removed->table, &ReadReference)}});
 }
 
-absl::Status ReadView(JsonReader& json, DatasetView* view) {
-  std::vector<Column> columns;
-  SHARDKIT_RETURN_IF_ERROR(json.Object({{"columns", JsonInto(&columns,
-                                                             [&](JsonReader& column, Column* place) {
-                                                               return ReadColumn(column, place,
-                                                                                 &view->sources.emplace_back());
-                                                             })},
-                                        {"layers", JsonInto(&view->layers, &ReadLayer)}}));
-  absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
-  if (!schema.ok()) return DataLoss("columns: ", ToStd(schema.status().message()));
-  view->schema = *std::move(schema);
-  return absl::OkStatus();
-}
-
-absl::Status CheckView(const ManifestSummary& summary) {
-  if (summary.removed) {
-    if (summary.removed->samples == 0 || summary.removed->samples > summary.sample_count) {
-      return DataLoss("manifest: removed: ", summary.removed->samples, " samples cannot be removed of ",
-                      summary.sample_count);
+absl::Status CheckColumns(const ManifestSummary& summary) {
+  const auto wrong = [](const auto&... what) { return DataLoss("manifest: ", what...); };
+  if (summary.removed && (summary.removed->samples == 0 || summary.removed->samples > summary.sample_count)) {
+    return wrong("removed: ", summary.removed->samples, " samples cannot be removed of ", summary.sample_count);
+  }
+  std::set<std::string_view> names;
+  for (const Column& column : summary.schema.columns()) {
+    const std::string_view name = summary.StoredName(column.name);
+    if (!CheckColumnName(name).ok()) return wrong("columns: ", Quote(name), " is no name of a stored column");
+    if (!names.insert(name).second) return wrong("columns: two are stored as ", Quote(name));
+  }
+  if (std::ranges::adjacent_find(summary.dropped, std::greater_equal()) != summary.dropped.end()) {
+    return wrong("\"dropped\" does not ascend");
+  }
+  for (const std::string& name : summary.dropped) {
+    if (!CheckColumnName(name).ok()) return wrong("dropped: ", Quote(name), " is no name of a column");
+    if (!names.insert(name).second) return wrong("dropped: ", Quote(name), " is the stored name of a column");
+  }
+  const std::optional<size_t> key = summary.schema.key_column();
+  if (key) names.erase(summary.StoredName(summary.schema[*key].name));
+  std::map<std::string_view, std::vector<std::pair<uint64_t, uint64_t>>> served;  // by stored name: runs of samples
+  for (size_t i = 0; i < summary.column_files.size(); ++i) {
+    const ColumnFile& file = summary.column_files[i];
+    const auto in_file = [&](const auto&... what) { return wrong("column file ", i, ": ", what...); };
+    if (file.columns.empty()) return in_file("has no columns");
+    if (file.runs.empty()) return in_file("has no runs");
+    uint64_t end = 0;
+    for (const ColumnRun& run : file.runs) {
+      if (run.samples == 0) return in_file("a run has no samples");
+      if (run.sample < end || run.samples > summary.sample_count || run.sample > summary.sample_count - run.samples) {
+        return in_file("its runs overlap, or one ends behind the samples of the dataset");
+      }
+      if (run.samples > file.samples || run.begin > file.samples - run.samples) {
+        return in_file("a run ends behind the samples of the file");
+      }
+      end = run.sample + run.samples;
+    }
+    for (size_t k = 0; k < file.columns.size(); ++k) {
+      const std::string& name = file.columns[k];
+      if (!names.contains(name)) return in_file(Quote(name), " is no stored column that a file could have");
+      if (std::ranges::find(file.columns.begin(), file.columns.begin() + static_cast<std::ptrdiff_t>(k), name) !=
+          file.columns.begin() + static_cast<std::ptrdiff_t>(k)) {
+        return in_file("has ", Quote(name), " twice");
+      }
+      for (const ColumnRun& run : file.runs) served[name].emplace_back(run.sample, run.sample + run.samples);
     }
   }
-  if (!summary.view) return absl::OkStatus();
-  for (size_t i = 0; i < summary.view->layers.size(); ++i) {
-    const Layer& layer = summary.view->layers[i];
-    if (layer.samples == 0 || layer.samples > summary.sample_count) {
-      return DataLoss("manifest: view: layer ", i, ": has ", layer.samples, " samples, but the shards ",
-                      summary.sample_count);
+  for (auto& [name, runs] : served) {
+    std::ranges::sort(runs);
+    for (size_t i = 0; i + 1 < runs.size(); ++i) {
+      if (runs[i].second > runs[i + 1].first) {
+        return wrong("two column files have values of column ", Quote(name), " for sample ", runs[i + 1].first);
+      }
     }
-  }
-  for (size_t i = 0; i < summary.view->schema.size(); ++i) {
-    SHARDKIT_RETURN_IF_ERROR(CheckSources(summary, summary.view->schema[i], summary.view->sources[i]));
   }
   return absl::OkStatus();
 }

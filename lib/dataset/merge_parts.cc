@@ -1,6 +1,8 @@
 #include "dataset/merge_parts.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "dataset/key_merge.h"
 #include "dataset/key_tables.h"
 #include "dataset/manifest_text.h"
+#include "dataset/read/removed_samples.h"
 #include "dataset/shard_collector.h"
 #include "format/footer.h"
 
@@ -27,14 +30,46 @@ absl::Status Check(const Cancellation* cancellation) {
   return cancellation ? cancellation->Check(kMergingStage) : absl::OkStatus();
 }
 
+// Values are found by stored names: in all parts a column has the same one, and no other column has it.
+absl::Status UniteStoredNames(const SegmentPart& part, std::map<std::string, std::string, std::less<>>* names,
+                              Manifest* united) {
+  const Manifest& manifest = part.manifest;
+  const auto take = [&](const std::string& name, std::string_view stored) -> absl::Status {
+    const auto [found, is_new] = names->emplace(stored, name);
+    if (is_new || found->second == name) return absl::OkStatus();
+    return InvalidArgument(
+        part.directory, ": its columns do not lie under the same names as in the datasets before it (",
+        name.empty() ? stored : name, "), since columns were renamed, replaced or dropped: merge by ",
+        "copying (--copy), which writes all samples anew, or give the columns their names in the ",
+        "shards with shardctl compact --fold");
+  };
+  for (const Column& column : manifest.schema.columns()) {
+    const std::string_view stored = manifest.StoredName(column.name);
+    SHARDKIT_RETURN_IF_ERROR(take(column.name, stored));
+    // Under another name than in the parts before, the column would be two.
+    if (united->schema.Find(column.name) && united->StoredName(column.name) != stored) return take("", stored);
+    if (stored != column.name) united->stored_names.emplace(column.name, stored);
+  }
+  for (const std::string& dropped : manifest.dropped) {
+    SHARDKIT_RETURN_IF_ERROR(take("", dropped));
+    united->dropped.push_back(dropped);
+  }
+  std::ranges::sort(united->dropped);
+  const auto twice = std::ranges::unique(united->dropped);
+  united->dropped.erase(twice.begin(), twice.end());
+  return absl::OkStatus();
+}
+
 // Columns and metadata of the parts together. Those without shards count only where there are no others.
 absl::StatusOr<Manifest> Unite(std::span<const SegmentPart> parts) {
   const bool any = std::ranges::any_of(parts, [](const SegmentPart& part) { return !part.manifest.shards.empty(); });
   std::optional<Manifest> united;
+  std::map<std::string, std::string, std::less<>> names;  // of the columns, by stored names; "": dropped
   for (const SegmentPart& part : parts) {
     if (any && part.manifest.shards.empty()) continue;
-    if (!united) {
-      united.emplace();
+    if (!united) united.emplace();
+    SHARDKIT_RETURN_IF_ERROR(UniteStoredNames(part, &names, &*united));
+    if (united->schema.size() == 0) {
       united->schema = part.manifest.schema;
       united->metadata = part.manifest.metadata;
       continue;
@@ -75,6 +110,22 @@ std::vector<ManifestShard> ShardsByPath(std::span<const SegmentPart> parts) {
     }
   }
   return shards;
+}
+
+// The removed samples of the parts, by the numbers that they have together.
+absl::StatusOr<RemovedList> UniteRemoved(ReadableFileSystem& file_system, std::span<const SegmentPart> parts) {
+  std::vector<uint64_t> removed;
+  uint64_t first = 0;
+  for (const SegmentPart& part : parts) {
+    const Manifest& manifest = part.manifest;
+    if (manifest.removed) {
+      SHARDKIT_ASSIGN_OR_RETURN(const RemovedList list, RemovedList::Read(file_system, part.directory,
+                                                                          *manifest.removed, manifest.sample_count));
+      for (const uint64_t sample : list.ordinals()) removed.push_back(first + sample);
+    }
+    first += manifest.sample_count;
+  }
+  return RemovedList(std::move(removed));
 }
 
 // Where the samples of each part end.
@@ -122,12 +173,6 @@ absl::StatusOr<std::vector<SegmentPart>> ReadParts(ReadableFileSystem& file_syst
     absl::StatusOr<Manifest> manifest = ReadManifestText(file_system, directory);
     if (absl::IsNotFound(manifest.status())) return DescribeNoDataset(file_system, directory);
     if (!manifest.ok()) return manifest.status();
-    if (manifest->view || manifest->removed) {
-      return InvalidArgument(directory,
-                             ": has layers or removed samples, which its shards alone do not show: merge by ",
-                             "copying (--copy), which writes its samples anew, or write its shards anew with shardctl ",
-                             "compact --fold --purge");
-    }
     SHARDKIT_RETURN_IF_ERROR(ReadListedShards(file_system, directory, &*manifest));
     parts.push_back({directory, *std::move(manifest)});
   }
@@ -197,10 +242,11 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
   std::erase_if(parts, [](const SegmentPart& part) { return part.manifest.shards.empty(); });
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, "merge", false));
   SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));
+  SHARDKIT_ASSIGN_OR_RETURN(const RemovedList removed, UniteRemoved(file_system, parts));
   if (!parts.empty()) {
     // Before shards are copied, which in a store may take long.
     const std::vector<ManifestShard> shards = ShardsByPath(parts);
-    DuplicateKeyFinder repeated(file_system, "", shards, EndsOf(parts));
+    DuplicateKeyFinder repeated(file_system, "", shards, EndsOf(parts), &removed);
     SHARDKIT_ASSIGN_OR_RETURN(
         manifest.segments.emplace_back(),
         MakeSegment(file_system, parts, output, std::string(kIndexName), std::string(kKeyTableName),
@@ -221,6 +267,21 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
       done += shard.samples;
       if (options.progress) options.progress(done, ends.back());
     }
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (const ColumnFile& file : parts[i].manifest.column_files) {
+      SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));
+      SHARDKIT_RETURN_IF_ERROR(CheckShard(file_system, parts[i].directory, file));
+      ColumnFile linked = file;
+      linked.name = ColumnFileName(manifest.generation, manifest.column_files.size());
+      for (ColumnRun& run : linked.runs) run.sample += i == 0 ? 0 : ends[i - 1];
+      SHARDKIT_RETURN_IF_ERROR(LinkOrCopy(file_system, JoinPath(parts[i].directory, file.name),
+                                          JoinPath(output, linked.name), options.cancellation));
+      manifest.column_files.push_back(std::move(linked));
+    }
+  }
+  if (removed.size() > 0) {
+    SHARDKIT_ASSIGN_OR_RETURN(manifest.removed, WriteRemoved(file_system, output, std::string(kRemovedName), removed));
   }
   SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system, output, &manifest));
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system, output, manifest, /*must_be_new=*/true));

@@ -22,7 +22,7 @@
 #include "dataset/schema_mapper.h"
 #include "dataset/segments.h"
 #include "dataset/shard_collector.h"
-#include "dataset/view/extend_view.h"
+#include "dataset/stored_columns.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
@@ -71,6 +71,14 @@ class EncoderPool {
   std::mutex mutex_;
   std::vector<std::unique_ptr<container::BlockEncoder>> free_;
 };
+
+// Puts the stored names of columns in the place of their names.
+template <typename Map>
+void UseStoredNames(const ManifestSummary& manifest, Map* map) {
+  Map stored;
+  for (auto& [name, value] : *map) stored.emplace(manifest.StoredName(name), std::move(value));
+  *map = std::move(stored);
+}
 
 class NativeDatasetWriter final : public dataset::DatasetJob {
  public:
@@ -123,7 +131,8 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   const Schema* columns_of_blocks() const override {
     const ShardOptions& shard = options_.shard;
     const bool as_ever = shard.zstd_levels.empty() && shard.dictionaries.empty() && shard.storage.empty();
-    return kind_ != dataset::JobKind::kWriter && as_ever && !checks_samples() ? &first_schema_ : nullptr;
+    const bool same_names = manifest_.stored_names.empty();
+    return kind_ != dataset::JobKind::kWriter && as_ever && same_names && !checks_samples() ? &first_schema_ : nullptr;
   }
 
   absl::StatusOr<bool> AppendBlock(container::StoredBlock block, uint64_t next_position) override {
@@ -221,9 +230,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
       dataset::KeepCommon(options_.shard.metadata, &manifest_.metadata);
     }
     if (kind_ == dataset::JobKind::kWriter && update() == nullptr) manifest_.schema = mapper_.schema();
-    if (update() == nullptr) return absl::OkStatus();
-    if (kind_ == dataset::JobKind::kWriter) SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(mapper_.schema()));
-    return Annotate(dataset::ExtendView(update()->before(), appended_schema_, &manifest_), directory_);
+    return absl::OkStatus();
   }
 
   absl::Status PublishIndexes() override {
@@ -251,26 +258,19 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     first_number_ = update()->next_number() - manifest_.shards.size();
     options_.shard.metadata.insert(manifest_.metadata.begin(), manifest_.metadata.end());
     // The codec of a column that is there already is the dataset's.
-    const Schema shared = dataset::SharedColumns(manifest_);
-    const std::optional<size_t> key = manifest_.schema.key_column();
-    for (const Column& column : manifest_.seen_schema().columns()) {
-      // The key has its stored name in shards, which another column that has it now cannot have there.
-      const std::string& name = column.is_key && key ? manifest_.schema[*key].name : column.name;
-      if (!column.is_key && key && name == manifest_.schema[*key].name) continue;
-      const auto [codec, added] = options_.codecs.emplace(name, column.codec);
+    for (const Column& column : manifest_.schema.columns()) {
+      const auto [codec, added] = options_.codecs.emplace(column.name, column.codec);
       if (!added && codec->second != column.codec) {
         return InvalidArgument(directory_, ": column \"", column.name, "\" has codec ", CodecName(column.codec),
                                " there, and ", CodecName(codec->second), " was asked for: a dataset keeps its codecs");
       }
     }
-    absl::StatusOr<Schema> merged = dataset::WithStoredKey(manifest_, schema);
-    if (merged.ok()) SHARDKIT_RETURN_IF_ERROR(mapper_.Start(*merged, options_.codecs));
-    if (merged.ok()) merged = MergeSchemas(manifest_.schema, mapper_.schema());
-    if (merged.ok()) merged = MergeSchemas(shared, mapper_.schema());
-    if (!merged.ok()) {
-      return InvalidArgument(directory_, ": the samples do not fit its columns: ", ToStd(merged.status().message()));
-    }
-    SHARDKIT_RETURN_IF_ERROR(mapper_.Start(*merged, options_.codecs));
+    const absl::StatusOr<Schema> samples = dataset::WithKeyOf(manifest_, schema);
+    if (!samples.ok()) return DoNotFit(samples.status());
+    SHARDKIT_RETURN_IF_ERROR(mapper_.Start(*samples, options_.codecs));
+    SHARDKIT_RETURN_IF_ERROR(TakeUpColumns(mapper_.schema()));
+    // The new shards have all columns of the dataset.
+    SHARDKIT_RETURN_IF_ERROR(mapper_.Start(manifest_.schema, options_.codecs));
     first_schema_ = mapper_.schema();
     return UseSchema();
   }
@@ -280,8 +280,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     const Manifest& before = update()->before();
     const auto appended = std::span<const ManifestShard>(manifest_.shards).subspan(before.shards.size());
     if (appended.empty()) {
-      manifest_.generation = before.generation;
-      manifest_.operation = before.operation;
+      manifest_ = before;
       SHARDKIT_RETURN_IF_ERROR(index_->Abort());
       return update()->Abort();
     }
@@ -325,8 +324,27 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     return NamedHash::Create("sha256");
   }
 
+  // Of samples that are appended.
+  absl::Status TakeUpColumns(const Schema& schema) {
+    const absl::Status status = dataset::AppendColumns(schema, &manifest_);
+    return status.ok() ? status : DoNotFit(status);
+  }
+
+  absl::Status DoNotFit(const absl::Status& why) const {
+    return InvalidArgument(directory_, ": the samples do not fit its columns: ", ToStd(why.message()));
+  }
+
   absl::Status UseSchema() {
-    absl::StatusOr<container::EncodingPlan> made = container::MakeEncodingPlan(mapper_.schema(), options_.shard);
+    stored_schema_ = mapper_.schema();
+    shard_options_ = options_.shard;
+    if (update() != nullptr) {
+      SHARDKIT_RETURN_IF_ERROR(TakeUpColumns(mapper_.schema()));
+      stored_schema_ = dataset::WithStoredNames(manifest_, mapper_.schema());
+      UseStoredNames(manifest_, &shard_options_.storage);
+      UseStoredNames(manifest_, &shard_options_.dictionaries);
+      UseStoredNames(manifest_, &shard_options_.zstd_levels);
+    }
+    absl::StatusOr<container::EncodingPlan> made = container::MakeEncodingPlan(stored_schema_, shard_options_);
     if (!made.ok()) return Annotate(made.status(), directory_);
     container::EncodingPlan plan = *std::move(made);
     plan_ = std::make_shared<const container::EncodingPlan>(std::move(plan));
@@ -349,13 +367,11 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     return finished;
   }
 
+  // Of shards of a new dataset.
   absl::Status TakeUpSchema(const Schema& schema) {
-    for (Schema* const whole : {&manifest_.schema, update() ? &appended_schema_ : nullptr}) {
-      if (whole == nullptr) continue;
-      auto merged = whole->size() == 0 ? schema : MergeSchemas(*whole, schema);
-      if (!merged.ok()) return Annotate(merged.status(), directory_);
-      *whole = *std::move(merged);
-    }
+    auto merged = manifest_.schema.size() == 0 ? schema : MergeSchemas(manifest_.schema, schema);
+    if (!merged.ok()) return Annotate(merged.status(), directory_);
+    manifest_.schema = *std::move(merged);
     return absl::OkStatus();
   }
 
@@ -386,11 +402,11 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     const container::RawBlock& first = held_.front().block;
     if (!options_.shard.dictionaries.empty() && !std::exchange(trained_, true)) {
       SHARDKIT_ASSIGN_OR_RETURN(container::EncodingPlan plan,
-                                container::MakeEncodingPlan(mapper_.schema(), options_.shard));
-      SHARDKIT_ASSIGN_OR_RETURN(plan.schema, container::ChooseStorages(options_.shard, plan.schema, &first));
+                                container::MakeEncodingPlan(stored_schema_, shard_options_));
+      SHARDKIT_ASSIGN_OR_RETURN(plan.schema, container::ChooseStorages(shard_options_, plan.schema, &first));
       std::vector<container::RawBlock> blocks;
       for (Held& held : held_) blocks.push_back(std::move(held.block));
-      SHARDKIT_RETURN_IF_ERROR(container::TrainDictionaries(options_.shard, blocks, &plan));
+      SHARDKIT_RETURN_IF_ERROR(container::TrainDictionaries(shard_options_, blocks, &plan));
       for (size_t i = 0; i < held_.size(); ++i) held_[i].block = std::move(blocks[i]);
       shard_plan_ = std::make_shared<const container::EncodingPlan>(std::move(plan));
     } else if (starts_shard_) {
@@ -419,7 +435,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     block->plan = shard_plan_;
     block->starts_shard = std::exchange(starts_shard_, false);
     if (!block->starts_shard || kind_ == dataset::JobKind::kWriter) return absl::OkStatus();
-    SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(shard_plan_->schema));
+    if (update() == nullptr) SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(shard_plan_->schema));
     block->ends = std::exchange(end_, {});
     block->number = next_shard_;
     ++next_shard_.shard;
@@ -446,7 +462,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     if (!file_) {
       if (!block.copied) {
         SHARDKIT_ASSIGN_OR_RETURN(const Schema schema,
-                                  container::ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
+                                  container::ChooseStorages(shard_options_, block.plan->schema, &encoded.raw));
         SHARDKIT_RETURN_IF_ERROR(EncodeAgain(schema, &block, &encoded));
       }
       SHARDKIT_ASSIGN_OR_RETURN(file_name_, NextShard(block));
@@ -473,8 +489,8 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   absl::StatusOr<std::shared_ptr<const container::EncodingPlan>> PlanFor(const container::EncodingPlan& plan,
                                                                          const container::RawBlock& block) const {
     container::EncodingPlan chosen = plan;
-    SHARDKIT_ASSIGN_OR_RETURN(chosen.schema, container::ChooseStorages(options_.shard, plan.schema, &block));
-    chosen.provisional = !builder_limited_ && container::StoragesAreOpen(options_.shard, plan.schema);
+    SHARDKIT_ASSIGN_OR_RETURN(chosen.schema, container::ChooseStorages(shard_options_, plan.schema, &block));
+    chosen.provisional = !builder_limited_ && container::StoragesAreOpen(shard_options_, plan.schema);
     return std::make_shared<const container::EncodingPlan>(std::move(chosen));
   }
 
@@ -535,7 +551,8 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   uint64_t shard_raw_samples_ = 0;
   uint64_t shard_raw_bytes_ = 0;
   Schema first_schema_;            // of each unit
-  Schema appended_schema_;         // of the shards that an append has written
+  Schema stored_schema_;           // mapper_'s, with the names that its columns have in shards
+  ShardOptions shard_options_;     // with these names
   dataset::UnitShard next_shard_;  // the number of the shard that begins next
   std::optional<ShardEnd> end_;    // of the shard before it
 

@@ -41,7 +41,8 @@ absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
 // order.
 absl::Status CheckOrder(ReadableFileSystem& file_system, const std::string& directory, const ManifestSummary& summary,
                         std::span<const ManifestShard> shards, const absl::Status& lost) {
-  const auto index = dataset::IndexReader::Open(file_system, directory, summary.schema, summary.segments);
+  const Schema stored = summary.StoredSchema();
+  const auto index = dataset::IndexReader::Open(file_system, directory, stored, summary.segments);
   const absl::Status order = index.ok() ? (*index)->CheckShards(shards) : index.status();
   if (!absl::IsDataLoss(order) && !absl::IsNotFound(order)) return order;
   return DataLoss(ToStd(lost.message()), "; cannot be made anew, since the order of the shards is not known: ",
@@ -64,9 +65,10 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     for (const DirectoryEntry& entry : entries) {
       if (entry.name.ends_with(".shard")) shards.push_back({.name = entry.name});
     }
-    if (!old.ok() && dataset::HadView(entries)) {
-      return DataLoss(ToStd(listed.message()), "; cannot be made anew: the dataset had layers or removed samples, ",
-                      "and only ", kManifestName, " says which; copy it again, or take the newest of dataset-*.json");
+    if (!old.ok() && dataset::WasChanged(entries)) {
+      return DataLoss(ToStd(listed.message()),
+                      "; cannot be made anew: the dataset had column files or removed samples, ", "and only ",
+                      kManifestName, " says which; copy it again, or take the newest of dataset-*.json");
     }
     if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
     if (old.ok() && shards.size() != old->shard_count) {

@@ -17,27 +17,31 @@ namespace {
 // Shards dropped when one more makes too many open files in the process.
 constexpr int kDroppedAtOnce = 4;
 
-// The rules of spec.md, section 9.1, for the columns of shard `shard` of the manifest.
-absl::Status CheckColumns(const ShardReader& reader, size_t shard, const Schema& dataset) {
-  size_t found = 0;
-  for (const Column& column : dataset.columns()) {
-    const std::optional<size_t> position = reader.schema().Find(column.name);
-    found += position ? 1 : 0;
-    const std::string_view difference = position ? ColumnDifference(reader.schema()[*position], column) : "";
-    if (!difference.empty()) {
-      return DataLoss(reader.path(), ": column \"", column.name, "\" of shard ", shard,
-                      " of the manifest does not fit the dataset's: its ", difference, " differs");
-    }
-    if (!position && !column.nullable) {
-      return DataLoss(reader.path(), ": shard ", shard, " of the manifest lacks column \"", column.name,
+// The rules of spec.md, section 9.1, for the columns of a shard.
+absl::Status CheckColumns(const ShardReader& reader, const PlacedShard& listed, const ManifestSummary& dataset,
+                          const ColumnFiles& files) {
+  const std::vector<Column>& columns = reader.schema().columns();
+  std::vector<bool> known(columns.size());
+  for (size_t i = 0; i < dataset.schema.size(); ++i) {
+    const Column& column = dataset.schema[i];
+    const std::optional<size_t> position = reader.schema().Find(dataset.StoredName(column.name));
+    if (!position) {
+      if (column.nullable || files.HaveAll(i, listed.first_sample, listed.shard.samples)) continue;
+      return DataLoss(reader.path(), ": shard ", listed.number, " of the manifest lacks column \"", column.name,
                       "\", which the dataset says is always there");
     }
+    known[*position] = true;
+    const std::string_view difference = ColumnDifference(columns[*position], column);
+    if (difference.empty()) continue;
+    return DataLoss(reader.path(), ": column \"", column.name, "\" of shard ", listed.number,
+                    " of the manifest does not fit the dataset's: its ", difference, " differs");
   }
-  if (found == reader.schema().size()) return absl::OkStatus();
-  const auto& columns = reader.schema().columns();
-  const auto extra = std::ranges::find_if(columns, [&](const Column& column) { return !dataset.Find(column.name); });
-  return DataLoss(reader.path(), ": shard ", shard, " of the manifest has a column \"", extra->name,
-                  "\", which the dataset does not have");
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (known[i] || std::ranges::binary_search(dataset.dropped, columns[i].name)) continue;
+    return DataLoss(reader.path(), ": shard ", listed.number, " of the manifest has a column \"", columns[i].name,
+                    "\", which the dataset does not have");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status IsAnotherShard(const std::string& path, uint64_t number) {
@@ -113,14 +117,16 @@ absl::StatusOr<std::string_view> CachedShard::ReadRecord(uint64_t begin, uint64_
 }
 
 ShardCache::ShardCache(OpenShardFunction open, OpenFileFunction open_file, const ShardListReader& shards,
-                       const Schema& schema, const std::vector<Column>& columns, const DatasetOptions& options)
+                       const ManifestSummary& summary, const ColumnFiles& files, const std::vector<Column>& columns,
+                       const DatasetOptions& options)
     : open_(std::move(open)),
       open_file_(std::move(open_file)),
       options_(options),
       shards_(shards),
-      schema_(schema),
+      summary_(summary),
+      files_(files),
       columns_(columns),
-      all_columns_(options.columns.empty() && columns.size() == schema.size()),
+      all_columns_(options.columns.empty() && summary.dropped.empty() && summary.column_files.empty()),
       max_open_(std::max<size_t>(options.max_open_shards, 1)) {
   io::AddSpareFiles(this);
 }
@@ -159,9 +165,9 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(const Placed
       reader.file_length() != entry.bytes || reader.blocks().size() != entry.blocks) {
     return IsAnotherShard(reader.path(), listed.number);
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckColumns(reader, listed.number, schema_));
+  SHARDKIT_RETURN_IF_ERROR(CheckColumns(reader, listed, summary_, files_));
   for (const Column& column : columns_) {
-    const std::optional<size_t> position = reader.schema().Find(column.name);
+    const std::optional<size_t> position = reader.schema().Find(summary_.StoredName(column.name));
     open->columns.push_back(position.value_or(CachedShard::kMissing));
     if (position) open->wanted.push_back(*position);
   }

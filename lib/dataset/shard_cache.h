@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "dataset/read/column_files.h"
 #include "dataset/shard_list_reader.h"
 #include "format/footer.h"
 #include "io/spare_files.h"
@@ -82,10 +83,11 @@ using OpenFileFunction = std::function<absl::StatusOr<std::unique_ptr<RandomAcce
 // It is closed once nobody uses it.
 class ShardCache final : io::SpareFiles {
  public:
-  // `open_file` is for GetForRecords. `shards` are those of the dataset, and `schema` has its columns, of which
+  // `open_file` is for GetForRecords. `shards`, `summary` and `files` are those of the dataset, of whose columns
   // `columns` are read: these must outlive the cache. Of `options`, those of the reading and of the columns are used.
-  ShardCache(OpenShardFunction open, OpenFileFunction open_file, const ShardListReader& shards, const Schema& schema,
-             const std::vector<Column>& columns, const DatasetOptions& options);
+  ShardCache(OpenShardFunction open, OpenFileFunction open_file, const ShardListReader& shards,
+             const ManifestSummary& summary, const ColumnFiles& files, const std::vector<Column>& columns,
+             const DatasetOptions& options);
   ~ShardCache() override;
 
   // Opens the shard if it is not open, and checks that it is the one that the manifest lists.
@@ -110,7 +112,8 @@ class ShardCache final : io::SpareFiles {
   const OpenFileFunction open_file_;
   const ReadOptions options_;
   const ShardListReader& shards_;
-  const Schema& schema_;
+  const ManifestSummary& summary_;
+  const ColumnFiles& files_;
   const std::vector<Column>& columns_;
   const bool all_columns_;
   const size_t max_open_;

@@ -65,10 +65,10 @@ absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sh
 
 absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const Cancellation* cancellation) {
   if (before != nullptr) {
+    SHARDKIT_RETURN_IF_ERROR(Follow(*before));
     const bool same = before->segments.size() == (manifest_.shards.empty() ? 0 : 1) &&
                       before->shards == manifest_.shards && before->metadata == manifest_.metadata &&
                       before->schema.columns() == manifest_.schema.columns();
-    SHARDKIT_RETURN_IF_ERROR(Follow(*before));
     if (same) {
       manifest_.generation = before->generation;
       manifest_.operation = before->operation;
@@ -83,19 +83,26 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
   return std::move(manifest_);
 }
 
+void ShardCollector::TakeColumns(const ManifestSummary& before) {
+  if (before.shards_have_columns()) return;
+  manifest_.schema = before.schema;
+  manifest_.stored_names = before.stored_names;
+  manifest_.dropped = before.dropped;
+  manifest_.column_files = before.column_files;
+}
+
 absl::Status ShardCollector::Follow(const ManifestSummary& before) {
   manifest_.generation = before.generation;
   manifest_.BeginGeneration({.name = "index", .arguments = {}});
   manifest_.next_shard = before.next_shard;
   manifest_.replaced = before.replaced;
-  manifest_.view = before.view;
   manifest_.removed = before.removed;
-  if (!manifest_.view && !manifest_.removed) return absl::OkStatus();
-  if (manifest_.sample_count != before.sample_count) {
-    return DataLoss(directory_, ": the shards have ", manifest_.sample_count, " samples, and ", kManifestName,
-                    " counts ", before.sample_count, ": its layers and removed samples would be those of others");
+  TakeColumns(before);
+  if (manifest_.sample_count == before.sample_count || (manifest_.column_files.empty() && !manifest_.removed)) {
+    return CheckColumns(manifest_);
   }
-  return CheckView(manifest_);
+  return DataLoss(directory_, ": the shards have ", manifest_.sample_count, " samples, and ", kManifestName, " counts ",
+                  before.sample_count, ": its column files and removed samples would be those of others");
 }
 
 absl::Status LinkOrCopy(FileSystem& file_system, const std::string& from, const std::string& to,

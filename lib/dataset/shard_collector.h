@@ -35,9 +35,12 @@ class ShardCollector {
   absl::StatusOr<Manifest> Publish(const Manifest* before, const Cancellation* cancellation);
 
   // Makes the next generation of `before`, a manifest of the same shards that cannot be kept: takes over what it says
-  // of layers and removed samples. Publish does so, too, with the manifest that it replaces. DataLoss when the shards
-  // have not as many samples.
+  // of changed columns and removed samples. Publish does so, too, with the manifest that it replaces. DataLoss when the
+  // shards have not as many samples.
   absl::Status Follow(const ManifestSummary& before);
+
+  // Takes over what a manifest of these shards says of columns, where these are not just those of the shards.
+  void TakeColumns(const ManifestSummary& before);
 
   const Manifest& manifest() const { return manifest_; }
 

@@ -178,7 +178,6 @@ Dict Compact(const std::string& path, const Dict& given, const nb::object& progr
   result["bytes_before"] = report.bytes_before;
   result["generation"] = report.manifest.generation;
   result["shards_rewritten"] = report.shards_rewritten;
-  result["layers_rewritten"] = report.layers_rewritten;
   result["samples_dropped"] = report.samples_dropped;
   result["files_deleted"] = report.files_deleted;
   return result;

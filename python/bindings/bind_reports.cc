@@ -88,12 +88,12 @@ void BindReports(nb::module_& module) {
       module, "Validated",
       "What `validate` found; true when there is no problem.\n\n"
       "``samples`` are those that readers see; the shards hold ``removed_samples`` besides. Shards, blocks and bytes "
-      "do not count those of layers.")
+      "do not count those of column files.")
       .Field("shards", &ValidateReport::shards)
       .Field("blocks", &ValidateReport::blocks)
       .Field("samples", &ValidateReport::samples)
       .Field("removed_samples", &ValidateReport::removed_samples)
-      .Field("layers", &ValidateReport::layers)
+      .Field("column_files", &ValidateReport::column_files)
       .Field("bytes", &ValidateReport::bytes)
       .Field("undecoded_images", &ValidateReport::undecoded_images)
       .Field("warned_images", &ValidateReport::warned_images)
@@ -181,7 +181,7 @@ void BindReports(nb::module_& module) {
       module, "AddedColumns",
       "Columns that `add_columns` has added, those that were `replaced` among them.\n\n"
       "Of the dataset's `samples` those `matched` have a row. `unmatched` of the input's `rows` have a key that no "
-      "sample has; `unmatched_keys` are the first of these. `shards` and `bytes` are those that were written.")
+      "sample has; `unmatched_keys` are the first of these. `files` column files of `bytes` were written.")
       .Field("generation", &AddColumnsReport::generation)
       .Field("columns", &AddColumnsReport::columns)
       .Field("replaced", &AddColumnsReport::replaced)
@@ -190,7 +190,7 @@ void BindReports(nb::module_& module) {
       .Field("rows", &AddColumnsReport::rows)
       .Field("unmatched", &AddColumnsReport::unmatched)
       .Field("unmatched_keys", &AddColumnsReport::unmatched_keys)
-      .Field("shards", &AddColumnsReport::shards)
+      .Field("files", &AddColumnsReport::files)
       .Field("bytes", &AddColumnsReport::bytes);
   Record<DatasetGeneration>(
       module, "Generation",

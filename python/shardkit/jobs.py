@@ -442,7 +442,7 @@ def compact(
     lost : float
         Rewrite shards that lost at least this share of their bytes.
     fold : bool
-        Write the columns of layers into the shards, all of which are rewritten.
+        Write all columns into the shards under their names, where columns were added, renamed or dropped.
     purge : bool
         Rewrite all that hold a removed sample, then delete the files of earlier generations: nothing of it is left.
     grace_minutes : int

@@ -69,7 +69,6 @@ class Compacted:
     bytes_before: int
     generation: int
     shards_rewritten: int
-    layers_rewritten: int
     samples_dropped: int
     files_deleted: int
 
@@ -93,7 +92,7 @@ class Filtered(Packed):
 def joined(found: Sequence[Validated]) -> Validated:
     """Make the report of a dataset of the reports of the tasks that have checked it, in their order."""
     numbers = (
-        "shards blocks samples removed_samples layers bytes undecoded_images warned_images repeated_keys problem_count"
+        "shards blocks samples removed_samples column_files bytes undecoded_images warned_images repeated_keys problem_count"
     )
     sums = {name: sum(getattr(report, name) for report in found) for name in numbers.split()}
     problems = [problem for report in found for problem in report.problems]

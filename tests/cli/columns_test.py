@@ -60,7 +60,7 @@ class ColumnsTest(CliTest):
         keys = [f"{i:06d}" for i in range(200)]
         self.rows("rows", [{"k": key, "v": i} for i, key in reversed(list(enumerate(keys))) if i % 3 == 0])
         report = self.columns("add", "out", "--from", "rows", "--key", "k", "--json").json()
-        self.assertEqual((report["matched"], report["unmatched"], report["shards"]), (67, 0, 1))
+        self.assertEqual((report["matched"], report["unmatched"], report["files"]), (67, 0, 1))
         tree = self.tree("out")
         self.assertEqual({name: tree[name] for name in shards}, shards)
         expected = [struct.pack("<q", i) if i % 3 == 0 else None for i in range(0, 200, 7)]
@@ -75,8 +75,8 @@ class ColumnsTest(CliTest):
         self.columns("add", "out", "--from", "copy", "--columns", "w")
         self.assertEqual(self.values("out", "w", keys[::7]), expected)
         listed = self.columns("out", "--json").json()
-        self.assertEqual({c["name"]: c["sources"][0]["layer"] for c in listed["columns"]},
-                         {"key": None, "bin": None, "v": "layer-2", "w": "layer-4"})
+        self.assertEqual({c["name"]: (c["stored_name"], c["column_files"]) for c in listed["columns"]},
+                         {"key": ("key", []), "bin": ("bin", []), "v": ("v", ["dataset-2.columns"]), "w": ("w@4", ["dataset-4.columns"])})
 
     def test_threads_do_not_change_a_byte(self):
         self.many_files(count=300, size=10)
@@ -108,5 +108,5 @@ class ColumnsTest(CliTest):
             self.shardctl("validate", "out")
         self.columns("add", "out", "--from", "rows", "--key", "k")
         self.assertEqual([name for name in self.tree("out") if name.endswith((".tmp", ".change", ".lock"))], [])
-        named = {source["layer"] for column in self.columns("out", "--json").json()["columns"] for source in column["sources"]}
-        self.assertTrue(any(os.path.isdir(self.path("out", layer)) for layer in named if layer))
+        named = {name for column in self.columns("out", "--json").json()["columns"] for name in column["column_files"]}
+        self.assertTrue(all(os.path.isfile(self.path("out", name)) for name in named))

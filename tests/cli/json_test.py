@@ -130,7 +130,7 @@ class JsonTest(CliTest):
         document = self.shardctl("validate", "out", "missing", "--json", code=3).json()
         self.assertFalse(document["ok"])
         good, missing = document["reports"]
-        self.keys(good, "path", "ok", "shards", "blocks", "samples", "removed_samples", "layers", "bytes", "undecoded_images", "warned_images",
+        self.keys(good, "path", "ok", "shards", "blocks", "samples", "removed_samples", "column_files", "bytes", "undecoded_images", "warned_images",
                   "problem_count", "problems", "repeated_keys", "warnings")
         self.assertTrue(good["ok"])
         self.keys(missing, "path", "ok", "error")
@@ -150,7 +150,7 @@ class JsonTest(CliTest):
         [dataset] = self.shardctl("compact", "parts", "--json").json()["datasets"]
         self.assertEqual((dataset["segments"], dataset["generation"], dataset["shards"]), (1, 3, 2))
         self.keys(dataset, "path", "samples", "removed_left", "shards", "bytes", "bytes_before", "segments", "generation",
-                  "shards_rewritten", "layers_rewritten", "samples_dropped", "files_deleted")
+                  "shards_rewritten", "samples_dropped", "files_deleted")
         self.assertEqual(self.shardctl("ls", "parts", "--values-xxh3").stdout, listing)
         self.shardctl("validate", "parts")
         self.assertTrue(self.shardctl("inspect", "parts", "--json").json()["index"]["used"])

@@ -43,12 +43,12 @@ class RemoveTest(CliTest):
         self.shardctl("rm", "data", "--range", "4:7")
         self.write("rows.ndjson", "".join(f'{{"key": "{key}", "score": {i}}}\n' for i, key in enumerate(every)))
         self.shardctl("columns", "add", "data", "--from", "rows.ndjson", "--key", "key")
-        self.assertIn("data: 17 samples (and 3 removed), 4 shards and 1 layer, ", self.shardctl("validate", "data").stdout)
+        self.assertIn("data: 17 samples (and 3 removed), 4 shards and 1 column file, ", self.shardctl("validate", "data").stdout)
         [report] = self.shardctl("validate", "data", "--json").json()["reports"]
         inspected = self.shardctl("inspect", "data", "--json").json()
         history = self.shardctl("history", "data", "--json").json()["generations"][-1]
         self.assertEqual(report["removed_samples"], 3)
-        self.assertEqual(report["layers"], 1)
+        self.assertEqual(report["column_files"], 1)
         for name in ("samples", "shards", "bytes"):
             self.assertEqual({report[name], inspected[name], history[name]}, {report[name]}, name)
         self.assertEqual((report["samples"], report["blocks"]), (17, inspected["blocks"]))
@@ -56,7 +56,7 @@ class RemoveTest(CliTest):
         for column in inspected["columns"]:
             self.assertEqual(column["present"] + column["absent"], 20, column)
         parts = [self.shardctl("validate", "data", "--task", f"{i}/3", "--json").json()["reports"][0] for i in range(3)]
-        for name in ("samples", "removed_samples", "shards", "blocks", "layers", "bytes"):
+        for name in ("samples", "removed_samples", "shards", "blocks", "column_files", "bytes"):
             self.assertEqual(sum(part[name] for part in parts), report[name], name)
 
     def test_purge_leaves_nothing(self):

@@ -28,8 +28,7 @@ class Model:
         self.key_column = key_column
         self.columns = columns
         self.rows = rows
-        self.viewed = False  # whether it ever had layers or removed samples
-        self.covered: set[str] = set()  # names that columns of the shards have, too, which readers do not see
+        self.changed = False  # whether columns ever were added, renamed or dropped
         self.generations: dict[int, tuple[dict[str, str], list[Row], str]] = {}
 
     def keys(self) -> set[str]:
@@ -144,8 +143,8 @@ class Sequence:
         except FileExistsError:
             assert mode == "refuse" and again
             return model
-        except ValueError as error:  # the shards cannot have two columns of one name
-            assert any(name in columns and f'"{name}"' in str(error) for name in model.covered), error
+        except ValueError as error:  # where the key was renamed, another column may have the name that it has here
+            assert KEY in columns and f'"{KEY}"' in str(error), error
             return model
         assert not (mode == "refuse" and again), "keys that are there were not refused"
         known = model.keys()
@@ -224,8 +223,8 @@ class Sequence:
         try:
             sk.merge([model.path, other], path, progress=False, **given)
         except ValueError as error:
-            if "has layers or removed samples" in str(error):
-                assert not given["copy"] and model.viewed, error
+            if "do not lie under the same names" in str(error):
+                assert not given["copy"] and model.changed, error
             else:  # two shards are equal, if by chance their values are
                 assert again and (not given["keep_repeated_keys"] or "the same samples" in str(error)), error
             return model
@@ -251,8 +250,7 @@ class Sequence:
         assert report.unmatched == 1, report
         model.rows = [{**row, name: values.get(row[KEY])} for row in model.rows]
         model.columns = model.columns | {name: kind}
-        model.covered |= set(replaced)
-        model.viewed = True
+        model.changed = True
         return model
 
     def columns_add_in_order(self) -> Model:
@@ -264,7 +262,7 @@ class Sequence:
         sk.add_columns(model.path, {name: numbers})
         model.rows = [{**row, name: int(number)} for row, number in zip(model.rows, numbers, strict=True)]
         model.columns = model.columns | {name: "i64?"}
-        model.viewed = True
+        model.changed = True
         return model
 
     def columns_drop(self) -> Model | None:
@@ -276,7 +274,7 @@ class Sequence:
         sk.drop_columns(model.path, names)
         model.columns = {name: kind for name, kind in model.columns.items() if name not in names}
         model.rows = [{name: value for name, value in row.items() if name not in names} for row in model.rows]
-        model.viewed = True
+        model.changed = True
         return model
 
     def columns_rename(self) -> Model | None:
@@ -288,11 +286,10 @@ class Sequence:
         renamed = dict(zip(names, targets, strict=True))
         self.log.append(f"columns rename {renamed}")
         sk.rename_columns(model.path, renamed)
-        model.covered |= set(targets) & set(names)
         model.key_column = renamed.get(model.key_column, model.key_column)
         model.columns = {renamed.get(name, name): kind for name, kind in model.columns.items()}
         model.rows = [{renamed.get(name, name): value for name, value in row.items()} for row in model.rows]
-        model.viewed = True
+        model.changed = True
         return model
 
     def remove(self) -> Model | None:
@@ -305,7 +302,6 @@ class Sequence:
         assert (report.removed, report.samples) == (len(gone), len(model.rows) - len(gone)), report
         ids = {id(row) for row in gone}
         model.rows = [row for row in model.rows if id(row) not in ids]
-        model.viewed = True
         return model
 
     def compact(self) -> Model:
@@ -320,7 +316,7 @@ class Sequence:
         report = sk.compact(model.path, progress=False, **given)
         assert report.samples == len(model.rows), report
         if given["fold"]:
-            model.covered.clear()
+            model.changed = False
         if given["purge"]:  # nothing of earlier generations is left
             assert report.removed_left == 0, report
             model.generations.clear()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The overview: sizes, statistics as they come, histograms, texts, layers and generations."""
+"""The overview: sizes, statistics as they come, histograms, texts, column files and generations."""
 
 import json
 import os
@@ -67,7 +67,7 @@ class OverviewTest(ViewTest):
         self.until_text(".find-status", "^15 matches in 60 of 60 samples$")
         self.until_equal(lambda: self.ordinals(".results .cell")[:3], [0, 3, 6])
 
-    def test_numbers_classes_layers_and_generations(self):
+    def test_numbers_classes_files_and_generations(self):
         self.open("#/1")
         self.assertEqual(self.facts()["samples"], "50")
         score = self.row("score")
@@ -80,7 +80,7 @@ class OverviewTest(ViewTest):
         self.button("3 classes, 1 note").click()
         self.assertEqual(self.text("ol.classes").split("\n"), ["cat", "dog", "<b>bird</b>"])
         self.assertIn("what it is", self.row("label").text)
-        self.assertRegex(self.text("[aria-labelledby=layers-title]"), "2 columns: label, score")
+        self.assertRegex(self.text("[aria-labelledby=files-title]"), "2 columns: label, score")
         history = self.texts("table.generations tbody tr")
         self.assertEqual([text.split()[0] for text in history], [str(i) for i in range(1, len(history) + 1)])
         for i, generation in enumerate(self.get_json("api/1/overview")["generations"]):

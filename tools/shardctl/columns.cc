@@ -50,7 +50,7 @@ int ReportAdded(const std::string& dataset, const std::string& from, const shard
                    {"rows", report.rows},
                    {"unmatched", report.unmatched},
                    {"unmatched_keys", report.unmatched_keys},
-                   {"shards", report.shards},
+                   {"files", report.files},
                    {"bytes", report.bytes},
                    {"seconds", seconds}});
     return kExitSuccess;
@@ -58,7 +58,7 @@ int ReportAdded(const std::string& dataset, const std::string& from, const shard
   std::string text = "added " + Join(report.columns) + " to " + std::to_string(report.matched) + " of " +
                      Counted(report.samples, "sample");
   if (!report.replaced.empty()) text += ", in the place of what was " + Join(report.replaced);
-  Stdout().Write(text + "\nwrote " + Counted(report.shards, "shard") + ", " + FormatBytes(report.bytes) + ", " +
+  Stdout().Write(text + "\nwrote " + Counted(report.files, "column file") + ", " + FormatBytes(report.bytes) + ", " +
                  FormatFixed(seconds, 1) + " s; generation " + std::to_string(report.generation) + "\n");
   if (report.unmatched > 0) {
     const bool more = report.unmatched > report.unmatched_keys.size();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "command_line.h"
@@ -15,41 +16,24 @@
 namespace shardctl {
 namespace {
 
-// Where a run of values comes from.
-struct Origin {
-  uint64_t end = 0;   // stored samples
-  std::string layer;  // empty: the shards
-  std::string column;
-  bool absent = false;
-};
-
-std::vector<Origin> OriginsOf(const shardkit::ManifestSummary& summary, const shardkit::Column& column,
-                              const std::vector<std::string>& stored) {
-  const uint64_t samples = summary.sample_count + (summary.removed ? summary.removed->samples : 0);
-  std::vector<Origin> origins;
-  const std::optional<size_t> seen = summary.schema.Find(column.name);
-  if (summary.view && seen) {
-    for (const shardkit::ColumnSource& source : summary.view->sources[*seen]) {
-      origins.push_back({.end = source.end, .column = source.column, .absent = source.column.empty()});
-      if (source.layer) origins.back().layer = summary.view->layers[*source.layer].name;
+// The column files that have values of a column.
+std::vector<std::string> FilesOf(const shardkit::ManifestSummary& summary, std::string_view stored_name) {
+  std::vector<std::string> files;
+  for (const shardkit::ColumnFile& file : summary.column_files) {
+    if (std::find(file.columns.begin(), file.columns.end(), stored_name) != file.columns.end()) {
+      files.push_back(file.name);
     }
   }
-  if (origins.empty() || origins.back().end < samples) {
-    const bool absent = summary.view && std::find(stored.begin(), stored.end(), column.name) == stored.end();
-    origins.push_back({.end = samples, .column = absent ? "" : column.name, .absent = absent});
-  }
-  return origins;
+  return files;
 }
 
-std::string OriginText(const shardkit::Column& column, const std::vector<Origin>& origins) {
+// Where the values lie.
+std::string PlaceText(const shardkit::Column& column, std::string_view stored_name,
+                      const std::vector<std::string>& files) {
   std::string text;
-  for (const Origin& origin : origins) {
-    std::string each = origin.absent ? "absent" : origin.layer.empty() ? "shards" : Printable(origin.layer);
-    if (!origin.absent && origin.column != column.name) each += " (" + Printable(origin.column) + ")";
-    if (&origin != &origins.back()) each += " to sample " + std::to_string(origin.end) + ", then ";
-    text += each;
-  }
-  return text;
+  for (const std::string& file : files) text += (text.empty() ? "" : ", ") + Printable(file);
+  if (files.empty()) text = "shards";
+  return stored_name == column.name ? text : text + " (as " + Printable(stored_name) + ")";
 }
 
 std::string MetadataText(const shardkit::Metadata& metadata) {
@@ -58,16 +42,6 @@ std::string MetadataText(const shardkit::Metadata& metadata) {
     text += (text.empty() ? "" : ", ") + Printable(name) + "=" + Printable(value);
   }
   return text;
-}
-
-Json OriginsJson(const std::vector<Origin>& origins) {
-  Json list = Json::array();
-  for (const Origin& origin : origins) {
-    list.push_back({{"end", origin.end},
-                    {"layer", origin.layer.empty() ? Json(nullptr) : Json(origin.layer)},
-                    {"column", origin.absent ? Json(nullptr) : Json(origin.column)}});
-  }
-  return list;
 }
 
 }  // namespace
@@ -81,9 +55,8 @@ int RunColumnsList(int argc, char** argv) {
   line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &json, "print one JSON document");
   line.Notes(
-      "For each column: name, type (with ? where values may be absent), codec, where the values come from (the "
-      "shards,\n"
-      "or a layer that columns add has made; in parentheses the name that the column has there), metadata.\n"
+      "For each column: name, type (with ? where values may be absent), codec, where the values lie (the shards, or\n"
+      "files that columns add has made; in parentheses the name that the column has there), metadata.\n"
       "shardctl columns add --help shows the options of add, and so on.");
   line.Example("shardctl columns photos", "one line for each column");
   line.Example("shardctl columns add photos --from scores.ndjson --key id", "more columns, matched by key");
@@ -91,22 +64,18 @@ int RunColumnsList(int argc, char** argv) {
   const auto dataset = OpenDataset(paths[0]);
   if (!dataset.ok()) return Fail(dataset.status());
   const shardkit::ManifestSummary& summary = (*dataset)->summary();
-  std::vector<std::string> stored;
-  if (summary.view) {
-    const auto manifest = (*dataset)->ReadManifest();
-    if (!manifest.ok()) return Fail(manifest.status());
-    for (const shardkit::Column& column : manifest->schema.columns()) stored.push_back(column.name);
-  }
   Json columns = Json::array();
   Table table("lllll");
   for (const shardkit::Column& column : (*dataset)->columns()) {
-    const std::vector<Origin> origins = OriginsOf(summary, column, stored);
+    const std::string stored_name(summary.StoredName(column.name));
+    const std::vector<std::string> files = FilesOf(summary, stored_name);
     table.AddRow({Printable(column.name) + (column.is_key ? " (key)" : ""),
                   TypeText(column) + (column.nullable ? "?" : ""), std::string(shardkit::CodecName(column.codec)),
-                  OriginText(column, origins), MetadataText(column.metadata)});
+                  PlaceText(column, stored_name, files), MetadataText(column.metadata)});
     Json each = ColumnJson(column);
     each["metadata"] = column.metadata;
-    each["sources"] = OriginsJson(origins);
+    each["stored_name"] = stored_name;
+    each["column_files"] = files;
     columns.push_back(std::move(each));
   }
   if (json) {

@@ -88,7 +88,7 @@ void PrintColumns(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const auto manifest = shardkit::ReadManifest(*shardkit::PosixFileSystem(), word);
     if (!manifest.ok()) continue;
-    for (const shardkit::Column& column : manifest->seen_schema().columns()) Stdout().Write(column.name + "\n");
+    for (const shardkit::Column& column : manifest->schema.columns()) Stdout().Write(column.name + "\n");
     return;
   }
 }

@@ -26,7 +26,6 @@ std::string ReportText(const std::string& path, const shardkit::CompactReport& r
   std::string text = Printable(path) + ": ";
   if (report.shards_rewritten > 0) {
     text += "rewrote " + Counted(report.shards_rewritten, "shard");
-    if (report.layers_rewritten > 0) text += " and " + Counted(report.layers_rewritten, "layer");
     text += ", dropped " + Counted(report.samples_dropped, "removed sample") + "; ";
   }
   if (report.files_deleted > 0) text += "deleted " + Counted(report.files_deleted, "file") + " of before; ";
@@ -46,7 +45,6 @@ Json ReportJson(const std::string& path, const shardkit::CompactReport& report) 
           {"segments", manifest.segments.size()},
           {"generation", manifest.generation},
           {"shards_rewritten", report.shards_rewritten},
-          {"layers_rewritten", report.layers_rewritten},
           {"samples_dropped", report.samples_dropped},
           {"files_deleted", report.files_deleted}};
 }
@@ -65,7 +63,8 @@ int RunCompact(int argc, char** argv) {
   line.Arguments("DATASET", 1, SIZE_MAX, &paths);
   line.Text("--lost", "SHARE", &lost,
             "rewrite shards that lost at least this share of their bytes, as 20% or 0.2 [20%]");
-  line.Flag("--fold", &options.fold, "write the columns of layers into the shards, all of which are rewritten");
+  line.Flag("--fold", &options.fold,
+            "write all columns into the shards under their names, where columns were added, renamed or dropped");
   line.Flag("--purge", &options.purge,
             "rewrite all that hold a removed sample, then delete the files of earlier generations: nothing of the "
             "sample is left");
@@ -79,7 +78,8 @@ int RunCompact(int argc, char** argv) {
       "The\n"
       "indexes of the segments that appending has left become one, without reading the shards that stay. --purge "
       "deletes\n"
-      "all files with names that Shardkit gives, as 00000000.shard and layer-2, which the dataset does not have.");
+      "all files with names that Shardkit gives, as 00000000.shard and dataset-2.columns, which the dataset does not "
+      "have.");
   line.Example("shardctl compact corpus", "one index, and no shard that is hollow");
   line.Example("shardctl compact corpus --purge", "after shardctl rm: what a take-down request needs");
   line.Example("shardctl compact corpus --fold --purge", "captions and scores in the shards, and nothing else");

@@ -93,10 +93,8 @@ absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path,
   for (const shardkit::ManifestShard& shard : manifest->shards) {
     files.push_back(shardkit::JoinPath(path, shard.name));
   }
-  for (size_t i = 0; manifest->view && i < manifest->view->layers.size(); ++i) {
-    const auto of_layer = FilesOfDataset(shardkit::JoinPath(path, manifest->view->layers[i].name), read, 0);
-    if (!of_layer.ok()) return of_layer.status();
-    files.insert(files.end(), of_layer->begin(), of_layer->end());
+  for (const shardkit::ColumnFile& file : manifest->column_files) {
+    files.push_back(shardkit::JoinPath(path, file.name));
   }
   return files;
 }

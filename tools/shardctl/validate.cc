@@ -25,7 +25,8 @@ std::string SummaryText(const std::string& path, const shardkit::ValidateReport&
   std::string text =
       Printable(path) + ": " + Counted(report.samples, "sample") +
       (report.removed_samples > 0 ? " (and " + std::to_string(report.removed_samples) + " removed)" : "") + ", " +
-      Counted(report.shards, "shard") + (report.layers > 0 ? " and " + Counted(report.layers, "layer") : "") + ", " +
+      Counted(report.shards, "shard") +
+      (report.column_files > 0 ? " and " + Counted(report.column_files, "column file") : "") + ", " +
       Counted(report.blocks, "block") + ", " + FormatBytes(report.bytes) + (deep ? ", every value decoded" : "");
   if (report.undecoded_images > 0) {
     text += " but " + Counted(report.undecoded_images, "image") + " in formats that are not decoded here";
@@ -45,7 +46,7 @@ Json ReportJson(const std::string& path, const shardkit::ValidateReport& report)
   document["blocks"] = report.blocks;
   document["samples"] = report.samples;
   document["removed_samples"] = report.removed_samples;
-  document["layers"] = report.layers;
+  document["column_files"] = report.column_files;
   document["bytes"] = report.bytes;
   document["undecoded_images"] = report.undecoded_images;
   document["warned_images"] = report.warned_images;

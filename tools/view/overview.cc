@@ -34,22 +34,19 @@ Json DescribeColumns(const shardkit::DatasetReader& dataset, uint64_t samples) {
   return columns;
 }
 
-Json DescribeLayers(const shardkit::ManifestSummary& summary) {
-  Json layers = Json::array();
-  if (!summary.view) return layers;
-  const shardkit::DatasetView& view = *summary.view;
-  for (size_t i = 0; i < view.layers.size(); ++i) {
+Json DescribeColumnFiles(const shardkit::ManifestSummary& summary) {
+  Json files = Json::array();
+  for (const shardkit::ColumnFile& file : summary.column_files) {
     Json columns = Json::array();
-    for (size_t column = 0; column < view.sources.size(); ++column) {
-      for (const shardkit::ColumnSource& source : view.sources[column]) {
-        if (source.layer != i) continue;
-        columns.push_back(view.schema[column].name);
-        break;
+    for (const shardkit::Column& column : summary.schema.columns()) {
+      const std::string_view stored = summary.StoredName(column.name);
+      if (std::find(file.columns.begin(), file.columns.end(), stored) != file.columns.end()) {
+        columns.push_back(column.name);
       }
     }
-    layers.push_back({{"name", view.layers[i].name}, {"columns", std::move(columns)}});
+    files.push_back({{"name", file.name}, {"columns", std::move(columns)}});
   }
-  return layers;
+  return files;
 }
 
 Json DescribeGenerations(const ViewedDataset& dataset) {
@@ -87,7 +84,7 @@ Json DescribeDataset(const ViewedDataset& dataset, const Snapshot& snapshot) {
   if (reader.container() != "shard") document["index"] = nullptr;
   document["metadata"] = ShownMetadata(summary.metadata);
   document["columns"] = DescribeColumns(reader, snapshot.samples);
-  document["layers"] = DescribeLayers(summary);
+  document["column_files"] = DescribeColumnFiles(summary);
   document["generations"] = std::move(generations);
   return document;
 }

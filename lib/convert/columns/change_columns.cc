@@ -8,8 +8,8 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "convert/columns/view_edit.h"
 #include "dataset/dataset_update.h"
+#include "dataset/stored_columns.h"
 #include "shardkit/change.h"
 
 namespace shardkit {
@@ -18,16 +18,16 @@ namespace {
 // Publishes what `change` makes of the columns. `arguments` describe it in the manifest.
 absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& directory,
                                 const std::map<std::string, std::vector<std::string>>& arguments,
-                                const std::function<absl::Status(const Manifest&, convert::ViewEdit&)>& change) {
+                                const std::function<absl::Status(dataset::ColumnEdit&)>& change) {
   return Guarded("changing columns", [&]() -> absl::StatusOr<uint64_t> {
     SHARDKIT_ASSIGN_OR_RETURN(const auto update, dataset::BeginChange(file_system, directory));
     uint64_t generation = update->before().generation;
     const auto publish = [&]() -> absl::Status {
       Manifest after = update->before();
-      convert::ViewEdit edit(after);
-      SHARDKIT_RETURN_IF_ERROR(change(after, edit));
+      dataset::ColumnEdit edit(after);
+      SHARDKIT_RETURN_IF_ERROR(change(edit));
       SHARDKIT_RETURN_IF_ERROR(std::move(edit).Apply(&after));
-      if (after.view == update->before().view && after.schema == update->before().schema) return update->Release();
+      if (after.schema == update->before().schema) return update->Release();
       after.BeginGeneration({.name = "columns", .arguments = arguments});
       generation = after.generation;
       return update->Publish(after);
@@ -46,9 +46,9 @@ absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& dire
 
 absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string& directory,
                                      const std::vector<std::string>& columns) {
-  const auto change = [&](const Manifest&, convert::ViewEdit& edit) -> absl::Status {
+  const auto change = [&](dataset::ColumnEdit& edit) -> absl::Status {
     for (const std::string& name : columns) {
-      const convert::ViewEdit::SeenColumn* const found = edit.Find(name);
+      const dataset::ColumnEdit::EditedColumn* const found = edit.Find(name);
       if (found == nullptr) return edit.NoColumn(name);
       if (found->column.is_key) return InvalidArgument("column \"", name, "\": is the key of the samples, and stays");
       edit.columns.erase(edit.columns.begin() + (found - edit.columns.data()));
@@ -62,10 +62,10 @@ absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string&
 
 absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::string& directory,
                                        const std::vector<std::pair<std::string, std::string>>& names) {
-  const auto change = [&](const Manifest& manifest, convert::ViewEdit& edit) -> absl::Status {
-    std::vector<std::pair<convert::ViewEdit::SeenColumn*, const std::string*>> renamed;
+  const auto change = [&](dataset::ColumnEdit& edit) -> absl::Status {
+    std::vector<std::pair<dataset::ColumnEdit::EditedColumn*, const std::string*>> renamed;
     for (const auto& [from, to] : names) {
-      convert::ViewEdit::SeenColumn* const found = edit.Find(from);
+      dataset::ColumnEdit::EditedColumn* const found = edit.Find(from);
       if (found == nullptr) return edit.NoColumn(from);
       if (std::ranges::count(names, from, [](const auto& each) { return each.first; }) > 1) {
         return InvalidArgument("column \"", from, "\": gets two names");
@@ -74,12 +74,9 @@ absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::strin
       renamed.emplace_back(found, &to);
     }
     if (names.empty()) return InvalidArgument("no column is named");
-    for (const auto& [column, to] : renamed) {
-      column->sources = convert::SourcesOfRenamed(manifest, *column);
-      column->column.name = *to;
-    }
+    for (const auto& [column, to] : renamed) column->column.name = *to;
     std::set<std::string_view> seen;
-    for (const convert::ViewEdit::SeenColumn& each : edit.columns) {
+    for (const dataset::ColumnEdit::EditedColumn& each : edit.columns) {
       if (!seen.insert(each.column.name).second) {
         return InvalidArgument("two columns would have the name \"", each.column.name, "\"; drop one first");
       }
@@ -96,8 +93,8 @@ absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::strin
 
 absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::string& directory,
                                            const std::string& column, const Metadata& changes) {
-  const auto change = [&](const Manifest&, convert::ViewEdit& edit) -> absl::Status {
-    convert::ViewEdit::SeenColumn* const found = edit.Find(column);
+  const auto change = [&](dataset::ColumnEdit& edit) -> absl::Status {
+    dataset::ColumnEdit::EditedColumn* const found = edit.Find(column);
     if (found == nullptr) return edit.NoColumn(column);
     if (changes.empty()) return InvalidArgument("no metadata is named");
     for (const auto& [name, value] : changes) {

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "dataset/view/removed_samples.h"
+#include "dataset/read/removed_samples.h"
 #include "shardkit/change.h"
 #include "shardkit/dataset_reader.h"
 

@@ -90,7 +90,10 @@ absl::StatusOr<std::string> DatasetSource::Identity() const {
       text += StrCat(shard.name, " ", shard.bytes, " ", shard.samples, " ", ToHex(shard.content_hash), "\n");
     }
     if (manifest.removed) text += StrCat("removed ", manifest.removed->table.checksum, "\n");
-    if (manifest.view) text += StrCat("view ", Hash64(dataset::FormatView(*manifest.view)), "\n");
+    for (const Column& column : manifest.schema.columns()) {
+      text += dataset::FormatColumn(column, manifest.StoredName(column.name));
+    }
+    for (const ColumnFile& file : manifest.column_files) text += dataset::FormatColumnFile(file);
   }
   return text;
 }
@@ -315,7 +318,7 @@ absl::StatusOr<std::optional<container::StoredBlock>> DatasetSource::LoadWhole(c
   const DatasetReader& dataset = *part.input.dataset;
   const bool whole = wanted.sample_count == piece.count && piece.count == piece.block.sample_count;
   if (!keep_blocks_ || !whole || !piece.status.ok() || part.input.some_columns || dataset.container() != "shard" ||
-      dataset.summary().view) {
+      !dataset.summary().shards_have_columns()) {
     return std::nullopt;
   }
   const auto opened = dataset.OpenShard(piece.block.shard);

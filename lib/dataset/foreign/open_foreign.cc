@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(ReadableFileSystem& 
                                                             const FileInfo& info, const DatasetOptions& options,
                                                             std::optional<bool> has_manifest) {
   const std::string_view name = io::BaseName(path);
-  const bool table = GenerationOfTable(name).has_value();
+  const bool table = GenerationOfTable(name).has_value() && !name.ends_with(kColumnFileSuffix);
   if (info.type != FileType::kDirectory && (name == kManifestName || table)) {
     return InvalidArgument(path, ": is a part of a dataset: give the directory that holds it, ",
                            io::ParentDirectory(path));

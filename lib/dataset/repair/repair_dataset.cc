@@ -45,6 +45,7 @@ class DatasetRepair {
       return std::move(report_);
     }
     if (number_ == 0) collector_.Describe(listing_->manifest.schema, listing_->manifest.metadata);
+    if (listing_) collector_.TakeColumns(listing_->manifest);
     SHARDKIT_ASSIGN_OR_RETURN(report_.manifest, collector_.Publish(nullptr, options_.cancellation));
     SHARDKIT_RETURN_IF_ERROR(job->Finish());
     report_.written = true;
@@ -54,9 +55,9 @@ class DatasetRepair {
  private:
   absl::Status ListShards() {
     absl::StatusOr<Manifest> manifest = dataset::ReadManifestText(file_system_, directory_);
-    if (manifest.ok() && (manifest->view || manifest->removed)) {
+    if (manifest.ok() && (!manifest->column_files.empty() || manifest->removed)) {
       return FailedPrecondition(directory_,
-                                ": has layers or removed samples, which belong to samples by their number: ",
+                                ": has column files or removed samples, which belong to samples by their number: ",
                                 "shardctl convert --on-error skip makes a dataset of what can be read of it");
     }
     const bool described = manifest.ok();
@@ -75,8 +76,8 @@ class DatasetRepair {
       listing_ = dataset::ListedShard{directory_, *std::move(manifest), {}};
     } else if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
-      if (!described && dataset::HadView(entries)) {
-        return FailedPrecondition(directory_, ": had layers or removed samples, and only ", kManifestName,
+      if (!described && dataset::WasChanged(entries)) {
+        return FailedPrecondition(directory_, ": had column files or removed samples, and only ", kManifestName,
                                   " says which; copy it again, or take the newest of dataset-*.json");
       }
       report_.notes.push_back(described ? "a list of shards is missing or damaged: the shards were taken by their names"

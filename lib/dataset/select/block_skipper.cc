@@ -1,5 +1,6 @@
 #include "dataset/select/block_skipper.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,7 +9,7 @@
 namespace shardkit::dataset {
 
 absl::StatusOr<BlockSkipper> BlockSkipper::Create(std::shared_ptr<const ShardReader> shard, Predicate predicate,
-                                                  const std::optional<DatasetView>& view) {
+                                                  const ManifestSummary& summary) {
   BlockSkipper skipper(std::move(predicate));
   auto ranges = shard->ReadBlockRanges();
   if (ranges.ok()) {
@@ -17,9 +18,11 @@ absl::StatusOr<BlockSkipper> BlockSkipper::Create(std::shared_ptr<const ShardRea
     return ranges.status();
   }
   for (const std::string& name : skipper.predicate_.columns()) {
-    skipper.positions_.push_back(shard->schema().Find(name));
-    const std::optional<size_t> seen = view ? view->schema.Find(name) : std::nullopt;
-    skipper.elsewhere_.push_back(view && (!seen || !view->sources[*seen].empty()));
+    const std::string_view stored = summary.StoredName(name);
+    skipper.positions_.push_back(shard->schema().Find(stored));
+    skipper.elsewhere_.push_back(std::ranges::any_of(summary.column_files, [&](const ColumnFile& file) {
+      return std::ranges::find(file.columns, stored) != file.columns.end();
+    }));
   }
   skipper.shard_ = std::move(shard);
   return skipper;

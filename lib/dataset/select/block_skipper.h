@@ -15,9 +15,9 @@ namespace shardkit::dataset {
 
 class BlockSkipper {
  public:
-  // Reads the shard's ranges; without them nothing is skipped. `view` is that of the dataset.
+  // Reads the shard's ranges; without them nothing is skipped. `summary` is that of the dataset.
   static absl::StatusOr<BlockSkipper> Create(std::shared_ptr<const ShardReader> shard, Predicate predicate,
-                                             const std::optional<DatasetView>& view);
+                                             const ManifestSummary& summary);
 
   // `block` is one of the shard's.
   bool MayMatch(size_t block) const;
@@ -29,7 +29,7 @@ class BlockSkipper {
   std::shared_ptr<const ShardReader> shard_;
   std::optional<BlockRanges> ranges_;
   std::vector<std::optional<size_t>> positions_;  // of the predicate's columns in the shard's schema
-  std::vector<bool> elsewhere_;                   // for each: values come from layers or another column
+  std::vector<bool> elsewhere_;                   // for each: values come from column files
 };
 
 }  // namespace shardkit::dataset

@@ -130,7 +130,7 @@ class Selector {
     if (predicate_ != nullptr) {
       SHARDKIT_ASSIGN_OR_RETURN(auto shard, dataset_.OpenShard(task.blocks[0].shard));
       SHARDKIT_ASSIGN_OR_RETURN(skipper,
-                                dataset::BlockSkipper::Create(std::move(shard), *predicate_, dataset_.summary().view));
+                                dataset::BlockSkipper::Create(std::move(shard), *predicate_, dataset_.summary()));
     }
     BlockBuffer buffer;
     std::vector<uint32_t> matches;

@@ -18,10 +18,11 @@
 #include "dataset/job_directory.h"
 #include "dataset/key_tables.h"
 #include "dataset/manifest_text.h"
+#include "dataset/read/column_files.h"
+#include "dataset/read/removed_samples.h"
 #include "dataset/validate/validate_index.h"
 #include "dataset/validate/validate_keys.h"
 #include "dataset/validate/validate_shard.h"
-#include "dataset/view/stored_dataset.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit {
@@ -92,7 +93,8 @@ class Validator {
     for (size_t i = begin; i < end; ++i) bytes_total_ += manifest->shards[i].bytes;
 
     std::unique_ptr<dataset::IndexReader> index;
-    auto opened = dataset::IndexReader::Open(file_system_, directory, manifest->schema, manifest->segments);
+    const Schema stored_schema = manifest->StoredSchema();
+    auto opened = dataset::IndexReader::Open(file_system_, directory, stored_schema, manifest->segments);
     absl::Status sound = opened.status();
     if (sound.ok() && first_task) sound = (*opened)->CheckAll(manifest->shards);
     if (!sound.ok() && first_task) {
@@ -112,10 +114,9 @@ class Validator {
     }
 
     // The dataset reader compares each shard with the manifest.
-    absl::StatusOr<std::unique_ptr<dataset::StoredDataset>> dataset =
-        dataset::StoredDataset::Open(file_system_, directory, {});
+    absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = dataset::OpenWithRemoved(file_system_, directory);
     if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
-    compare_pairs_ = (*dataset)->plain() && !in_layer_;
+    compare_pairs_ = manifest->shards_have_columns() && !manifest->removed;
     uint64_t first_sample = 0;
     std::vector<dataset::KeyIndexPlace> key_indexes;
     const uint64_t problems_before_shards = report_.problem_count;
@@ -128,7 +129,9 @@ class Validator {
       HashAhead(*manifest, directory, i, end);
       const auto matches = (*dataset)->OpenShard(i);
       if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
-      if (matches.ok()) SHARDKIT_RETURN_IF_ERROR(CompareMetadata(*manifest, i, **matches, manifest_path));
+      if (matches.ok())
+        SHARDKIT_RETURN_IF_ERROR(
+            CompareMetadata(*manifest, StrCat("shard ", i, " \"", shard.name, "\""), **matches, manifest_path));
       if (!absl::IsNotFound(matches.status())) {
         std::optional<dataset::ShardIndexCheck> index_check;
         dataset::KeyIndexPlace key_index{.path = path, .first_sample = first_sample};
@@ -142,7 +145,8 @@ class Validator {
       }
       SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, shard, report_.problem_count > problems_before));
     }
-    SHARDKIT_RETURN_IF_ERROR(CheckView(directory, *manifest, **dataset, {begin, end}));
+    if (!compare_pairs_) SHARDKIT_RETURN_IF_ERROR(LookAsReaders(directory, *manifest, {begin, end}));
+    if (first_task) SHARDKIT_RETURN_IF_ERROR(CheckColumnFiles(directory, *manifest, **dataset));
     // After any problem of a shard, its key index is not reliable.
     if (!first_task || report_.problem_count != problems_before_shards) return absl::OkStatus();
     for (size_t i = end; i < manifest->shards.size(); first_sample += manifest->shards[i++].samples) {
@@ -153,63 +157,100 @@ class Validator {
     return CompareKeys(directory, **dataset, key_indexes, keys);
   }
 
-  // What readers see of shards [shards.first, shards.second): opens it as they do. The first task checks each layer
-  // like a dataset, and that its blocks fit those of the shards.
-  absl::Status CheckView(const std::string& directory, const Manifest& manifest, const dataset::StoredDataset& stored,
-                         std::pair<size_t, size_t> shards) {
-    if (stored.plain()) return absl::OkStatus();
-    const absl::StatusOr<std::unique_ptr<DatasetReader>> seen = DatasetReader::Open(file_system_, directory);
-    if (!seen.ok() && options_.task == 0) {
-      const std::string path = PlaceOf(seen.status()).path;
-      SHARDKIT_RETURN_IF_ERROR(ReportDamage(path.empty() ? directory : path, seen.status()));
-    }
-    if (seen.ok() && !in_layer_) SHARDKIT_RETURN_IF_ERROR(LookAsReaders(**seen, manifest, shards));
-    if (!manifest.view || in_layer_ || options_.task != 0) return absl::OkStatus();
-    std::vector<uint64_t> ends;  // of the shards' blocks, in stored samples
+  // Each file as a shard, and whether it fits the dataset.
+  absl::Status CheckColumnFiles(const std::string& directory, const Manifest& manifest, const DatasetReader& stored) {
+    if (manifest.column_files.empty()) return absl::OkStatus();
+    std::vector<DatasetBlock> blocks;
     const absl::Status listed = stored.ForEachBlock([&](const DatasetBlock& block) {
-      ends.push_back(block.first_sample + block.sample_count);
+      blocks.push_back(block);
       return absl::OkStatus();
     });
     if (!listed.ok() && !absl::IsDataLoss(listed)) return listed;
-    for (const std::vector<ColumnSource>& sources : manifest.view->sources) {
-      for (const ColumnSource& source : sources) {
-        if (!listed.ok() || std::ranges::binary_search(ends, source.end)) continue;
-        Report(
-            JoinPath(directory, kManifestName),
-            DataLoss(JoinPath(directory, kManifestName), ": a source ends at sample ", source.end, ", within a block"));
-      }
-    }
-    for (const Layer& layer : manifest.view->layers) {
-      const std::string path = JoinPath(directory, layer.name);
+    const dataset::ColumnFiles files(file_system_, directory, manifest, ReadOptions());
+    const bool compared_pairs = std::exchange(compare_pairs_, false);
+    for (size_t i = 0; i < manifest.column_files.size(); ++i) {
+      const ColumnFile& file = manifest.column_files[i];
+      const std::string path = JoinPath(directory, file.name);
       const ValidateReport counted = report_;
-      in_layer_ = true;
-      const absl::Status checked = CheckDataset(path);
-      in_layer_ = false;
+      const uint64_t problems_before = report_.problem_count;
+      ++report_.column_files;
+      const auto opened = files.Open(i);
+      if (!opened.ok()) SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, opened.status()));
+      if (absl::IsNotFound(opened.status())) continue;
+      SHARDKIT_RETURN_IF_ERROR(CheckShard(path, opened.ok() ? nullptr : &opened.status(), nullptr, nullptr));
       report_.samples = counted.samples;  // they are the same samples
-      report_.shards = counted.shards;    // those of the dataset itself, as everywhere
+      report_.shards = counted.shards;
       report_.blocks = counted.blocks;
       report_.bytes = counted.bytes;
-      ++report_.layers;
-      if (absl::IsNotFound(checked) || absl::IsInvalidArgument(checked)) {
-        Report(path, NotFound(path, ": the layer is missing"));
-        continue;
+      const std::string manifest_path = JoinPath(directory, kManifestName);
+      if (opened.ok())
+        SHARDKIT_RETURN_IF_ERROR(
+            CompareMetadata(manifest, StrCat("column file ", i, " \"", file.name, "\""), **opened, manifest_path));
+      if (opened.ok() && listed.ok()) {
+        SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, CheckRuns(manifest, i, **opened, blocks)));
       }
-      SHARDKIT_RETURN_IF_ERROR(checked);
-      const auto opened = DatasetReader::Open(file_system_, path);
-      if (!opened.ok() || !listed.ok()) continue;  // reported
-      const absl::Status fits = (*opened)->ForEachBlock([&](const DatasetBlock& block) -> absl::Status {
-        const uint64_t end = block.first_sample + block.sample_count;
-        if (std::ranges::binary_search(ends, end)) return absl::OkStatus();
-        return DataLoss(path, ": block ", block.block, " of shard ", block.shard, " ends at sample ", end,
-                        ", within a block of the dataset's shards");
-      });
-      SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, fits));
+      HashFile(path, file);
+      SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, file, report_.problem_count > problems_before));
+    }
+    compare_pairs_ = compared_pairs;
+    return CheckShardsLackColumns(directory, manifest, stored);
+  }
+
+  // Whether the blocks of the file are those of the shards.
+  static absl::Status CheckRuns(const Manifest& manifest, size_t number, const ShardReader& file,
+                                std::span<const DatasetBlock> blocks) {
+    const ColumnFile& listed = manifest.column_files[number];
+    for (const ColumnRun& run : listed.runs) {
+      const uint64_t end = run.sample + run.samples;
+      auto block = std::ranges::lower_bound(blocks, run.sample, {}, &DatasetBlock::first_sample);
+      if (block == blocks.end() || block->first_sample != run.sample) {
+        return DataLoss(file.path(), ": column file ", number, ": a run begins with sample ", run.sample,
+                        ", within a block of the shards");
+      }
+      for (; block != blocks.end() && block->first_sample < end; ++block) {
+        if (block->first_sample + block->sample_count > end) {
+          return DataLoss(file.path(), ": column file ", number, ": a run ends behind sample ", end - 1,
+                          ", within a block of the shards");
+        }
+        const uint64_t sample = block->first_sample - run.sample + run.begin;
+        const BlockInfo& own = file.blocks()[file.BlockOfSample(sample)];
+        if (own.first_sample == sample && own.sample_count == block->sample_count) continue;
+        return DataLoss(file.path(), ": column file ", number, " has no block of the samples of block ", block->block,
+                        " of shard ", block->shard);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Of a column, a sample has one value.
+  absl::Status CheckShardsLackColumns(const std::string& directory, const Manifest& manifest,
+                                      const DatasetReader& stored) {
+    uint64_t first = 0;
+    for (size_t i = 0; i < manifest.shards.size(); first += manifest.shards[i++].samples) {
+      const uint64_t end = first + manifest.shards[i].samples;
+      for (const ColumnFile& file : manifest.column_files) {
+        const bool serves = std::ranges::any_of(
+            file.runs, [&](const ColumnRun& run) { return run.sample < end && run.sample + run.samples > first; });
+        const auto shard = serves ? stored.OpenShard(i) : absl::StatusOr<std::shared_ptr<const ShardReader>>(nullptr);
+        if (!shard.ok() || *shard == nullptr) continue;  // its problem was reported
+        for (const std::string& name : file.columns) {
+          if (!(*shard)->schema().Find(name)) continue;
+          Report(JoinPath(directory, file.name), DataLoss(JoinPath(directory, file.name), ": has column \"", name,
+                                                          "\" of samples of shard ", i, ", which has it, too"));
+        }
+      }
     }
     return absl::OkStatus();
   }
 
   // Counts samples as readers do, and compares the masks and images that they see.
-  absl::Status LookAsReaders(const DatasetReader& seen, const Manifest& manifest, std::pair<size_t, size_t> shards) {
+  absl::Status LookAsReaders(const std::string& directory, const Manifest& manifest, std::pair<size_t, size_t> shards) {
+    const auto opened = DatasetReader::Open(file_system_, directory);
+    if (!opened.ok()) {
+      const std::string path = PlaceOf(opened.status()).path;
+      return options_.task == 0 ? ReportDamage(path.empty() ? directory : path, opened.status()) : absl::OkStatus();
+    }
+    const DatasetReader& seen = **opened;
     uint64_t first = 0;
     for (size_t i = 0; i < shards.second; ++i) {
       const absl::StatusOr<ManifestShard> shard = seen.Shard(i);
@@ -239,7 +280,7 @@ class Validator {
       if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("comparing masks and images"));
       BlockView view;
       const absl::Status status = reader->ReadBlock(block.shard, block.block, &buffer, &view);
-      if (absl::IsDataLoss(status)) return absl::OkStatus();  // reported with its shard or layer
+      if (absl::IsDataLoss(status)) return absl::OkStatus();  // reported with its shard or column file
       SHARDKIT_RETURN_IF_ERROR(status);
       for (const size_t column : pairs.masks()) {
         for (uint32_t i = 0; i < view.sample_count(); ++i) {
@@ -316,12 +357,17 @@ class Validator {
     const size_t end = std::min(last, first + static_cast<size_t>(threads_.thread_count()));
     for (; hashes_begun_ < end; ++hashes_begun_) {
       const ManifestShard& shard = manifest.shards[hashes_begun_];
-      if (!shard.sha256) continue;
-      hashing_.Add([this, path = JoinPath(directory, shard.name)]() -> absl::StatusOr<Sha256> {
-        SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path, options_.mode));
-        return container::FileSha256(*file, [this] { return hashing_.Check(); });
-      });
+      HashFile(JoinPath(directory, shard.name), shard);
     }
+  }
+
+  // Where the manifest lists a hash of it.
+  void HashFile(const std::string& path, const ManifestShard& listed) {
+    if (!listed.sha256) return;
+    hashing_.Add([this, path]() -> absl::StatusOr<Sha256> {
+      SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path, options_.mode));
+      return container::FileSha256(*file, [this] { return hashing_.Check(); });
+    });
   }
 
   // `damaged`: the shard has been found to have another problem.
@@ -363,27 +409,15 @@ class Validator {
   }
 
   // Compares the names that both have. Damaged metadata of a shard is reported with the shard.
-  absl::Status CompareMetadata(const Manifest& manifest, size_t i, const ShardReader& shard,
+  absl::Status CompareMetadata(const Manifest& manifest, const std::string& which, const ShardReader& shard,
                                const std::string& manifest_path) {
     const absl::StatusOr<Metadata> of_shard = shard.ReadMetadata();
     if (!of_shard.ok()) return absl::IsDataLoss(of_shard.status()) ? absl::OkStatus() : of_shard.status();
     for (const auto& [name, value] : manifest.metadata) {
       const auto found = of_shard->find(name);
       if (found == of_shard->end() || found->second == value) continue;
-      Report(manifest_path, DataLoss(manifest_path, ": metadata \"", name, "\" differs from that of shard ", i, " \"",
-                                     manifest.shards[i].name, "\"; run shardctl index to make the manifest anew"));
-    }
-    for (const Column& column : manifest.schema.columns()) {
-      const std::optional<size_t> position = shard.schema().Find(column.name);
-      if (!position) continue;
-      const Metadata& own = shard.schema()[*position].metadata;
-      for (const auto& [name, value] : column.metadata) {
-        const auto found = own.find(name);
-        if (found != own.end() && found->second == value) continue;
-        Report(manifest_path,
-               DataLoss(manifest_path, ": column \"", column.name, "\": metadata \"", name, "\" is not that of shard ",
-                        i, " \"", manifest.shards[i].name, "\"; run shardctl index to make the manifest anew"));
-      }
+      Report(manifest_path, DataLoss(manifest_path, ": metadata \"", name, "\" differs from that of ", which,
+                                     "; run shardctl index to make the manifest anew"));
     }
     return absl::OkStatus();
   }
@@ -510,7 +544,6 @@ class Validator {
   uint64_t bytes_total_ = 0;
   std::mutex mutex_;
   std::vector<BlockBuffer> buffers_;
-  bool in_layer_ = false;      // the dataset that is checked is a layer of another
   bool compare_pairs_ = true;  // masks and images of a shard are those that readers see
   size_t hashes_begun_ = 0;    // shards before this one are hashed, or need not be
   ThreadPool threads_;

@@ -23,7 +23,7 @@
 
 namespace shardkit {
 
-// Changing the columns of a complete dataset, whose shards stay as they are: values are added in layers beside them,
+// Changing the columns of a complete dataset, whose shards stay as they are: values are added in files beside them,
 // and columns are dropped, renamed and described in the manifest (format-spec/spec.md, section 9.6).
 //
 // Each change is published in one step as the next generation: who has the dataset open goes on with what was opened,
@@ -75,8 +75,8 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> OpenColumnRows(ReadableFileSystem& f
 // Progress counts samples whose values are written. When cancelled, the dataset is as it was.
 struct AddColumnsOptions : JobOptions {
   // Bytes for rows that are matched by key; what does not fit is sorted in temporary files in the dataset's directory.
-  // At most three times as much is used at once, 16 MiB, and the values of one block of the layer: as many as one block
-  // of the shards has.
+  // At most three times as much is used at once, 16 MiB, and for each thread the values of a few blocks, which have as
+  // many samples as blocks of the shards.
   uint64_t memory = uint64_t{128} << 20;
 };
 
@@ -89,12 +89,12 @@ struct AddColumnsReport {
   uint64_t rows = 0;                        // of the input
   uint64_t unmatched = 0;                   // rows whose key no sample has
   std::vector<std::string> unmatched_keys;  // of the first of these, in the order of the rows; at most kMostUnmatched
-  uint64_t bytes = 0;                       // of the shards that were written
-  uint64_t shards = 0;
+  uint64_t bytes = 0;                       // of the column files that were written
+  uint64_t files = 0;
 };
 inline constexpr size_t kMostUnmatched = 20;
 
-// Adds the columns of `rows` to the dataset in `directory`, in a layer: shards of their own. A column that the dataset
+// Adds the columns of `rows` to the dataset in `directory`, in files of their own. A column that the dataset
 // has already is replaced, and keeps its metadata unless the rows bring some. By key, samples without a row have absent
 // values, and samples that share a key all have its values.
 //
@@ -150,12 +150,13 @@ struct CompactOptions : JobOptions {
   // most 1. With `purge`, all that hold a removed sample.
   double least_lost = 0.2;
 
-  // Writes the columns that readers see into the shards, all of which are rewritten, so that there are no layers.
+  // Where columns were changed, rewrites all shards with the columns that readers see, so that there are no column
+  // files.
   bool fold = false;
 
-  // Afterwards deletes the files of earlier generations. Then no byte of a removed sample is in the directory, nor of a
-  // layer that is no longer read; of a stored column that was dropped, only together with `fold`. Hard links to
-  // deleted files, as a merged dataset may have, keep them.
+  // Afterwards deletes the files of earlier generations. Then no byte of a removed sample is in the directory: of a
+  // column file that has some, the values of all its samples are written into the shards. Values of a column that was
+  // dropped may be there, except with `fold`. Hard links to deleted files, as a merged dataset may have, keep them.
   bool purge = false;
 
   // With `purge`: waits so long before it deletes, for readers that have the dataset open as it was. Cancelling ends
@@ -166,18 +167,17 @@ struct CompactOptions : JobOptions {
 struct CompactReport {
   Manifest manifest;  // afterwards
   uint64_t shards_rewritten = 0;
-  uint64_t layers_rewritten = 0;  // all columns of a layer whose samples have other numbers now
-  uint64_t samples_dropped = 0;   // removed ones that are no longer stored
-  uint64_t bytes_before = 0;      // of all shards
-  uint64_t files_deleted = 0;     // with `purge`; a layer counts as one
+  uint64_t samples_dropped = 0;  // removed ones that are no longer stored
+  uint64_t bytes_before = 0;     // of all shards
+  uint64_t files_deleted = 0;    // with `purge`
 };
 
 // Makes the next generation of the dataset in `directory`, of the same samples: rewrites shards as the options say,
 // block by block, with the same columns, codecs, storages and alignment, and makes the segments of the offset index
 // one. Blocks of which no sample was removed are copied as they are stored, except with `fold` and from shards with
 // dictionaries: these are trained anew, of at most 64 KiB. In blocks that are encoded, columns of codec zstd take the
-// default levels. Where nothing is to be done, nothing is published. Layers are rewritten where samples before or in
-// them are dropped. Holds a block for each thread and the list of shards, and no more.
+// default levels. A rewritten shard has what column files had of its samples. Where nothing is to be done, nothing is
+// published. Holds a block for each thread and the list of shards, and no more.
 //
 // - NotFound: there is no dataset.
 // - Unavailable: another writer uses it.

@@ -142,9 +142,9 @@ class DatasetReader {
   // samples are those that readers see.
   virtual const ManifestSummary& summary() const = 0;
 
-  // Whether samples and columns are just those of the shards: there are no layers, and no sample was removed. What
-  // OpenShard gives is not what readers see otherwise.
-  bool plain() const { return !summary().view && !summary().removed; }
+  // Whether samples and columns are just those of the shards: no column was changed, and no sample removed. What
+  // OpenShard gives is not what readers see otherwise: it has stored names and stored samples.
+  bool plain() const { return summary().shards_have_columns() && !summary().removed; }
   uint64_t sample_count() const { return summary().sample_count; }
   uint64_t shard_count() const { return summary().shard_count; }
 
@@ -228,8 +228,8 @@ class DatasetReader {
 
   virtual absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options = {}) const = 0;
 
-  // Statistics of all shards and layers merged, in the order of columns(). Reads every shard's footer. Removed samples,
-  // and values in whose place others are seen, count as well.
+  // Statistics of all shards and column files merged, in the order of columns(). Reads the footer of each. Removed
+  // samples count as well.
   virtual absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const = 0;
 
   // ShardReader::fallback_reason of the first shard that has one.

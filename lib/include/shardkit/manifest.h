@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -59,34 +60,22 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// A plain dataset in a directory of the dataset, whose samples are columns of the samples in the shards: its sample i
-// belongs to the i-th sample that the shards hold (format-spec/spec.md, section 9.6).
-struct Layer {
-  std::string name;       // path of its directory, relative to the dataset's
-  uint64_t checksum = 0;  // the one that ends its manifest
-  uint64_t samples = 0;
+// Samples of the dataset of which a column file has values.
+struct ColumnRun {
+  uint64_t sample = 0;   // the first one: a stored sample
+  uint64_t samples = 0;  // how many; at least 1
+  uint64_t begin = 0;    // the sample of the file with the values of the first one
 
-  bool operator==(const Layer&) const = default;
+  bool operator==(const ColumnRun&) const = default;
 };
 
-// Where a run of a column's values comes from.
-struct ColumnSource {
-  uint64_t end = 0;               // of the run, which begins where the source before ends; in stored samples
-  std::optional<uint64_t> layer;  // position in DatasetView::layers; empty: the shards
-  std::string column;             // of the layer or the shards; empty: there are no values
+// A shard without a key, whose columns belong to samples of the dataset's shards. Its blocks have the same samples as
+// theirs, one for one (format-spec/spec.md, section 9.6).
+struct ColumnFile : ManifestShard {
+  std::vector<std::string> columns;  // their stored names, in the order of its schema; not empty
+  std::vector<ColumnRun> runs;       // ascend, and do not overlap; not empty
 
-  bool operator==(const ColumnSource&) const = default;
-};
-
-// The columns that readers see, where they are not just those of the shards.
-struct DatasetView {
-  Schema schema;
-  // For each column. The samples from the end of the last source on have the values of the shards' column of the
-  // column's own name; none, where there is no such column.
-  std::vector<std::vector<ColumnSource>> sources;
-  std::vector<Layer> layers;
-
-  bool operator==(const DatasetView&) const = default;
+  bool operator==(const ColumnFile&) const = default;
 };
 
 // Samples that are stored, and that readers do not see (format-spec/spec.md, section 9.7).
@@ -97,7 +86,6 @@ struct RemovedSamples {
   bool operator==(const RemovedSamples&) const = default;
 };
 
-// What dataset.json says besides the shards one by one.
 // What a generation did to the one before it, as its writer knows it (format-spec/spec.md, section 9.1). Other writers
 // and later versions may have other names and arguments.
 struct DatasetOperation {
@@ -107,11 +95,17 @@ struct DatasetOperation {
   bool operator==(const DatasetOperation&) const = default;
 };
 
+// What dataset.json says besides the shards one by one.
 struct ManifestSummary {
-  Schema schema;  // of the shards
+  Schema schema;  // that readers see
+
+  // The names that columns of `schema` have in shards and column files, by their own names, where these are others. The
+  // stored name of a column never changes, and no other column gets it (format-spec/spec.md, section 9.1).
+  std::map<std::string, std::string, std::less<>> stored_names;
+  std::vector<std::string> dropped;  // stored names of columns that readers no longer see; ascending
   Metadata metadata;
   std::vector<Segment> segments;  // cover the shards in order; empty when there are no indexes
-  std::optional<DatasetView> view;
+  std::vector<ColumnFile> column_files;
   std::optional<RemovedSamples> removed;
   uint64_t generation = 1;     // grows by 1 each time that the dataset is published anew
   DatasetOperation operation;  // what made this generation
@@ -125,6 +119,18 @@ struct ManifestSummary {
 
   // Whether the shards stand in lists beside dataset.json, as they do when they are many.
   bool has_lists() const { return !segments.empty() && segments[0].list.has_value(); }
+
+  // Whether the columns are just those of the shards.
+  bool shards_have_columns() const { return stored_names.empty() && dropped.empty() && column_files.empty(); }
+
+  // The stored name of the column of `schema` with this name.
+  std::string_view StoredName(std::string_view name) const {
+    const auto found = stored_names.find(name);
+    return found == stored_names.end() ? name : std::string_view(found->second);
+  }
+
+  // The columns of `schema` with their stored names: those of a shard that has all of them.
+  Schema StoredSchema() const;
 };
 
 // XXH3-64 of the concatenated content hashes of `shards`; their offset index stores it.
@@ -140,8 +146,7 @@ struct Manifest : ManifestSummary {
   void AddShard(ManifestShard shard);
   void SetShards(std::vector<ManifestShard> all);
 
-  // What readers see: the view's columns, or those of the shards.
-  const Schema& seen_schema() const { return view ? view->schema : schema; }
+  // That readers see.
   uint64_t seen_samples() const { return sample_count - (removed ? removed->samples : 0); }
 
   // XXH3-64 of the concatenated content hashes; .shardkit-job stores it.

@@ -47,13 +47,13 @@ struct Problem {
 };
 
 struct ValidateReport {
-  // Of the dataset itself, without its layers, as DatasetReader and ReadHistory count them. All removed and seen
+  // Of the dataset itself, without its column files, as DatasetReader and ReadHistory count them. All removed and seen
   // samples are checked.
   uint64_t shards = 0;
   uint64_t blocks = 0;
   uint64_t samples = 0;          // that readers see
   uint64_t removed_samples = 0;  // that the shards hold besides
-  uint64_t layers = 0;           // checked by task 0
+  uint64_t column_files = 0;     // checked by task 0
   uint64_t bytes = 0;
   uint64_t undecoded_images = 0;  // of formats without a decoder; `deep` checks their first bytes only
   uint64_t warned_images = 0;  // that libjpeg decodes with a warning (JpegDecoder::warning); `warnings` has the first

@@ -64,14 +64,14 @@ TEST(ChangeColumnsTest, RenameAlsoInACircle) {
   EXPECT_EQ(ValidateText(*files, "/d"), "");
 }
 
-TEST(ChangeColumnsTest, RenamedBackThereIsNoViewAnyMore) {
+TEST(ChangeColumnsTest, RenamedBackColumnsAreJustThoseOfTheShards) {
   const auto files = NewDataset();
   ASSERT_TRUE(RenameColumns(*files, "/d", {{"text", "words"}}).ok());
-  EXPECT_TRUE(ReadManifest(*files, "/d")->view.has_value());
+  EXPECT_FALSE(ReadManifest(*files, "/d")->shards_have_columns());
   EXPECT_EQ(ScanRows(*files, "/d"), Expected(40, [](Row& row, size_t) { Rename(row, "text", "words"); }));
   ASSERT_TRUE(RenameColumns(*files, "/d", {{"words", "text"}}).ok());
   const auto manifest = ReadManifest(*files, "/d");
-  EXPECT_FALSE(manifest->view.has_value());
+  EXPECT_TRUE(manifest->shards_have_columns());
   EXPECT_EQ(manifest->generation, 3u);
 }
 

@@ -122,7 +122,7 @@ TEST_F(CompactTest, NothingIsCompactedWhereNothingWasRemoved) {
 }
 
 TEST_F(CompactTest, TheResultDoesNotDependOnThreads) {
-  AddLayer(Score(), ScoreOf);
+  AddColumn(Score(), ScoreOf);
   Remove({0, 9, 10, 18, 30, 31, 38});
   WriteTree(*files_, "/other", ReadTree(*files_, "/data"));
   ASSERT_TRUE(CompactDataset(*files_, "/data", {.least_lost = 0.01}).ok());
@@ -131,37 +131,36 @@ TEST_F(CompactTest, TheResultDoesNotDependOnThreads) {
   Check();
 }
 
-TEST_F(CompactTest, LayersGoWithTheSamples) {
-  AddLayer(Score(), ScoreOf);
-  AddLayer(Text("text"), [](uint64_t i) { return std::optional("text " + std::to_string(i)); });
+TEST_F(CompactTest, ColumnFilesGoWithTheSamples) {
+  AddColumn(Score(), ScoreOf);
+  AddColumn(Text("text"), [](uint64_t i) { return std::optional("text " + std::to_string(i)); });
   Append(40, 60);
   Remove({1, 2, 3, 11, 39, 44, 45, 46, 58});
   for (const double share : {0.2, 0.01}) {
     const auto report = CompactDataset(*files_, "/data", {.least_lost = share});
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_GT(report->shards_rewritten, 0u);
-    EXPECT_EQ(report->layers_rewritten, 2u);
     Check();
   }
   EXPECT_FALSE(ReadManifest(*files_, "/data")->removed.has_value());
 }
 
-TEST_F(CompactTest, FoldingPutsLayersIntoShards) {
-  AddLayer(Score(), ScoreOf);
-  AddLayer(Text("text"), [](uint64_t i) { return std::optional("text " + std::to_string(i)); });
+TEST_F(CompactTest, FoldingPutsColumnsIntoShards) {
+  AddColumn(Score(), ScoreOf);
+  AddColumn(Text("text"), [](uint64_t i) { return std::optional("text " + std::to_string(i)); });
   Append(40, 60);
   Remove({1, 2, 3, 11, 39, 44, 45, 46, 58});
   const auto report = CompactDataset(*files_, "/data", {.fold = true, .purge = true});
   ASSERT_TRUE(report.ok()) << report.status();
   Check();
   const Manifest manifest = *ReadManifest(*files_, "/data");
-  EXPECT_FALSE(manifest.view.has_value());
+  EXPECT_TRUE(manifest.shards_have_columns());
   EXPECT_FALSE(manifest.removed.has_value());
-  EXPECT_EQ(ReadTree(*files_, "/data").count("layer-2/"), 0u);
+  for (const auto& [name, content] : ReadTree(*files_, "/data")) EXPECT_EQ(name.find(".columns"), name.npos) << name;
 }
 
 TEST_F(CompactTest, AllSamplesCanBePurged) {
-  AddLayer(Score(), ScoreOf);
+  AddColumn(Score(), ScoreOf);
   Remove({3});
   const auto all = RemoveSamples(*files_, "/data", {.ranges = {{0, UINT64_MAX}}});
   ASSERT_TRUE(all.ok()) << all.status();
@@ -175,7 +174,7 @@ TEST_F(CompactTest, AllSamplesCanBePurged) {
 }
 
 TEST_F(CompactTest, NoByteOfARemovedSampleIsLeft) {
-  // With dictionaries, and with the sample's values in a layer, too.
+  // With dictionaries, and with the sample's values in a column file, too.
   DatasetWriterOptions options = SmallShards(20, 4);
   options.shard.dictionaries = {{"text", 4096}, {"key", 4096}};
   ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
@@ -191,12 +190,12 @@ TEST_F(CompactTest, NoByteOfARemovedSampleIsLeft) {
   rows_ = RowsOf(samples);
   Column none = Text("note");
   none.SetCodec(Codec::kNone);
-  AddLayer(none, [](uint64_t i) { return std::optional(i == 17 ? "UNFORGETTABLE" : "note"); });
+  AddColumn(none, [](uint64_t i) { return std::optional(i == 17 ? "UNFORGETTABLE" : "note"); });
   EXPECT_NE(FileWith(ReadTree(*files_, "/data"), "UNFORGETTABLE"), "");
   Remove({17});
   const auto report = CompactDataset(*files_, "/data", {.purge = true});
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->shards_rewritten, 1u);
+  EXPECT_EQ(report->shards_rewritten, 3u);  // one has it, and the others have the values of the column file
   EXPECT_GT(report->files_deleted, 4u);
   Check();
   const Tree tree = ReadTree(*files_, "/data");
@@ -287,13 +286,13 @@ TEST_F(CompactTest, PurgingFindsShardsOfOtherNames) {
 }
 
 TEST_F(CompactTest, PurgingLeavesForeignFiles) {
-  ASSERT_TRUE(files_->CreateDirectory("/data/layer-cake").ok());
-  WriteFile(*files_, "/data/layer-cake/recipe", "flour");
+  ASSERT_TRUE(files_->CreateDirectory("/data/dataset-2.columns.d").ok());
+  WriteFile(*files_, "/data/dataset-2.columns.d/recipe", "flour");
   WriteFile(*files_, "/data/README", "text");
   WriteFile(*files_, "/data/dataset-99.idx/note", "text");
   Remove({1});
   ASSERT_TRUE(CompactDataset(*files_, "/data", {.purge = true}).ok());
-  EXPECT_EQ(ReadAll(*files_, "/data/layer-cake/recipe"), "flour");
+  EXPECT_EQ(ReadAll(*files_, "/data/dataset-2.columns.d/recipe"), "flour");
   EXPECT_EQ(ReadAll(*files_, "/data/README"), "text");
   Check();
 }

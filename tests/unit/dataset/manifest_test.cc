@@ -45,8 +45,8 @@ Manifest MakeManifest() {
   return manifest;
 }
 
-// Of the columns above one renamed, one dropped, one added, and one that replaces another for the first samples.
-Manifest MakeViewed() {
+// Of the columns above one renamed, one dropped, one added in two files, and one in the place of another.
+Manifest MakeChanged() {
   Manifest manifest = MakeManifest();
   const auto& stored = manifest.schema.columns();
   Column picture = stored[1];
@@ -56,10 +56,13 @@ Manifest MakeViewed() {
   score.SetCodec(Codec::kZstd);
   Column shaped = stored[3];
   shaped.nullable = true;
-  manifest.view = DatasetView{
-      .schema = MakeSchema({stored[0], picture, score, shaped}),
-      .sources = {{}, {{30, {}, "image"}}, {{10, 0, "score"}, {20, 1, "score"}, {30, {}, ""}}, {{5, 1, "shaped"}}},
-      .layers = {{"layer-3", 0xabc, 10}, {"layer-5", 0xdef, 20}}};
+  const std::string dropped = stored[2].name;
+  manifest.schema = MakeSchema({stored[0], picture, score, shaped});
+  manifest.stored_names = {{"picture", "image"}, {"shaped", "shaped@5"}};
+  manifest.dropped = {dropped, "shaped"};
+  std::ranges::sort(manifest.dropped);
+  manifest.column_files = {{{"dataset-3.columns", 100, 11, 2, {3}, {}}, {"score"}, {{0, 5, 0}, {6, 4, 6}}},
+                           {{"dataset-5.columns", 200, 20, 4, {5}, Sha256{6}}, {"score", "shaped@5"}, {{10, 20, 0}}}};
   manifest.removed = RemovedSamples{3, {"dataset-6.removed", 100, 96, 7}};
   return manifest;
 }
@@ -108,61 +111,61 @@ TEST(ManifestTest, RoundTrip) {
   EXPECT_TRUE(unindexed->segments.empty());
 }
 
-TEST(ManifestTest, RoundTripOfViewAndRemovedSamples) {
-  const Manifest manifest = MakeViewed();
+TEST(ManifestTest, RoundTripOfChangedColumnsAndRemovedSamples) {
+  const Manifest manifest = MakeChanged();
   const std::string text = FormatManifest(manifest);
-  EXPECT_NE(text.find("\"features\": [\n    \"layers\",\n    \"removed-samples\"\n  ]"), text.npos) << text;
   const auto parsed = ParseManifest(text);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(parsed->view, manifest.view);
-  EXPECT_EQ(parsed->removed, manifest.removed);
   EXPECT_EQ(parsed->schema, manifest.schema);
-  EXPECT_EQ(parsed->seen_schema(), manifest.view->schema);
+  EXPECT_EQ(parsed->stored_names, manifest.stored_names);
+  EXPECT_EQ(parsed->dropped, manifest.dropped);
+  EXPECT_EQ(parsed->column_files, manifest.column_files);
+  EXPECT_EQ(parsed->removed, manifest.removed);
+  EXPECT_EQ(parsed->StoredSchema()[1].name, "image");
   EXPECT_EQ(parsed->sample_count, 30u);
   EXPECT_EQ(parsed->seen_samples(), 27u);
   EXPECT_EQ(FormatManifest(*parsed), text);
 }
 
-TEST(ManifestTest, MalformedViewsAreDataLoss) {
-  const std::string text = FormatManifest(MakeViewed());
+TEST(ManifestTest, ChangedColumnsThatCannotBeAreDataLoss) {
+  const std::string text = FormatManifest(MakeChanged());
   const std::pair<std::string_view, std::string_view> edits[] = {
-      {"\"layers\",\n    \"removed-samples\"", "\"layers\""},
-      {"\"layers\",\n    \"removed-samples\"", "\"removed-samples\""},
-      {"\"view\": {", "\"other\": {"},
-      {"\"removed\": {", "\"other\": {"},
       {"\"removed\": {\"samples\": 3", "\"removed\": {\"samples\": 0"},
       {"\"removed\": {\"samples\": 3", "\"removed\": {\"samples\": 31"},
       {"dataset-6.removed", "../removed"},
       {"dataset-6.removed", "dataset.idx"},
-      {"\"name\": \"layer-3\"", "\"name\": \"layer-5\""},
-      {"\"name\": \"layer-3\"", "\"name\": \"/layer\""},
-      {"\"samples\": 10}", "\"samples\": 31}"},
-      {"\"samples\": 10}", "\"samples\": 0}"},
-      {"\"samples\": 10}", "\"samples\": 9}"},
-      {"\"layers\": [", "\"sheets\": ["},
-      {"\"view\": {\n    \"columns\": [", "\"view\": {\n    \"others\": ["},
-      {"{\"end\": 10,", "{\"end\": 0,"},
-      {"{\"end\": 10,", "{\"end\": 20,"},
-      {"{\"end\": 10,", "{"},
-      {"{\"end\": 30}", "{\"end\": 31}"},
-      {"{\"end\": 30}", "{\"end\": 30, \"layer\": 0}"},
-      {"{\"end\": 30}", "{\"end\": 30, \"column\": \"none\"}"},
-      {"{\"end\": 30}", "{\"end\": 30, \"column\": \"image\"}"},
-      {"{\"end\": 30}", "{\"end\": 30, \"column\": \"\"}"},
-      {"\"layer\": 1, \"column\": \"score\"", "\"layer\": 2, \"column\": \"score\""},
-      {"\"nullable\": true, \"key\": false, \"value_size\": 4, \"sources\"",
-       "\"nullable\": false, \"key\": false, \"value_size\": 4, \"sources\""},
-      {"\"sources\": [{\"end\": 30, \"column\": \"image\"}]", "\"sources\": [{\"end\": 30, \"column\": \"key\"}]"},
+      {"\"stored\": \"image\"", "\"stored\": \"picture\""},
+      {"\"stored\": \"image\"", "\"stored\": \"score\""},
+      {"\"stored\": \"image\"", "\"stored\": \"shaped\""},
+      {"\"stored\": \"image\"", "\"stored\": \"\""},
+      {"\"stored\": \"image\"", "\"stored\": \"im\\nage\""},
+      {", \"shaped\"]", ", \"shaped\", \"shaped\"]"},
+      {", \"shaped\"]", ", \"\"]"},
+      {", \"shaped\"]", ", \"score\"]"},
+      {"\"name\": \"dataset-3.columns\"", "\"name\": \"dataset-5.columns\""},
+      {"\"name\": \"dataset-3.columns\"", "\"name\": \"dataset.idx\""},
+      {"\"name\": \"dataset-3.columns\"", "\"name\": \"/columns\""},
+      {"\"columns\": [\"score\"]", "\"columns\": []"},
+      {"\"columns\": [\"score\"]", "\"columns\": [\"score\", \"score\"]"},
+      {"\"columns\": [\"score\"]", "\"columns\": [\"other\"]"},
+      {"\"columns\": [\"score\"]", "\"columns\": [\"picture\"]"},
+      {"\"columns\": [\"score\"]", "\"columns\": [\"key\"]"},
+      {"\"columns\": [\"score\"]", "\"others\": [\"score\"]"},
+      {"{\"sample\": 6, \"samples\": 4, \"begin\": 6}", "{\"sample\": 4, \"samples\": 4, \"begin\": 6}"},
+      {"{\"sample\": 6, \"samples\": 4, \"begin\": 6}", "{\"sample\": 6, \"samples\": 5, \"begin\": 6}"},
+      {"{\"sample\": 6, \"samples\": 4, \"begin\": 6}", "{\"sample\": 6, \"samples\": 4, \"begin\": 8}"},
+      {"{\"sample\": 6, \"samples\": 4, \"begin\": 6}", "{\"sample\": 6, \"samples\": 0, \"begin\": 6}"},
+      {"{\"sample\": 6, \"samples\": 4, \"begin\": 6}", "{\"sample\": 6, \"samples\": 4}"},
+      {"{\"sample\": 10, \"samples\": 20", "{\"sample\": 11, \"samples\": 20"},
+      {"{\"sample\": 10, \"samples\": 20", "{\"sample\": 9, \"samples\": 20"},
+      {"{\"sample\": 10, \"samples\": 20", "{\"sample\": 4611686018427387904, \"samples\": 20"},
+      {"\"runs\": [{\"sample\": 10, \"samples\": 20, \"begin\": 0}]", "\"runs\": []"},
       {"\"name\": \"picture\"", "\"name\": \"score\""},
   };
   for (const auto& [from, to] : edits) {
     const auto parsed = ParseManifest(Edited(text, from, to));
     EXPECT_TRUE(absl::IsDataLoss(parsed.status())) << from << " -> " << to << ": " << parsed.status();
   }
-  // The key cannot come from a layer.
-  Manifest manifest = MakeViewed();
-  manifest.view->sources[0] = {{10, 0, "key"}};
-  EXPECT_TRUE(absl::IsDataLoss(ParseManifest(FormatManifest(manifest)).status()));
 }
 
 TEST(ManifestTest, EveryChangedOrMissingByteIsNoticed) {

@@ -1,4 +1,4 @@
-// A dataset with removed samples and layers, and what readers have to see of it.
+// A dataset with removed samples and changed columns, and what readers have to see of it.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "dataset/change/column_file_writer.h"
 #include "dataset/dataset_support.h"
-#include "dataset/manifest_text.h"
+#include "dataset/read/removed_samples.h"
+#include "dataset/stored_columns.h"
 #include "shardkit/change.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/manifest.h"
@@ -35,7 +37,6 @@ class ViewTest : public testing::Test {
     ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
     ASSERT_TRUE(WriteDataset(*files_, "/data", Samples(0, count), SmallShards(shard_samples, block_samples)).ok());
     rows_ = RowsOf(Samples(0, count));
-    layer_blocks_ = shard_samples;
   }
 
   // By ordinal of what is seen.
@@ -59,43 +60,37 @@ class ViewTest : public testing::Test {
     for (Row& row : RowsOf(Samples(begin, end))) rows_.push_back(std::move(row));
   }
 
-  // Adds a layer whose blocks have the samples of a shard each, with one column that `value` tells of stored samples.
-  // It takes the place of the column, if there is one.
-  void AddLayer(Column column, const std::function<std::optional<std::string>(uint64_t)>& value) {
+  // Adds a column file, or several, with one column that `value` tells of stored samples. It takes the place of the
+  // column, if there is one.
+  void AddColumn(Column column, const std::function<std::optional<std::string>(uint64_t)>& value) {
     Manifest manifest = *ReadManifest(*files_, "/data");
-    const std::string name = "layer-" + std::to_string(manifest.generation + 1);
+    manifest.BeginGeneration({.name = "columns", .arguments = {{"add", {column.name}}}});
     column.nullable = true;
-    auto writer = DatasetWriter::Create(*files_, "/data/" + name, MakeSchema({column}),
-                                        SmallShards(3 * layer_blocks_, static_cast<uint32_t>(layer_blocks_)));
-    ASSERT_TRUE(writer.ok()) << writer.status();
+    std::set<std::string> used = dataset::UsedStoredNames(manifest);
+    Column stored = column;
+    stored.name = dataset::NewStoredName(column.name, manifest.generation, &used);
+    dataset::ColumnFileWriter writer(*files_, "/data", manifest.generation, MakeSchema({stored}), 2, nullptr,
+                                     file_bytes_);
+    const auto dataset = dataset::OpenWithRemoved(*files_, "/data");
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
     std::vector<std::optional<std::string>> values;
-    for (uint64_t i = 0; i < manifest.sample_count; ++i) {
-      values.push_back(value(i));
-      std::optional<Value> cell;
-      if (values.back()) cell.emplace(*values.back());
-      ASSERT_TRUE((*writer)->Append({&cell, 1}).ok());
-    }
-    ASSERT_TRUE((*writer)->Finish().ok());
-    const auto text = dataset::ReadManifestText(*files_, "/data/" + name);
-    ASSERT_TRUE(text.ok()) << text.status();
-    if (!manifest.view) {
-      manifest.view.emplace();
-      manifest.view->schema = manifest.schema;
-      manifest.view->sources.resize(manifest.schema.size());
-    }
-    DatasetView& view = *manifest.view;
-    view.layers.push_back({name, text->checksum, manifest.sample_count});
-    std::vector<Column> columns = view.schema.columns();
-    auto place = static_cast<size_t>(std::ranges::find(columns, column.name, &Column::name) - columns.begin());
-    if (place == columns.size()) {
-      columns.push_back(text->schema[0]);
-      view.sources.emplace_back();
-    } else {
-      columns[place] = text->schema[0];
-    }
-    view.schema = MakeSchema(columns);
-    view.sources[place] = {{manifest.sample_count, view.layers.size() - 1, column.name}};
-    ++manifest.generation;
+    const absl::Status appended = (*dataset)->ForEachBlock([&](const DatasetBlock& block) -> absl::Status {
+      for (uint32_t i = 0; i < block.sample_count; ++i) {
+        values.push_back(value(values.size()));
+        std::optional<Value> cell;
+        if (values.back()) cell.emplace(*values.back());
+        if (absl::Status status = writer.Append({&cell, 1}); !status.ok()) return status;
+      }
+      return writer.EndBlock();
+    });
+    ASSERT_TRUE(appended.ok()) << appended;
+    auto files = writer.Finish();
+    ASSERT_TRUE(files.ok()) << files.status();
+    dataset::ColumnEdit edit(manifest);
+    auto* const old = edit.Find(column.name);
+    (old == nullptr ? edit.columns.emplace_back() : *old) = {column, stored.name};
+    ASSERT_TRUE(std::move(edit).Apply(&manifest).ok());
+    manifest.column_files.insert(manifest.column_files.end(), files->begin(), files->end());
     WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
     // The samples that are seen, in their order, are the stored ones that were not removed.
     std::vector<uint64_t> removed = StoredRemoved();
@@ -112,7 +107,14 @@ class ViewTest : public testing::Test {
   std::vector<uint64_t> StoredRemoved() {
     Manifest manifest = *ReadManifest(*files_, "/data");
     manifest.removed.reset();
-    manifest.view.reset();
+    manifest.schema = (*DatasetReader::Open(*files_, "/data/" + manifest.shards[0].name))->summary().schema;
+    for (const ManifestShard& shard : manifest.shards) {
+      const Schema schema = (*DatasetReader::Open(*files_, "/data/" + shard.name))->summary().schema;
+      manifest.schema = *MergeSchemas(manifest.schema, schema);
+    }
+    manifest.stored_names.clear();
+    manifest.dropped.clear();
+    manifest.column_files.clear();
     WriteTree(*files_, "/whole", ReadTree(*files_, "/data"));
     WriteFile(*files_, "/whole/dataset.json", FormatManifest(manifest));
     std::set<std::string> seen;
@@ -242,7 +244,7 @@ class ViewTest : public testing::Test {
 
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
   std::vector<Row> rows_;
-  uint64_t layer_blocks_ = 9;  // samples
+  uint64_t file_bytes_ = 4000;  // of a column file
 };
 
 }  // namespace shardkit::test

@@ -97,8 +97,9 @@ TEST_P(GoldenTest, ShardsEqualTheirTwins) {
 }
 
 TEST_P(GoldenTest, DatasetsEqualTheirTwins) {
-  for (const std::string name : {"two-shards", "no-shards", "images", "sha256", "other-order", "tiny",
-                                 "column-metadata-dataset", "storages", "segments", "without-index", "layers"}) {
+  for (const std::string name :
+       {"two-shards", "no-shards", "images", "sha256", "other-order", "tiny", "column-metadata-dataset", "storages",
+        "segments", "without-index", "renamed-columns", "column-files", "compacted-columns"}) {
     SCOPED_TRACE(name);
     DatasetOptions options;
     options.mode = GetParam();
@@ -153,13 +154,13 @@ TEST_P(GoldenTest, DatasetsThroughIndexAndKeys) {
 }
 
 // One by one, and the first sample that is seen by its key.
-TEST_P(GoldenTest, ValuesThroughLayers) {
+TEST_P(GoldenTest, ValuesThroughColumnFiles) {
   DatasetOptions options;
   options.mode = GetParam();
-  const auto opened = DatasetReader::Open(*PosixFileSystem(), Valid("layers"), options);
+  const auto opened = DatasetReader::Open(*PosixFileSystem(), Valid("column-files"), options);
   ASSERT_TRUE(opened.ok()) << opened.status();
   const DatasetReader& dataset = **opened;
-  const json samples = ParseTwin("layers")["samples"];
+  const json samples = ParseTwin("column-files")["samples"];
   ASSERT_EQ(dataset.sample_count(), samples.size());
   const std::vector<Column>& columns = dataset.columns();
   BlockBuffer buffer;
@@ -169,7 +170,7 @@ TEST_P(GoldenTest, ValuesThroughLayers) {
       ASSERT_TRUE(value.ok()) << value.status();
       EXPECT_EQ(ValueTwin(columns[c], *value).dump(), samples[i][columns[c].name].dump()) << i << columns[c].name;
     }
-    const auto found = dataset.FindKey(samples[i]["id"].get<std::string>(), &buffer);
+    const auto found = dataset.FindKey(samples[i]["key"].get<std::string>(), &buffer);
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ(*found, i);
   }
@@ -182,8 +183,9 @@ TEST_P(GoldenTest, ValuesThroughLayers) {
 TEST_P(GoldenTest, ValidOnesHaveNoProblems) {
   std::vector<std::string> paths;
   for (const std::string& name : GoldenNames("valid", ".shard")) paths.push_back(Valid(name + ".shard"));
-  for (const char* name : {"two-shards", "no-shards", "images", "sha256", "other-order", "tiny",
-                           "column-metadata-dataset", "storages", "segments", "without-index", "layers"})
+  for (const char* name :
+       {"two-shards", "no-shards", "images", "sha256", "other-order", "tiny", "column-metadata-dataset", "storages",
+        "segments", "without-index", "renamed-columns", "column-files", "compacted-columns"})
     paths.push_back(Valid(name));
   for (const std::string& path : paths) {
     for (const bool deep : {false, true}) {
@@ -194,7 +196,7 @@ TEST_P(GoldenTest, ValidOnesHaveNoProblems) {
       const std::map<std::string, size_t> warnings = {{Valid("unknown-codec.shard"), 5},
                                                       {Valid("unknown-codec-of-key.shard"), 1},
                                                       {Valid("unknown-statistics.shard"), 1},
-                                                      {Valid("layers"), 2}};
+                                                      {Valid("column-files"), 2}};
       EXPECT_EQ(report->warnings.size(), warnings.contains(path) ? warnings.at(path) : 0) << path;
     }
   }

@@ -54,8 +54,9 @@ absl::Status ReadAll(const ShardReader& shard) {
 // Looks up the place of the first record of every blob column in every block.
 absl::Status ReadPlaces(const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(*PosixFileSystem(), directory));
+  const Schema stored = manifest.StoredSchema();
   SHARDKIT_ASSIGN_OR_RETURN(const auto index,
-                            IndexReader::Open(*PosixFileSystem(), directory, manifest.schema, manifest.segments));
+                            IndexReader::Open(*PosixFileSystem(), directory, stored, manifest.segments));
   return index->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
     for (uint32_t blob = 0; blob < index->BlobColumns(block).size(); ++blob) {
       SHARDKIT_RETURN_IF_ERROR(index->Record(block, 0, blob).status());
@@ -86,6 +87,13 @@ Outcome OpenAndRead(const std::string& path, ReadMode mode) {
     const auto shard = (*dataset)->OpenShard(i);
     if (!shard.ok()) return {1, shard.status()};
     if (const absl::Status status = ReadAll(**shard); !status.ok()) return {1, status};
+    // With the values of column files.
+    BlockBuffer buffer;
+    BlockView view;
+    for (size_t k = 0; k < (*shard)->blocks().size() && !(*dataset)->summary().column_files.empty(); ++k) {
+      const absl::Status status = (*dataset)->ReadBlock(i, k, &buffer, &view);
+      if (!status.ok()) return {1, status};
+    }
   }
   return {1, ReadPlaces(path)};
 }

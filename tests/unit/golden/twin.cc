@@ -187,19 +187,13 @@ absl::StatusOr<json> RangesTwin(const container::NativeShardReader& shard) {
   return blocks;
 }
 
-void AddView(const DatasetView& view, json* twin) {
-  for (size_t i = 0; i < view.sources.size(); ++i) {
-    for (const ColumnSource& source : view.sources[i]) {
-      json one = {{"end", source.end}};
-      if (source.layer) one["layer"] = *source.layer;
-      if (!source.column.empty()) one["column"] = source.column;
-      (*twin)["columns"][i]["sources"].push_back(one);
-    }
-  }
-  (*twin)["layers"] = json::array();
-  for (const Layer& layer : view.layers) {
-    (*twin)["layers"].push_back({{"name", layer.name}, {"checksum", Hex(layer.checksum)}, {"samples", layer.samples}});
-  }
+json ListedTwin(const ManifestShard& shard) {
+  return {{"name", shard.name},
+          {"bytes", shard.bytes},
+          {"samples", shard.samples},
+          {"blocks", shard.blocks},
+          {"content_hash", ToHex(shard.content_hash)},
+          {"sha256", shard.sha256 ? json(ToHex(*shard.sha256)) : json()}};
 }
 
 json SampleTwin(const std::vector<Column>& columns, const BlockView& view, uint32_t i) {
@@ -324,7 +318,18 @@ absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
                {"generation", manifest.generation},
                {"segments", json::array()},
                {"shards", json::array()}};
-  if (manifest.view) AddView(*manifest.view, &twin);
+  for (size_t i = 0; i < dataset.columns().size(); ++i) {
+    const std::string& name = dataset.columns()[i].name;
+    if (manifest.StoredName(name) != name) twin["columns"][i]["stored"] = manifest.StoredName(name);
+  }
+  if (!manifest.dropped.empty()) twin["dropped"] = manifest.dropped;
+  for (const ColumnFile& file : manifest.column_files) {
+    json& entry = twin["column_files"].emplace_back(ListedTwin(file));
+    entry["columns"] = file.columns;
+    for (const ColumnRun& run : file.runs) {
+      entry["runs"].push_back({{"sample", run.sample}, {"samples", run.samples}, {"begin", run.begin}});
+    }
+  }
   if (manifest.removed) twin["removed"] = manifest.removed->samples;
   for (const Segment& segment : manifest.segments) {
     twin["segments"].push_back({{"shards", segment.shards},
@@ -334,14 +339,7 @@ absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
                                 {"keys", segment.keys ? json(segment.keys->name) : json(nullptr)}});
     if (segment.list) twin["segments"].back()["list"] = segment.list->name;
   }
-  for (const ManifestShard& shard : manifest.shards) {
-    twin["shards"].push_back({{"name", shard.name},
-                              {"bytes", shard.bytes},
-                              {"samples", shard.samples},
-                              {"blocks", shard.blocks},
-                              {"content_hash", ToHex(shard.content_hash)},
-                              {"sha256", shard.sha256 ? json(ToHex(*shard.sha256)) : json()}});
-  }
+  for (const ManifestShard& shard : manifest.shards) twin["shards"].push_back(ListedTwin(shard));
   twin["samples"] = json::array();
   SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, dataset.Scan());
   while (true) {

@@ -31,7 +31,7 @@ export async function showOverview(root, { dataset, signal }) {
     element('section', { 'aria-labelledby': 'columns-title' },
       element('h2', { id: 'columns-title' }, 'Columns'), columns.status, columns.node),
     history(overview),
-    layers(overview),
+    columnFiles(overview),
     metadata('Metadata', overview.metadata)));
   if (!overview.complete) {
     guarded(element('div'), '', () => followGrowth(dataset, (state) => {
@@ -63,7 +63,7 @@ function history(overview) {
   if (!overview.generations || overview.generations.length === 0) return null;
   const rows = overview.generations.map((generation) => element('tr', {},
     element('th', { scope: 'row', class: 'number' }, count(generation.generation)),
-    element('td', {}, generation.text.replace(/^\s*\d+\s+/, '') || generation.operation),
+    element('td', {}, generation.text),
     element('td', { class: 'number' }, generation.samples === null ? '–' : count(generation.samples)),
     element('td', { class: 'number' }, generation.bytes === null ? '–' : bytes(generation.bytes)),
     element('td', {}, generation.readable ? 'can be read' : 'gone')));
@@ -76,12 +76,12 @@ function history(overview) {
         element('th', { scope: 'col' }, 'State'))), element('tbody', {}, rows))));
 }
 
-function layers(overview) {
-  if (!overview.layers || overview.layers.length === 0) return null;
-  return element('section', { 'aria-labelledby': 'layers-title' }, element('h2', { id: 'layers-title' }, 'Layers'),
-    element('dl', { class: 'pairs' }, overview.layers.map((layer) => element('div', {},
-      element('dt', {}, layer.name),
-      element('dd', {}, `${plural(layer.columns.length, 'column')}: ${layer.columns.join(', ')}`)))));
+function columnFiles(overview) {
+  if (!overview.column_files || overview.column_files.length === 0) return null;
+  return element('section', { 'aria-labelledby': 'files-title' }, element('h2', { id: 'files-title' }, 'Column files'),
+    element('dl', { class: 'pairs' }, overview.column_files.map((file) => element('div', {},
+      element('dt', {}, file.name),
+      element('dd', {}, `${plural(file.columns.length, 'column')}: ${file.columns.join(', ')}`)))));
 }
 
 function metadata(title, values) {

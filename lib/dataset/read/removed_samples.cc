@@ -1,4 +1,4 @@
-#include "dataset/view/removed_samples.h"
+#include "dataset/read/removed_samples.h"
 
 #include <string_view>
 

@@ -7,8 +7,8 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "dataset/dataset_update.h"
+#include "dataset/read/removed_samples.h"
 #include "dataset/select/selection.h"
-#include "dataset/view/removed_samples.h"
 
 namespace shardkit {
 

@@ -11,14 +11,11 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "dataset/change/shard_rewrite.h"
 #include "dataset/dataset_update.h"
 #include "dataset/job_directory.h"
+#include "dataset/read/removed_samples.h"
 #include "dataset/segments.h"
-#include "dataset/view/extend_view.h"
-#include "dataset/view/layer_writer.h"
-#include "dataset/view/removed_samples.h"
-#include "dataset/view/shard_rewrite.h"
-#include "dataset/view/stored_dataset.h"
 
 namespace shardkit {
 namespace {
@@ -65,15 +62,21 @@ class Compaction {
   }
 
  private:
-  bool folds() const { return options_.fold && update_->before().view.has_value(); }
+  bool folds() const { return options_.fold && !update_->before().shards_have_columns(); }
 
   absl::Status ChooseShards() {
-    SHARDKIT_ASSIGN_OR_RETURN(stored_, dataset::StoredDataset::Open(file_system_, directory_, {}));
     rewritten_.assign(update_->before().shards.size(), folds());
-    if (folds() || removed_.size() == 0) return absl::OkStatus();
+    if (folds()) return absl::OkStatus();
+    if (removed_.size() > 0) SHARDKIT_RETURN_IF_ERROR(ChooseShardsThatLost());
+    if (options_.purge) DissolveColumnFiles();
+    return absl::OkStatus();
+  }
+
+  absl::Status ChooseShardsThatLost() {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto stored, dataset::OpenWithRemoved(file_system_, directory_));
     std::vector<double> lost(rewritten_.size()), all(rewritten_.size());
     std::vector<bool> any(rewritten_.size());
-    SHARDKIT_RETURN_IF_ERROR(stored_->ForEachBlock([&](const DatasetBlock& block) {
+    SHARDKIT_RETURN_IF_ERROR(stored->ForEachBlock([&](const DatasetBlock& block) {
       const size_t removed = removed_.Within(block.first_sample, block.first_sample + block.sample_count).size();
       any[block.shard] = any[block.shard] || removed > 0;
       all[block.shard] += static_cast<double>(block.length);
@@ -87,18 +90,42 @@ class Compaction {
     return absl::OkStatus();
   }
 
+  // A column file stays as it is, with values of samples that no run names. So shards are rewritten until each file is
+  // needed whole or not at all.
+  void DissolveColumnFiles() {
+    const std::vector<ManifestShard>& shards = update_->before().shards;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const ColumnFile& file : update_->before().column_files) {
+        uint64_t first = 0, named = 0;
+        std::vector<size_t> served;
+        bool whole = true;
+        for (size_t i = 0; i < shards.size(); first += shards[i++].samples) {
+          std::vector<ColumnRun> runs;
+          KeepRuns(file.runs, first, first + shards[i].samples, 0, &runs);
+          for (const ColumnRun& run : runs) named += run.samples;
+          if (runs.empty()) continue;
+          served.push_back(i);
+          whole = whole && !rewritten_[i];
+        }
+        if (whole && named == file.samples) continue;
+        for (const size_t i : served) {
+          changed = changed || !rewritten_[i];
+          rewritten_[i] = true;
+        }
+      }
+    }
+  }
+
   // Shards are written side by side, each by one thread. Puts them in the places of the old ones.
   absl::Status RewriteShards() {
-    std::unique_ptr<DatasetReader> seen;
-    if (folds()) {
-      SHARDKIT_ASSIGN_OR_RETURN(seen, DatasetReader::Open(file_system_, directory_));
-    }
+    SHARDKIT_ASSIGN_OR_RETURN(const auto dataset, DatasetReader::Open(file_system_, directory_));
     const std::vector<ManifestShard>& before = update_->before().shards;
     uint64_t total = 0, done = 0;
     for (size_t i = 0; i < before.size(); ++i) total += rewritten_[i] ? before[i].samples : 0;
     std::mutex mutex;
-    const dataset::ShardRewriter rewriter(file_system_, *stored_, removed_, seen.get(), options_.cancellation,
-                                          [&](uint64_t samples) {
+    const dataset::ShardRewriter rewriter(file_system_, *dataset, update_->before(), removed_, folds(),
+                                          options_.cancellation, [&](uint64_t samples) {
                                             std::lock_guard lock(mutex);
                                             done += samples;
                                             if (options_.progress) options_.progress(done, total);
@@ -134,27 +161,28 @@ class Compaction {
     return absl::OkStatus();
   }
 
-  // Of the stored samples before `stored`, those that are stored no longer.
-  uint64_t DroppedBefore(uint64_t stored) const {
-    return static_cast<uint64_t>(std::ranges::lower_bound(dropped_, stored) - dropped_.begin());
-  }
-
-  // Gives the removed samples that are left, and what the view says, the numbers that samples have now.
+  // Gives the removed samples that are left, and the runs of column files, the numbers that samples have now.
   absl::Status Renumber() {
     const Manifest& before = update_->before();
     Manifest& manifest = report_.manifest;
     std::vector<uint64_t> left;
     uint64_t first = 0;
+    uint64_t dropped = 0;  // of the samples before `first`
+    std::vector<ColumnFile> files = std::exchange(manifest.column_files, {});
+    std::vector<std::vector<ColumnRun>> runs(files.size());
     for (size_t i = 0; i < before.shards.size(); first += before.shards[i++].samples) {
+      for (size_t k = 0; k < files.size() && !rewritten_[i]; ++k) {
+        KeepRuns(files[k].runs, first, first + before.shards[i].samples, dropped, &runs[k]);
+      }
       for (const uint64_t sample : removed_.Within(first, first + before.shards[i].samples)) {
         if (rewritten_[i]) {
-          dropped_.push_back(sample);
+          ++dropped;
         } else {
-          left.push_back(sample - dropped_.size());
+          left.push_back(sample - dropped);
         }
       }
     }
-    report_.samples_dropped = dropped_.size();
+    report_.samples_dropped = dropped;
     manifest.removed.reset();
     if (!left.empty()) {
       SHARDKIT_ASSIGN_OR_RETURN(
@@ -162,63 +190,35 @@ class Compaction {
           dataset::WriteRemoved(file_system_, directory_, NameInGeneration(kRemovedName, manifest.generation),
                                 dataset::RemovedList(std::move(left))));
     }
-    // Without samples there are no layers either.
-    const bool empty = manifest.sample_count == 0 && manifest.view.has_value();
-    if (folds() || empty) {
-      manifest.schema = before.view->schema;
-      manifest.view.reset();
+    // All shards are new ones, and nothing has the stored names of before.
+    if (folds() || manifest.shards.empty()) {
+      manifest.stored_names.clear();
+      manifest.dropped.clear();
+      return absl::OkStatus();
     }
-    if (!manifest.view || dropped_.empty()) return absl::OkStatus();
-    DatasetView& view = *manifest.view;
-    for (std::vector<ColumnSource>& sources : view.sources) {
-      uint64_t end = 0;
-      for (ColumnSource& source : sources) source.end -= DroppedBefore(source.end);
-      std::erase_if(sources, [&](const ColumnSource& source) { return std::exchange(end, source.end) == source.end; });
-    }
-    dataset::LeaveOutLayers(&view);
-    for (size_t i = 0; i < view.layers.size(); ++i) {
-      if (DroppedBefore(view.layers[i].samples) == 0) continue;
-      SHARDKIT_RETURN_IF_ERROR(RewriteLayer(i));
+    for (size_t k = 0; k < files.size(); ++k) {
+      if (runs[k].empty()) continue;
+      files[k].runs = std::move(runs[k]);
+      manifest.column_files.push_back(std::move(files[k]));
     }
     return absl::OkStatus();
   }
 
-  // A layer without the samples that were dropped. Its blocks end where those of the new shards do.
-  absl::Status RewriteLayer(size_t number) {
-    Layer& layer = report_.manifest.view->layers[number];
-    const std::string name = StrCat(dataset::LayerName(report_.manifest.generation), "-", number + 1);
-    SHARDKIT_ASSIGN_OR_RETURN(const auto from, DatasetReader::Open(file_system_, JoinPath(directory_, layer.name)));
-    const Schema& schema = from->summary().schema;
-    SHARDKIT_ASSIGN_OR_RETURN(const auto writer, dataset::LayerWriter::Create(file_system_, directory_, name, schema,
-                                                                              from->summary().metadata,
-                                                                              options_.threads, options_.cancellation));
-    SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, from->Scan({.threads = options_.threads}));
-    std::unique_ptr<ScannedBlock> block;
-    std::vector<std::optional<Value>> row(schema.size());
-    const auto copy = [&](const DatasetBlock& base) -> absl::Status {
-      if (base.first_sample >= layer.samples) return absl::OkStatus();
-      SHARDKIT_RETURN_IF_ERROR(writer->BeginBlock(base.sample_count));
-      for (uint64_t sample = base.first_sample; sample < base.first_sample + base.sample_count; ++sample) {
-        if (!block || sample >= block->first_sample() + block->view().sample_count()) {
-          if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("rewriting layers"));
-          block.reset();
-          SHARDKIT_ASSIGN_OR_RETURN(block, scanner->Next());
-          if (!block) return DataLoss(from->path(), ": has no sample ", sample);
-        }
-        if (std::ranges::binary_search(dropped_, sample)) continue;
-        const auto local = static_cast<uint32_t>(sample - block->first_sample());
-        for (size_t i = 0; i < row.size(); ++i) {
-          row[i].reset();
-          if (const auto value = block->view().column(i).value(local)) row[i].emplace(*value);
-        }
-        SHARDKIT_RETURN_IF_ERROR(writer->Append(row));
+  // Adds what `runs` say of the stored samples from `first` to `end`, which have numbers less by `dropped` now.
+  static void KeepRuns(const std::vector<ColumnRun>& runs, uint64_t first, uint64_t end, uint64_t dropped,
+                       std::vector<ColumnRun>* kept) {
+    for (const ColumnRun& run : runs) {
+      const uint64_t begin = std::max(first, run.sample), stop = std::min(end, run.sample + run.samples);
+      if (begin >= stop) continue;
+      const ColumnRun part{begin - dropped, stop - begin, run.begin + (begin - run.sample)};
+      const bool goes_on = !kept->empty() && kept->back().sample + kept->back().samples == part.sample &&
+                           kept->back().begin + kept->back().samples == part.begin;
+      if (goes_on) {
+        kept->back().samples += part.samples;
+      } else {
+        kept->push_back(part);
       }
-      return block->CheckMapped();
-    };
-    SHARDKIT_RETURN_IF_ERROR(stored_->ForEachBlock(copy));
-    SHARDKIT_RETURN_IF_ERROR(writer->Finish(&layer).status());
-    ++report_.layers_rewritten;
-    return absl::OkStatus();
+    }
   }
 
   FileSystem& file_system_;
@@ -226,10 +226,8 @@ class Compaction {
   const CompactOptions& options_;
   CompactReport report_;
   std::unique_ptr<dataset::DatasetUpdate> update_;
-  std::unique_ptr<dataset::StoredDataset> stored_;
   dataset::RemovedList removed_;
-  std::vector<bool> rewritten_;    // of the shards before
-  std::vector<uint64_t> dropped_;  // stored samples of before that are stored no longer
+  std::vector<bool> rewritten_;  // of the shards before
 };
 
 // In short steps, since nothing wakes it.

@@ -1,0 +1,66 @@
+// Writing columns that are added to a dataset (format-spec/spec.md, section 9.6).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/thread_pool.h"
+#include "container/block_builder.h"
+#include "container/block_encoder.h"
+#include "container/encoding_plan.h"
+#include "container/shard_file_writer.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/job.h"
+#include "shardkit/manifest.h"
+#include "shardkit/sample.h"
+#include "shardkit/schema.h"
+
+namespace shardkit::dataset {
+
+// One thread at a time. The files of a writer that is not finished stay: they are of a generation that is not
+// published, whose files the next change removes.
+class ColumnFileWriter {
+ public:
+  // Bytes of a file, behind which the next one begins.
+  static constexpr uint64_t kFileBytes = uint64_t{256} << 20;
+
+  // `directory` is that of the dataset, and `schema` has the stored names. `threads` compress; `cancellation` may be
+  // null.
+  ColumnFileWriter(FileSystem& file_system, std::string directory, uint64_t generation, const Schema& schema,
+                   int threads, const Cancellation* cancellation, uint64_t file_bytes = kFileBytes);
+
+  // The values of the next stored sample, in the order of the schema. InvalidArgument when they do not fit it.
+  absl::Status Append(std::span<const std::optional<Value>> row);
+
+  // Call behind the samples of each block of the shards.
+  absl::Status EndBlock();
+
+  // The files that were written, whose samples are the first ones of the dataset.
+  absl::StatusOr<std::vector<ColumnFile>> Finish();
+
+ private:
+  absl::Status WriteOne();
+  absl::Status FinishFile();
+
+  FileSystem& file_system_;
+  const std::string directory_;
+  const uint64_t generation_;
+  const Schema schema_;
+  const Cancellation* const cancellation_;
+  const uint64_t file_bytes_;
+  container::BlockBuilder builder_;
+  std::shared_ptr<const container::EncodingPlan> plan_;  // null before the first block
+  std::unique_ptr<container::ShardFileWriter> file_;
+  std::vector<ColumnFile> files_;
+  uint64_t samples_ = 0;  // in files_
+  ThreadPool threads_;
+  OrderedTasks<absl::StatusOr<container::EncodedBlock>> encoding_;
+};
+
+}  // namespace shardkit::dataset
