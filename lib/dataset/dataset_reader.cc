@@ -101,7 +101,7 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
   }
   SHARDKIT_ASSIGN_OR_RETURN(columns_, ChosenColumns(summary_.schema, options, path_));
   for (const Column& column : columns_) schema_positions_.push_back(*summary_.schema.Find(column.name));
-  files_ = std::make_unique<ColumnFiles>(file_system, directory, summary_, ReadOptions(options));
+  files_ = std::make_unique<ColumnFiles>(file_system, directory, summary_, schema_positions_, ReadOptions(options));
   as_stored_ = removed_.size() == 0 &&
                std::ranges::none_of(schema_positions_, [this](size_t column) { return files_->Has(column); });
   OpenShardFunction open;
@@ -218,7 +218,7 @@ absl::StatusOr<std::vector<ColumnStatistics>> AnyDatasetReader::ReadStatistics()
       if (open->columns[i] != CachedShard::kMissing) merged[i].Merge(statistics[open->columns[i]]);
     }
   }
-  SHARDKIT_RETURN_IF_ERROR(files_->MergeStatistics(schema_positions_, &merged));
+  SHARDKIT_RETURN_IF_ERROR(files_->MergeStatistics(&merged));
   return merged;
 }
 
@@ -317,7 +317,7 @@ absl::Status AnyDatasetReader::Complete(uint64_t* first_sample, BlockBuffer* buf
   const std::span<const uint64_t> removed = removed_.Within(first, first + view->sample_count());
   *first_sample = first - removed_.Before(first);
   if (removed.size() < view->sample_count()) {
-    SHARDKIT_RETURN_IF_ERROR(files_->Complete(first, schema_positions_, buffer, view, damage));
+    SHARDKIT_RETURN_IF_ERROR(files_->Complete(first, buffer, view, damage));
   }
   if (!removed.empty()) LeaveOutRemoved(first, removed, buffer, view, damage);
   return absl::OkStatus();

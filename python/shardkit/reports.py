@@ -91,9 +91,7 @@ class Filtered(Packed):
 
 def joined(found: Sequence[Validated]) -> Validated:
     """Make the report of a dataset of the reports of the tasks that have checked it, in their order."""
-    numbers = (
-        "shards blocks samples removed_samples column_files bytes undecoded_images warned_images repeated_keys problem_count"
-    )
-    sums = {name: sum(getattr(report, name) for report in found) for name in numbers.split()}
+    numbers = "shards blocks samples removed_samples column_files bytes undecoded_images warned_images repeated_keys"
+    sums = {name: sum(getattr(report, name) for report in found) for name in [*numbers.split(), "problem_count"]}
     problems = [problem for report in found for problem in report.problems]
     return Validated(**sums, problems=problems, warnings=[warning for report in found for warning in report.warnings])

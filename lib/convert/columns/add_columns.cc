@@ -11,6 +11,7 @@
 #include "dataset/change/column_file_writer.h"
 #include "dataset/dataset_update.h"
 #include "dataset/job_directory.h"
+#include "dataset/read/any_dataset_reader.h"
 #include "dataset/read/removed_samples.h"
 #include "dataset/stored_columns.h"
 #include "shardkit/change.h"

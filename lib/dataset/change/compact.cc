@@ -14,6 +14,7 @@
 #include "dataset/change/shard_rewrite.h"
 #include "dataset/dataset_update.h"
 #include "dataset/job_directory.h"
+#include "dataset/read/any_dataset_reader.h"
 #include "dataset/read/removed_samples.h"
 #include "dataset/segments.h"
 

@@ -133,4 +133,8 @@ class AnyDatasetReader final : public DatasetReader {
   const std::shared_ptr<BufferReserve> reserve_ = std::make_shared<BufferReserve>();
 };
 
+// Like DatasetReader::Open, as if no sample had been removed: ordinals count the stored samples.
+absl::StatusOr<std::unique_ptr<DatasetReader>> OpenWithRemoved(ReadableFileSystem& file_system, const std::string& path,
+                                                               const DatasetOptions& options = {});
+
 }  // namespace shardkit::dataset

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "base/thread_pool.h"
 #include "container/block_buffer.h"
 #include "dataset/schema_mapper.h"
 #include "io/read_ahead.h"
@@ -19,6 +21,8 @@ namespace {
 // Blocks of a column of small values have a few KiB. Where that takes as long, their neighbours are read with them.
 constexpr uint64_t kFarGap = uint64_t{256} << 10;
 constexpr size_t kMostPieces = 32;
+
+constexpr size_t kMostOpening = 8;
 
 class ReadAheadFileSystem final : public ForwardingReads<ReadableFileSystem> {
  public:
@@ -36,10 +40,11 @@ class ReadAheadFileSystem final : public ForwardingReads<ReadableFileSystem> {
 }  // namespace
 
 ColumnFiles::ColumnFiles(ReadableFileSystem& file_system, std::string directory, const ManifestSummary& summary,
-                         const ReadOptions& options)
+                         std::vector<size_t> columns, const ReadOptions& options)
     : file_system_(file_system),
       directory_(std::move(directory)),
       summary_(summary),
+      columns_(std::move(columns)),
       options_(options),
       runs_(summary.schema.size()),
       slots_(summary.column_files.size()) {
@@ -128,7 +133,25 @@ absl::StatusOr<std::shared_ptr<const ShardReader>> ColumnFiles::Open(size_t file
   return slot.reader;
 }
 
-absl::StatusOr<std::optional<std::string_view>> ColumnFiles::ReadValue(const Place& place, BlockBuffer* buffer) const {
+void ColumnFiles::OpenAll(uint64_t sample) const {
+  std::set<size_t> closed;
+  for (const size_t column : columns_) {
+    const std::optional<Place> place = Find(sample, column);
+    if (!place || closed.contains(place->file)) continue;
+    const std::lock_guard lock(slots_[place->file].mutex);
+    if (!slots_[place->file].reader) closed.insert(place->file);
+  }
+  if (closed.size() < 2) return;
+  // Who needs one of them gets its error.
+  ThreadPool pool(static_cast<int>(std::min<size_t>(closed.size(), kMostOpening)));
+  OrderedTasks<absl::Status> opening(pool, "opening column files", nullptr, closed.size());
+  for (const size_t file : closed) opening.Add([this, file] { return Open(file).status(); });
+  while (!opening.empty()) (void)opening.Take();
+}
+
+absl::StatusOr<std::optional<std::string_view>> ColumnFiles::ReadValue(uint64_t sample, const Place& place,
+                                                                       BlockBuffer* buffer) const {
+  OpenAll(sample);
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, Open(place.file));
   buffer->state().Pin(file);
   auto value = file->ReadValue(place.sample, place.column, buffer);
@@ -154,12 +177,12 @@ struct ColumnFiles::Wanted {
   std::vector<std::pair<size_t, size_t>> columns;  // in the block, and in the file
 };
 
-absl::Status ColumnFiles::Complete(uint64_t first, std::span<const size_t> columns, BlockBuffer* buffer,
-                                   BlockView* view, BlockDamage* damage) const {
+absl::Status ColumnFiles::Complete(uint64_t first, BlockBuffer* buffer, BlockView* view, BlockDamage* damage) const {
   if (view->sample_count() == 0 || slots_.empty()) return absl::OkStatus();
   std::map<size_t, Wanted> files;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    SHARDKIT_ASSIGN_OR_RETURN(const Run* const run, RunOfBlock(first, first + view->sample_count(), columns[i]));
+  OpenAll(first);
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    SHARDKIT_ASSIGN_OR_RETURN(const Run* const run, RunOfBlock(first, first + view->sample_count(), columns_[i]));
     if (run == nullptr) continue;
     Wanted& wanted = files[run->file];
     wanted.run = run;
@@ -209,13 +232,12 @@ absl::Status ColumnFiles::ReadBlock(uint64_t first, uint32_t samples, Wanted& wa
   return absl::OkStatus();
 }
 
-absl::Status ColumnFiles::MergeStatistics(std::span<const size_t> columns,
-                                          std::vector<ColumnStatistics>* merged) const {
+absl::Status ColumnFiles::MergeStatistics(std::vector<ColumnStatistics>* merged) const {
   for (size_t file = 0; file < slots_.size(); ++file) {
     std::vector<ColumnStatistics> statistics;
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const auto run = std::ranges::find(runs_[columns[i]], file, &Run::file);
-      if (run == runs_[columns[i]].end()) continue;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      const auto run = std::ranges::find(runs_[columns_[i]], file, &Run::file);
+      if (run == runs_[columns_[i]].end()) continue;
       if (statistics.empty()) {
         SHARDKIT_ASSIGN_OR_RETURN(const auto reader, Open(file));
         SHARDKIT_ASSIGN_OR_RETURN(statistics, reader->ReadStatistics());

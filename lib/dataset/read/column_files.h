@@ -24,9 +24,10 @@ namespace shardkit::dataset {
 // and samples stored samples. Thread-safe.
 class ColumnFiles {
  public:
-  // `summary` is that of the dataset in `directory`. It and the file system must outlive this.
+  // `summary` is that of the dataset in `directory`, of whose columns `columns` are read. It and the file system must
+  // outlive this.
   ColumnFiles(ReadableFileSystem& file_system, std::string directory, const ManifestSummary& summary,
-              const ReadOptions& options);
+              std::vector<size_t> columns, const ReadOptions& options);
 
   // Whether files have values of the column for some samples.
   bool Has(size_t column) const { return !runs_[column].empty(); }
@@ -46,17 +47,17 @@ class ColumnFiles {
   // The shard that the file is. NotFound when it is missing, DataLoss when it is not the one that the manifest lists.
   absl::StatusOr<std::shared_ptr<const ShardReader>> Open(size_t file) const;
 
-  // As ShardReader::ReadValue and CopyValue.
-  absl::StatusOr<std::optional<std::string_view>> ReadValue(const Place& place, BlockBuffer* buffer) const;
+  // As ShardReader::ReadValue and CopyValue, of stored sample `sample`.
+  absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, const Place& place,
+                                                            BlockBuffer* buffer) const;
   absl::StatusOr<bool> CopyValue(const Place& place, const ByteSink& sink) const;
 
-  // Puts the values of the files into *view, a block of the dataset with `columns` whose first sample is `first`.
-  // *buffer keeps them. With `damage`, what cannot be read is added there.
-  absl::Status Complete(uint64_t first, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
-                        BlockDamage* damage) const;
+  // Puts the values of the files into *view, a block of the dataset with the columns that are read, whose first sample
+  // is `first`. *buffer keeps them. With `damage`, what cannot be read is added there.
+  absl::Status Complete(uint64_t first, BlockBuffer* buffer, BlockView* view, BlockDamage* damage) const;
 
-  // Adds the statistics of the files to *merged, which are those of `columns`.
-  absl::Status MergeStatistics(std::span<const size_t> columns, std::vector<ColumnStatistics>* merged) const;
+  // Adds the statistics of the files to *merged, which are those of the columns that are read.
+  absl::Status MergeStatistics(std::vector<ColumnStatistics>* merged) const;
 
  private:
   struct Run {
@@ -70,6 +71,8 @@ class ColumnFiles {
   const Run* Before(uint64_t sample, size_t column) const;
   // The run that has all of these samples; null when none has any. DataLoss when one has a part of them.
   absl::StatusOr<const Run*> RunOfBlock(uint64_t first, uint64_t end, size_t column) const;
+  // Opens the files with values of the sample, those that are not open at once.
+  void OpenAll(uint64_t sample) const;
   static absl::Status Describe(const absl::Status& status, size_t file);
   struct Wanted;
   absl::Status ReadBlock(uint64_t first, uint32_t samples, Wanted& wanted, BlockBuffer* buffer, BlockView* view,
@@ -78,11 +81,12 @@ class ColumnFiles {
   ReadableFileSystem& file_system_;
   const std::string directory_;
   const ManifestSummary& summary_;
+  const std::vector<size_t> columns_;
   const ReadOptions options_;
   std::vector<std::vector<Run>> runs_;  // of each column, ascending
   struct Slot {
     std::mutex mutex;
-    std::shared_ptr<const ShardReader> reader;
+    std::shared_ptr<const ShardReader> reader;  // null until it is open
   };
   mutable std::vector<Slot> slots_;  // of the files
 };

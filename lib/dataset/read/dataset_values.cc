@@ -45,7 +45,7 @@ absl::StatusOr<std::optional<std::string_view>> AnyDatasetReader::FindValue(uint
   SHARDKIT_RETURN_IF_ERROR(CheckSample(sample));
   const uint64_t stored = removed_.Stored(sample);
   if (const auto place = files_->Find(stored, schema_positions_[column])) {
-    return files_->ReadValue(*place, buffer);
+    return files_->ReadValue(stored, *place, buffer);
   }
   if (index_ && columns_[column].is_blob()) {
     // The pages of the list of shards and of the index are read at once.
@@ -143,7 +143,7 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
   std::vector<std::pair<size_t, size_t>> places(samples.size());  // begin and length
   for (const auto& [sample, i] : in_files) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto value,
-                              files_->ReadValue(*files_->Find(sample, schema_positions_[column]), buffer));
+                              files_->ReadValue(sample, *files_->Find(sample, schema_positions_[column]), buffer));
     if (!value) continue;
     values[i] = std::string_view("", 0);
     places[i] = {gathered.size(), value->size()};

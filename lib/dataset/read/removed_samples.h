@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "shardkit/dataset_reader.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
@@ -62,10 +61,6 @@ class RemovedList {
  private:
   std::vector<uint64_t> removed_;
 };
-
-// Like DatasetReader::Open, as if no sample had been removed: ordinals count the stored samples.
-absl::StatusOr<std::unique_ptr<DatasetReader>> OpenWithRemoved(ReadableFileSystem& file_system, const std::string& path,
-                                                               const DatasetOptions& options = {});
 
 // Publishes the table of a list that is not empty as `name` in the directory.
 absl::StatusOr<RemovedSamples> WriteRemoved(FileSystem& file_system, const std::string& directory,

@@ -18,8 +18,8 @@
 #include "dataset/job_directory.h"
 #include "dataset/key_tables.h"
 #include "dataset/manifest_text.h"
+#include "dataset/read/any_dataset_reader.h"
 #include "dataset/read/column_files.h"
-#include "dataset/read/removed_samples.h"
 #include "dataset/validate/validate_index.h"
 #include "dataset/validate/validate_keys.h"
 #include "dataset/validate/validate_shard.h"
@@ -166,7 +166,7 @@ class Validator {
       return absl::OkStatus();
     });
     if (!listed.ok() && !absl::IsDataLoss(listed)) return listed;
-    const dataset::ColumnFiles files(file_system_, directory, manifest, ReadOptions());
+    const dataset::ColumnFiles files(file_system_, directory, manifest, {}, ReadOptions());
     const bool compared_pairs = std::exchange(compare_pairs_, false);
     for (size_t i = 0; i < manifest.column_files.size(); ++i) {
       const ColumnFile& file = manifest.column_files[i];

@@ -12,7 +12,7 @@
 
 #include "dataset/change/column_file_writer.h"
 #include "dataset/dataset_support.h"
-#include "dataset/read/removed_samples.h"
+#include "dataset/read/any_dataset_reader.h"
 #include "dataset/stored_columns.h"
 #include "shardkit/change.h"
 #include "shardkit/dataset_reader.h"
