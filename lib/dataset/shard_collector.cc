@@ -84,6 +84,7 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
 }
 
 void ShardCollector::TakeColumns(const ManifestSummary& before) {
+  manifest_.removed = before.removed;
   if (before.shards_have_columns()) return;
   manifest_.schema = before.schema;
   manifest_.stored_names = before.stored_names;
@@ -96,7 +97,6 @@ absl::Status ShardCollector::Follow(const ManifestSummary& before) {
   manifest_.BeginGeneration({.name = "index", .arguments = {}});
   manifest_.next_shard = before.next_shard;
   manifest_.replaced = before.replaced;
-  manifest_.removed = before.removed;
   TakeColumns(before);
   if (manifest_.sample_count == before.sample_count || (manifest_.column_files.empty() && !manifest_.removed)) {
     return CheckColumns(manifest_);

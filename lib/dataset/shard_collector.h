@@ -39,7 +39,8 @@ class ShardCollector {
   // shards have not as many samples.
   absl::Status Follow(const ManifestSummary& before);
 
-  // Takes over what a manifest of these shards says of columns, where these are not just those of the shards.
+  // Takes over what a manifest of these shards says of removed samples, and of columns where these are not just
+  // those of the shards.
   void TakeColumns(const ManifestSummary& before);
 
   const Manifest& manifest() const { return manifest_; }

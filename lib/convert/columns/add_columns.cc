@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<ColumnFile>> WriteFiles(const convert::MatchInput& in
       if (!present) continue;
       SHARDKIT_ASSIGN_OR_RETURN(more, rows.Next(&next, ahead));
     }
-    SHARDKIT_RETURN_IF_ERROR(writer.EndBlock());
+    SHARDKIT_RETURN_IF_ERROR(writer.EndBlock(base.first_sample));
     if (input.options.progress) {
       input.options.progress(base.first_sample + base.sample_count, input.stored.sample_count());
     }

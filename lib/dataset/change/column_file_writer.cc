@@ -21,6 +21,16 @@ ShardOptions Options() {
 
 }  // namespace
 
+void AddRun(const ColumnRun& run, std::vector<ColumnRun>* runs) {
+  const bool goes_on = !runs->empty() && runs->back().sample + runs->back().samples == run.sample &&
+                       runs->back().begin + runs->back().samples == run.begin;
+  if (goes_on) {
+    runs->back().samples += run.samples;
+  } else {
+    runs->push_back(run);
+  }
+}
+
 ColumnFileWriter::ColumnFileWriter(FileSystem& file_system, std::string directory, uint64_t generation,
                                    const Schema& schema, int threads, const Cancellation* cancellation,
                                    uint64_t file_bytes)
@@ -40,8 +50,7 @@ absl::Status ColumnFileWriter::Append(std::span<const std::optional<Value>> row)
   return absl::OkStatus();
 }
 
-absl::Status ColumnFileWriter::EndBlock() {
-  if (builder_.empty()) return absl::OkStatus();
+absl::Status ColumnFileWriter::EndBlock(uint64_t first) {
   container::RawBlock block = builder_.Take();
   if (!plan_) {
     const ShardOptions options = Options();
@@ -50,26 +59,30 @@ absl::Status ColumnFileWriter::EndBlock() {
     plan_ = std::make_shared<const container::EncodingPlan>(std::move(plan));
   }
   while (encoding_.full()) SHARDKIT_RETURN_IF_ERROR(WriteOne());
-  encoding_.Add([plan = plan_, block = std::move(block)]() mutable {
-    container::BlockEncoder encoder;
-    return encoder.Encode(*plan, std::move(block));
-  });
+  encoding_.Add(
+      [plan = plan_, block = std::move(block)]() mutable {
+        container::BlockEncoder encoder;
+        return encoder.Encode(*plan, std::move(block));
+      },
+      first);
   return absl::OkStatus();
 }
 
 absl::Status ColumnFileWriter::WriteOne() {
-  SHARDKIT_ASSIGN_OR_RETURN(container::EncodedBlock block, encoding_.Take().result);
+  auto [first, result] = encoding_.Take();
+  SHARDKIT_ASSIGN_OR_RETURN(container::EncodedBlock block, std::move(result));
   const bool full = file_ && (file_->position() + block.length() > file_bytes_ ||
                               file_->sample_count() + block.header.sample_count > format::kMaxShardSamples);
   if (full) SHARDKIT_RETURN_IF_ERROR(FinishFile());
   if (!file_) {
-    std::string name = ColumnFileName(generation_, files_.size());
+    std::string name = ColumnFileName(generation_, first_number_ + files_.size());
     ColumnFile& file = files_.emplace_back();
     file.name = std::move(name);
     for (const Column& column : schema_.columns()) file.columns.push_back(column.name);
     SHARDKIT_ASSIGN_OR_RETURN(
         file_, container::ShardFileWriter::Create(file_system_, JoinPath(directory_, file.name), *plan_, Options()));
   }
+  AddRun({first, block.header.sample_count, file_->sample_count()}, &files_.back().runs);
   SHARDKIT_RETURN_IF_ERROR(file_->Write(block, cancellation_));
   builder_.Recycle(std::move(block.raw));
   return absl::OkStatus();
@@ -84,13 +97,10 @@ absl::Status ColumnFileWriter::FinishFile() {
   file.samples = summary.sample_count;
   file.blocks = summary.block_count;
   file.content_hash = summary.content_hash;
-  file.runs = {{.sample = samples_, .samples = file.samples}};
-  samples_ += file.samples;
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ColumnFile>> ColumnFileWriter::Finish() {
-  SHARDKIT_RETURN_IF_ERROR(EndBlock());
   while (!encoding_.empty()) SHARDKIT_RETURN_IF_ERROR(WriteOne());
   SHARDKIT_RETURN_IF_ERROR(FinishFile());
   return std::move(files_);

@@ -23,6 +23,9 @@
 
 namespace shardkit::dataset {
 
+// Adds a run to others, of which the last one may go on with it.
+void AddRun(const ColumnRun& run, std::vector<ColumnRun>* runs);
+
 // One thread at a time. The files of a writer that is not finished stay: they are of a generation that is not
 // published, whose files the next change removes.
 class ColumnFileWriter {
@@ -38,10 +41,13 @@ class ColumnFileWriter {
   // The values of the next stored sample, in the order of the schema. InvalidArgument when they do not fit it.
   absl::Status Append(std::span<const std::optional<Value>> row);
 
-  // Call behind the samples of each block of the shards.
-  absl::Status EndBlock();
+  // Call behind the samples of each block of the shards, which begins with stored sample `first`.
+  absl::Status EndBlock(uint64_t first);
 
-  // The files that were written, whose samples are the first ones of the dataset.
+  // Before the first sample: the number that the first file has in its name, among the files of the generation.
+  void CountFrom(size_t number) { first_number_ = number; }
+
+  // The files that were written.
   absl::StatusOr<std::vector<ColumnFile>> Finish();
 
  private:
@@ -58,9 +64,9 @@ class ColumnFileWriter {
   std::shared_ptr<const container::EncodingPlan> plan_;  // null before the first block
   std::unique_ptr<container::ShardFileWriter> file_;
   std::vector<ColumnFile> files_;
-  uint64_t samples_ = 0;  // in files_
+  size_t first_number_ = 0;
   ThreadPool threads_;
-  OrderedTasks<absl::StatusOr<container::EncodedBlock>> encoding_;
+  OrderedTasks<absl::StatusOr<container::EncodedBlock>, uint64_t> encoding_;  // with the first stored sample
 };
 
 }  // namespace shardkit::dataset

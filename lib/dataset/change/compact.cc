@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "dataset/change/column_file_writer.h"
 #include "dataset/change/shard_rewrite.h"
 #include "dataset/dataset_update.h"
 #include "dataset/job_directory.h"
@@ -211,14 +212,7 @@ class Compaction {
     for (const ColumnRun& run : runs) {
       const uint64_t begin = std::max(first, run.sample), stop = std::min(end, run.sample + run.samples);
       if (begin >= stop) continue;
-      const ColumnRun part{begin - dropped, stop - begin, run.begin + (begin - run.sample)};
-      const bool goes_on = !kept->empty() && kept->back().sample + kept->back().samples == part.sample &&
-                           kept->back().begin + kept->back().samples == part.begin;
-      if (goes_on) {
-        kept->back().samples += part.samples;
-      } else {
-        kept->push_back(part);
-      }
+      dataset::AddRun({begin - dropped, stop - begin, run.begin + (begin - run.sample)}, kept);
     }
   }
 

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "dataset/job_directory.h"
 #include "dataset/manifest_text.h"
+#include "dataset/repair/repair_columns.h"
 #include "dataset/repair/repair_shard.h"
 #include "dataset/shard_collector.h"
 #include "shardkit/repair.h"
@@ -39,13 +40,22 @@ class DatasetRepair {
     SHARDKIT_RETURN_IF_ERROR(ListShards());
     SHARDKIT_ASSIGN_OR_RETURN(const auto job, dataset::JobDirectory::Open(file_system_, output_, "repair", false));
     SHARDKIT_RETURN_IF_ERROR(collector_.Start());
-    for (const std::string& name : names_) SHARDKIT_RETURN_IF_ERROR(Take(name));
+    for (const std::string& name : names_) {
+      const size_t before = number_;
+      SHARDKIT_RETURN_IF_ERROR(Take(name));
+      if (number_ > before) Keep(name);
+    }
     if (number_ == 0 && !(listing_ && names_.empty())) {
       SHARDKIT_RETURN_IF_ERROR(job->Abort());
       return std::move(report_);
     }
     if (number_ == 0) collector_.Describe(listing_->manifest.schema, listing_->manifest.metadata);
-    if (listing_) collector_.TakeColumns(listing_->manifest);
+    if (listing_) {
+      SHARDKIT_ASSIGN_OR_RETURN(const ManifestSummary columns,
+                                dataset::RepairColumns(file_system_, directory_, output_, listing_->manifest, kept_,
+                                                       options_, &report_.notes));
+      collector_.TakeColumns(columns);
+    }
     SHARDKIT_ASSIGN_OR_RETURN(report_.manifest, collector_.Publish(nullptr, options_.cancellation));
     SHARDKIT_RETURN_IF_ERROR(job->Finish());
     report_.written = true;
@@ -55,11 +65,6 @@ class DatasetRepair {
  private:
   absl::Status ListShards() {
     absl::StatusOr<Manifest> manifest = dataset::ReadManifestText(file_system_, directory_);
-    if (manifest.ok() && (!manifest->column_files.empty() || manifest->removed)) {
-      return FailedPrecondition(directory_,
-                                ": has column files or removed samples, which belong to samples by their number: ",
-                                "shardctl convert --on-error skip makes a dataset of what can be read of it");
-    }
     const bool described = manifest.ok();
     if (described) {
       const absl::Status listed = dataset::ReadListedShards(file_system_, directory_, &*manifest);
@@ -150,6 +155,28 @@ class DatasetRepair {
     return absl::OkStatus();
   }
 
+  // Notes which samples of the damaged dataset the shard has that was taken last.
+  void Keep(const std::string& name) {
+    const RepairReport& report = report_.shards.back();
+    dataset::KeptShard& kept = kept_.emplace_back();
+    kept.path = report.output;
+    kept.first_sample = samples_;
+    samples_ += report.samples_recovered;
+    if (!listing_) return;
+    uint64_t first = 0;  // of the listed shard
+    const ManifestShard* listed = listing_->manifest.shards.data();
+    for (; listed->name != name; ++listed) first += listed->samples;
+    kept.whole = report.problems.empty() && report.losses.empty() && report.content_hash == listed->content_hash;
+    const bool another = report.problems.empty() && report.losses.empty() && !kept.whole;
+    if (another || report.samples_recovered + report.samples_lost != listed->samples) return;
+    uint64_t next = 0;
+    for (const RepairLoss& loss : report.losses) {
+      if (loss.first_sample > next) kept.from.push_back({first + next, loss.first_sample - next});
+      next = loss.first_sample + loss.sample_count;
+    }
+    if (next < listed->samples) kept.from.push_back({first + next, listed->samples - next});
+  }
+
   // The first problem of a shard; empty when it is whole.
   absl::StatusOr<std::string> FindProblem(const std::string& path, const ManifestShard* listed) {
     ValidateOptions validate;
@@ -207,6 +234,8 @@ class DatasetRepair {
   const RepairOptions& options_;
   std::optional<dataset::ListedShard> listing_;
   std::vector<std::string> names_;
+  std::vector<dataset::KeptShard> kept_;
+  uint64_t samples_ = 0;  // in them
   dataset::ShardCollector collector_;
   size_t number_ = 0;  // shards of the output so far
   uint64_t keys_left_;

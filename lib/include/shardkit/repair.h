@@ -116,7 +116,8 @@ struct DatasetRepairReport {
 // work. Damaged shards are repaired. Manifest and index are made again. The shards are those of the manifest. When the
 // manifest is damaged or missing (a pack that did not finish), they are *.shard and then *.shard.tmp, by name. They get
 // new names, as from pack, and the manifest lists no SHA-256. A shard with no whole block is left out; a missing one
-// counts as lost. Errors as RepairShard, and those of DatasetWriter::Create for `output`.
+// counts as lost. Removed samples stay removed. Samples that are left have what can be read of column files; values
+// that cannot are absent, which the notes say. Errors as RepairShard, and those of DatasetWriter::Create for `output`.
 absl::StatusOr<DatasetRepairReport> RepairDataset(FileSystem& file_system, const std::string& directory,
                                                   const std::string& output, const RepairOptions& options = {});
 

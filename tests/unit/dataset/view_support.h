@@ -81,7 +81,7 @@ class ViewTest : public testing::Test {
         if (values.back()) cell.emplace(*values.back());
         if (absl::Status status = writer.Append({&cell, 1}); !status.ok()) return status;
       }
-      return writer.EndBlock();
+      return writer.EndBlock(block.first_sample);
     });
     ASSERT_TRUE(appended.ok()) << appended;
     auto files = writer.Finish();

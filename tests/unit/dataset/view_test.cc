@@ -3,6 +3,7 @@
 #include "shardkit/change.h"
 #include "shardkit/copy.h"
 #include "shardkit/history.h"
+#include "shardkit/repair.h"
 
 namespace shardkit::test {
 namespace {
@@ -297,9 +298,10 @@ TEST_F(ViewTest, ColumnFilesWhoseBlocksDoNotFitAreRefused) {
     if (bytes) cell.emplace(*bytes);
     ASSERT_TRUE(writer.Append({&cell, 1}).ok());
     if (i % 7 == 6) {
-      ASSERT_TRUE(writer.EndBlock().ok());
+      ASSERT_TRUE(writer.EndBlock(i - 6).ok());
     }
   }
+  ASSERT_TRUE(writer.EndBlock(35).ok());
   manifest.column_files = *writer.Finish();
   std::vector<Column> columns = manifest.schema.columns();
   columns.push_back(Score());
@@ -316,6 +318,109 @@ TEST_F(ViewTest, ColumnFilesWhoseBlocksDoNotFitAreRefused) {
   const absl::Status salvaged = (*dataset)->SalvageBlock(0, 1, &buffer, &view, &damage);
   ASSERT_TRUE(salvaged.ok()) << salvaged;
   EXPECT_EQ(damage.columns.size(), 1u);
+}
+
+// Each row is one of those before, in their order; where values may be lost, without some of them.
+void ExpectRowsOf(const std::vector<Row>& before, const std::vector<Row>& after, bool values_may_be_lost) {
+  size_t next = 0;
+  for (const Row& row : after) {
+    while (next < before.size() && before[next].at("id") != row.at("id")) ++next;
+    ASSERT_LT(next, before.size()) << row.at("id");
+    Row expected = before[next++];
+    if (values_may_be_lost) std::erase_if(expected, [&](const auto& value) { return !row.contains(value.first); });
+    EXPECT_EQ(row, expected);
+  }
+}
+
+TEST_F(ViewTest, RepairKeepsChangedColumnsAndRemovedSamples) {
+  AddColumn(Score(), ScoreOf);
+  AddColumn(Text("text"), [](uint64_t i) { return std::optional("text " + std::to_string(i)); });
+  Append(40, 58);
+  Remove({2, 3, 4, 5, 17, 45});
+  ASSERT_TRUE(RenameColumns(*files_, "/data", {{"key", "id"}}).ok());
+  for (Row& row : rows_) {
+    auto key = row.extract("key");
+    key.key() = "id";
+    row.insert(std::move(key));
+  }
+  const Manifest manifest = *ReadManifest(*files_, "/data");
+  ASSERT_GT(manifest.column_files.size(), 1u);
+  const Tree whole = ReadTree(*files_, "/data");
+  const auto repaired = [&]() {
+    const auto report = RepairDataset(*files_, "/data", "/repaired", {.keep_samples = true});
+    EXPECT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(ValidateText(*files_, "/repaired"), "");
+    const std::vector<Row> rows = ScanRows(*files_, "/repaired");
+    EXPECT_TRUE(RemoveTree(*files_, "/repaired").ok());
+    return rows;
+  };
+  EXPECT_EQ(repaired(), rows_);
+  for (const auto& [name, content] : whole) {
+    if (!name.ends_with(".shard") && !name.ends_with(".columns")) continue;
+    const bool of_columns = name.ends_with(".columns");
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(files_->RemoveFile("/data/" + name).ok());
+    const std::vector<Row> without = repaired();
+    EXPECT_EQ(without.size() < rows_.size(), !of_columns);
+    ExpectRowsOf(rows_, without, of_columns);
+    for (size_t at = 0; at < content.size(); at += 97) {
+      std::string damaged = content;
+      damaged[at] = static_cast<char>(damaged[at] ^ 4);
+      WriteFile(*files_, "/data/" + name, damaged);
+      const std::vector<Row> rows = repaired();
+      EXPECT_TRUE(!of_columns || rows.size() == rows_.size()) << at;
+      ExpectRowsOf(rows_, rows, of_columns);
+    }
+    WriteFile(*files_, "/data/" + name, content);
+  }
+  // Of a damaged block only its own values are lost.
+  const std::string path = "/data/" + manifest.column_files[0].name;
+  std::string damaged = ReadAll(*files_, path);
+  const auto file = ShardReader::Open(*files_, path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const BlockInfo& block = (*file)->blocks()[1];
+  damaged[block.offset + block.length - 8] ^= 1;
+  WriteFile(*files_, path, damaged);
+  const std::vector<Row> rows = repaired();
+  ASSERT_EQ(rows.size(), rows_.size());
+  size_t lost = 0;
+  for (size_t i = 0; i < rows.size(); ++i) lost += rows_[i].size() - rows[i].size();
+  EXPECT_GT(lost, 0u);
+  EXPECT_LE(lost, block.sample_count);
+}
+
+TEST_F(ViewTest, MergingByReferenceKeepsChangedColumnsAndRemovedSamples) {
+  AddColumn(Score(), ScoreOf);
+  Remove({1, 2, 3, 30});
+  ASSERT_TRUE(DropColumns(*files_, "/data", {"label"}).ok());
+  WriteTree(*files_, "/first", ReadTree(*files_, "/data"));
+  std::vector<Row> expected = rows_;
+  ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+  ASSERT_TRUE(WriteDataset(*files_, "/data", Samples(40, 70), SmallShards(9, 4)).ok());
+  rows_ = RowsOf(Samples(40, 70));
+  AddColumn(Score(), ScoreOf);
+  ASSERT_TRUE(DropColumns(*files_, "/data", {"label"}).ok());
+  for (Row& row : rows_) row.erase("label");
+  for (Row& row : expected) row.erase("label");
+  expected.insert(expected.end(), rows_.begin(), rows_.end());
+  const auto merged = MergeDatasets(*files_, {"/first", "/data"}, "/merged", {});
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ(merged->removed->samples, 4u);
+  EXPECT_EQ(ScanRows(*files_, "/merged"), expected);
+  EXPECT_EQ(ValidateText(*files_, "/merged"), "");
+  // A key of a removed sample is no repeated key.
+  ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+  ASSERT_TRUE(WriteDataset(*files_, "/data", Samples(2, 3), SmallShards(9, 4)).ok());
+  ASSERT_TRUE(DropColumns(*files_, "/data", {"label"}).ok());
+  const auto again = MergeDatasets(*files_, {"/first", "/data"}, "/again", {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  // Under another name in the shards a column cannot be the same.
+  ASSERT_TRUE(RenameColumns(*files_, "/data", {{"text", "score"}}).ok());
+  for (const char* const second : {"/data", "/merged/00000000.shard"}) {
+    const auto refused = MergeDatasets(*files_, {"/first", second}, "/refused", {});
+    EXPECT_FALSE(refused.ok()) << second;
+    EXPECT_FALSE(files_->Stat("/refused").ok());
+  }
 }
 
 }  // namespace
