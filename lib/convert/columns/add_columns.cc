@@ -21,10 +21,13 @@ namespace {
 
 // Writes the rows as column files of the dataset in input.directory, with these columns, which have their stored names.
 // Samples without a row have no values.
-absl::StatusOr<std::vector<ColumnFile>> WriteFiles(const convert::MatchInput& input, uint64_t generation,
+absl::StatusOr<std::vector<ColumnFile>> WriteFiles(const convert::MatchInput& input, const Manifest& after,
                                                    const Schema& schema, convert::PlacedRows& rows) {
-  dataset::ColumnFileWriter writer(input.file_system, input.directory, generation, schema, input.options.threads,
+  dataset::ColumnFileWriter writer(input.file_system, input.directory, after.generation, schema, input.options.threads,
                                    input.options.cancellation);
+  if (std::ranges::any_of(after.shards, [](const ManifestShard& shard) { return shard.sha256.has_value(); })) {
+    writer.HashFiles();
+  }
   std::vector<convert::RowValue> ahead(schema.size());  // the values of sample `next`
   std::vector<std::optional<Value>> row(schema.size());
   uint64_t next = 0;
@@ -130,8 +133,7 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
     }
   }
   SHARDKIT_ASSIGN_OR_RETURN(const Schema stored_schema, Schema::Create(std::move(stored_columns)));
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<ColumnFile> files,
-                            WriteFiles(input, after.generation, stored_schema, **placed));
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<ColumnFile> files, WriteFiles(input, after, stored_schema, **placed));
   placed->reset();  // and its temporary file
   SHARDKIT_RETURN_IF_ERROR(Annotate(std::move(edit).Apply(&after), directory));
   report.files = files.size();

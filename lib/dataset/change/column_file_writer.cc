@@ -79,8 +79,12 @@ absl::Status ColumnFileWriter::WriteOne() {
     ColumnFile& file = files_.emplace_back();
     file.name = std::move(name);
     for (const Column& column : schema_.columns()) file.columns.push_back(column.name);
-    SHARDKIT_ASSIGN_OR_RETURN(
-        file_, container::ShardFileWriter::Create(file_system_, JoinPath(directory_, file.name), *plan_, Options()));
+    std::unique_ptr<NamedHash> sha256;
+    if (hashes_) {
+      SHARDKIT_ASSIGN_OR_RETURN(sha256, NamedHash::Create("sha256"));
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(file_, container::ShardFileWriter::Create(file_system_, JoinPath(directory_, file.name),
+                                                                        *plan_, Options(), std::move(sha256)));
   }
   AddRun({first, block.header.sample_count, file_->sample_count()}, &files_.back().runs);
   SHARDKIT_RETURN_IF_ERROR(file_->Write(block, cancellation_));
@@ -91,8 +95,9 @@ absl::Status ColumnFileWriter::WriteOne() {
 absl::Status ColumnFileWriter::FinishFile() {
   if (!file_) return absl::OkStatus();
   SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, file_->Finish());
-  file_.reset();
   ColumnFile& file = files_.back();
+  file.sha256 = file_->sha256();
+  file_.reset();
   file.bytes = summary.file_length;
   file.samples = summary.sample_count;
   file.blocks = summary.block_count;

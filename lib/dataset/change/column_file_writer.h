@@ -44,6 +44,9 @@ class ColumnFileWriter {
   // Call behind the samples of each block of the shards, which begins with stored sample `first`.
   absl::Status EndBlock(uint64_t first);
 
+  // Before the first sample: the manifest lists the SHA-256 of the files, as it does of shards.
+  void HashFiles() { hashes_ = true; }
+
   // Before the first sample: the number that the first file has in its name, among the files of the generation.
   void CountFrom(size_t number) { first_number_ = number; }
 
@@ -65,6 +68,7 @@ class ColumnFileWriter {
   std::unique_ptr<container::ShardFileWriter> file_;
   std::vector<ColumnFile> files_;
   size_t first_number_ = 0;
+  bool hashes_ = false;
   ThreadPool threads_;
   OrderedTasks<absl::StatusOr<container::EncodedBlock>, uint64_t> encoding_;  // with the first stored sample
 };

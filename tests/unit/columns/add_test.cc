@@ -198,6 +198,20 @@ TEST(AddColumnsTest, BlocksAreThoseOfTheShards) {
   EXPECT_EQ(ends("/d/dataset-2.columns"), base);
 }
 
+// Who has signed a manifest has signed every byte.
+TEST(AddColumnsTest, FilesAreHashedAsShardsAre) {
+  for (const bool hashed : {false, true}) {
+    const auto files = NewMemoryFileSystem();
+    DatasetWriterOptions options = SmallShards(9, 4);
+    options.sha256 = hashed;
+    ASSERT_TRUE(WriteDataset(*files, "/d", MakeSamples(40), options).ok());
+    GivenRows rows({Scored()}, OrderedScores(40));
+    ASSERT_TRUE(AddColumns(*files, "/d", rows).ok());
+    EXPECT_EQ(ReadManifest(*files, "/d")->column_files[0].sha256.has_value(), hashed);
+    EXPECT_EQ(ValidateText(*files, "/d"), "");
+  }
+}
+
 TEST(AddColumnsTest, Refused) {
   const auto files = NewDataset();
   const Tree before = ReadTree(*files, "/d");
