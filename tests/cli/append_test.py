@@ -31,6 +31,14 @@ class AppendTest(CliTest):
                          [36, 1, 1, 3])
         self.shardctl("validate", "--deep", "data")
 
+    def test_metadata_stay_those_of_the_dataset(self):
+        self.shardctl("pack", "first", "-o", "named", "--metadata", "name=one")
+        self.samples("second", 20, 22)
+        for given, says in (("name=two", 'the dataset says "one"'), ("license=CC0", "the dataset has none of this name")):
+            self.assertIn(says, self.shardctl("pack", "second", "-o", "named", "--append", "--metadata", given, code=2).stderr)
+        self.shardctl("pack", "second", "-o", "named", "--append", "--metadata", "name=one")
+        self.assertEqual(self.shardctl("inspect", "named", "--json").json()["metadata"]["name"], "one")
+
     def test_history_and_earlier_generations(self):
         self.samples("second", 20, 35)
         self.shardctl("pack", "second", "-o", "data", "--append", "--shard-samples", "8")

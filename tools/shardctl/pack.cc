@@ -105,9 +105,28 @@ int RunPackFinish(const PackArguments& arguments) {
                       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
+// A dataset says what all of its shards say, so with other metadata in new shards it would lose its own.
+absl::Status CheckAppendedMetadata(const PackArguments& arguments) {
+  const shardkit::Metadata& given = arguments.dataset.shard.metadata;
+  if (!arguments.dataset.append || given.empty()) return absl::OkStatus();
+  const auto dataset = OpenDataset(*arguments.output);
+  if (!dataset.ok()) return dataset.status();
+  const shardkit::Metadata& there = (*dataset)->summary().metadata;
+  for (const auto& [name, text] : given) {
+    const auto found = there.find(name);
+    if (found != there.end() && found->second == text) continue;
+    return absl::InvalidArgumentError(
+        *arguments.output + ": --metadata " + name + ": " +
+        (found == there.end() ? "the dataset has none of this name" : "the dataset says \"" + found->second + "\"") +
+        ", and appending keeps its metadata; leave it out, or pack a dataset of its own");
+  }
+  return absl::OkStatus();
+}
+
 int RunPack(int argc, char** argv) {
   PackArguments arguments;
   if (const std::optional<int> code = ParsePackArguments(argc, argv, /*plan=*/false, &arguments)) return *code;
+  if (const absl::Status status = CheckAppendedMetadata(arguments); !status.ok()) return Fail(status);
   if (arguments.task.has_value()) return RunPackTask(arguments);
   if (arguments.finish) return RunPackFinish(arguments);
   if (!arguments.dry_run) {
