@@ -1,90 +1,16 @@
-"""Datasets: shards, column files, offset indexes, removed samples (section 9 of spec.md). Part of reference_reader.py, which see."""
+"""Datasets: shards, segment files, column files, removed samples (section 9 of spec.md). Part of reference_reader.py, which see."""
 import bisect
 import hashlib
 import itertools
 import os
 import struct
-from typing import NamedTuple
 
-from reference_manifest import Manifest, Segment, column_difference
-from reference_parts import CODECS, MAX_COLUMNS, Cursor, ShardError, check, xxh3
-from reference_reader import map_file, read_shard, sample_json
-from reference_table import OFFSET_INDEX, KeyTable, RemovedTable, Table
-from reference_values import decode_value, is_zero, round_up
+from reference_manifest import Manifest, ManifestShard, check_name, column_difference
+from reference_parts import CODECS, ShardError, check, xxh3
+from reference_reader import KEY_INDEX, map_file, read_shard, sample_json
+from reference_table import Index, IndexBlock, KeyTable, RemovedSamples, ShardList, Table
+from reference_values import decode_value
 
-
-# ---- Section 9.2: offset index ----
-
-class IndexBlock(NamedTuple):
-    offset: int
-    block_length: int
-    front_length: int
-    first_sample: int  # in the segment
-    sample_count: int
-    shard: int  # in the segment
-    header_checksum: int
-    layout: int
-    reserved: int
-    places_begin: int  # in the page
-
-
-class Index:
-    """The offset index of one segment."""
-    def __init__(self, data, reference):
-        self.table = Table(data, OFFSET_INDEX)
-        payload = self.table.payload
-        check(self.table.identity == reference[1:], "index is of other shards: not the table that the manifest names", 0)
-        cursor = Cursor(payload, 0, "index: root with its lists of columns", 0)
-        self.shard_count, self.block_count, self.sample_count, self.dataset_hash, layout_count, reserved = cursor.unpack("<4QII")
-        check(reserved == 0, "index: root: reserved bytes are not zero", 0)
-        self.layouts = []
-        for _ in range(layout_count):
-            count = cursor.number("I")
-            check(count <= MAX_COLUMNS, "index: a list has more columns than a schema", 0)
-            self.layouts.append([cursor.take(cursor.number("I")) for _ in range(count)])
-            check(len(set(self.layouts[-1])) == count, "index: a column stands twice in a list", 0)
-        end = cursor.position
-        check(round_up(end, 8) == len(payload) and is_zero(payload[end:]), "index: bytes after the lists of columns", 0)
-
-    def blocks_of(self, number, data):
-        """The blocks of page `number`, which has the bytes `data`."""
-        count, zero = struct.unpack_from("<II", data)
-        check(count > 0 and zero == 0 and 8 + 64 * count <= len(data), f"index: page {number} cannot have {count} blocks", 0)
-        blocks = [IndexBlock(*fields) for fields in struct.iter_unpack("<4QIIQIIQ", data[8:8 + 64 * count])]
-        for block in blocks:
-            check(block.reserved == 0, f"index: page {number}: reserved bytes of a block are not zero", 0)
-            check(block.shard < self.shard_count and block.layout < len(self.layouts),
-                  f"index: page {number}: an entry lies past the segment's shards or lists", 0)
-        return blocks
-
-    def find(self, sample):
-        """The block that holds `sample`, which counts in the segment, and its page."""
-        check(self.table.page_count > 0, "index has no blocks", 0)
-        number = self.table.find_page(sample)
-        data = self.table.page(number)[1]
-        for block in self.blocks_of(number, data):
-            if 0 <= sample - block.first_sample < block.sample_count:
-                return block, data
-        raise ShardError(f"index: no block holds sample {sample}", 0)
-
-    def names(self, block):
-        return [str(name, "utf-8", "replace") for name in self.layouts[block.layout]]
-
-    def places(self, block, data):
-        """A list for each column of the block's layout."""
-        count, columns = block.sample_count + 1, len(self.layouts[block.layout])
-        check(block.places_begin + 8 * count * columns <= len(data), "index: places of a block lie past the page", 0)
-        every = struct.unpack_from(f"<{count * columns}Q", data, block.places_begin)
-        return [every[k * count:(k + 1) * count] for k in range(columns)]
-
-    def record(self, block, data, k, i):
-        """(begin, end) in the shard's file of the record of sample i of the block, in column k of its layout; equal when absent."""
-        begin, end = self.places(block, data)[k][i:i + 2]
-        check(begin <= end, "index: a record ends before it begins", 0)
-        return begin, end
-
-
-# ---- The whole dataset ----
 
 class Dataset:
     """What readers see. Of shards, blocks, segments and indexes the samples are those that are stored."""
@@ -93,46 +19,65 @@ class Dataset:
         self.directory = directory
         self.manifest = Manifest(os.path.join(directory, "dataset.json"))
         self.columns, self.stored = self.manifest.columns, self.manifest.stored
-        self.indexes, self.index_problem = [], None
-        try:
-            self.indexes = [self.open_index(segment) for segment in self.manifest.segments]
-        except ShardError as error:  # the samples can be read without it
-            self.index_problem = error
-        self.first_samples = [0, *itertools.accumulate(shard.samples for shard in self.manifest.shards)]
+        self.index_problem, self.shards = None, self.manifest.shards
+        files = [self.open_segment(segment) for segment in self.manifest.segments]  # sections of each; none where the file is not used
+        self.indexes, self.lists, self.keys = zip(*files) if files else ((), (), ())
+        if self.shards is None:
+            self.shards = self.listed_shards()
+        self.first_samples = [0, *itertools.accumulate(shard.samples for shard in self.shards)]
         self.removed = self.read_removed() if self.manifest.removed else []
         self.before = [ordinal - i for i, ordinal in enumerate(self.removed)]  # how many samples are seen before each
         self.sample_count = self.first_samples[-1] - len(self.removed)
         self.opened, self.cached = {}, None
 
-    def open_index(self, segment):
+    def map(self, what, name):
         try:
-            index = Index(map_file(os.path.join(self.directory, segment.index.name)), segment.index)
-        except FileNotFoundError:
-            raise ShardError("index is missing; it can be rebuilt from the shards") from None
-        check((index.shard_count, index.sample_count, index.block_count) == (segment.shards, segment.samples, segment.blocks),
-              "index is of other shards than the manifest's: its counts differ", 0)
-        return index
+            return map_file(os.path.join(self.directory, name))
+        except OSError:  # also of a name that the system does not allow
+            raise ShardError(f"{what} is missing: {name}", kind="NotFound") from None
 
-    def read_removed(self):  # section 9.7
-        samples, named = self.manifest.removed
+    def open_segment(self, segment):  # section 9.2
+        """Index, list and keys. The samples can be read without index and keys."""
         try:
-            data = map_file(os.path.join(self.directory, named.name))
-        except FileNotFoundError:
-            raise ShardError(f"the list of removed samples is missing: {named.name}", kind="NotFound") from None
-        table = RemovedTable(data, self.first_samples[-1])
-        check((table.identity, table.count) == (named[1:], samples), "list of removed samples: is another list than the one that dataset.json names", 0)
-        return table.ordinals
+            table = Table("table", [Index, ShardList, KeyTable], self.map("table", segment.table.name))
+            index, shards, keys = *table.sections, *[None] * (3 - len(table.sections))
+            counts = [(index.shard_count, index.sample_count, index.block_count), shards.totals[:3]]
+            check(table.identity == segment.table[1:] and counts == [segment[:3]] * 2,
+                  "table is of other shards: not the one that the manifest names", 0)
+            if keys:
+                keys.check_count(segment.samples)
+            return index, shards, keys
+        except ShardError as error:
+            problem = ShardError(f"segment file: {error}", kind=error.kind if self.shards is None else "DataLoss")
+            problem.offset = error.offset
+            if self.shards is None:
+                raise problem from None
+            self.index_problem = self.index_problem or problem
+            return None, None, None
+
+    def listed_shards(self):
+        shards = [ManifestShard(*row) for listed in self.lists for row in listed.rows()]
+        for s, shard in enumerate(shards):
+            check_name(f"list of shards: shard {s}", shard.name)
+        self.manifest.check_shards(shards)
+        return shards
+
+    def read_removed(self):  # section 9.5
+        samples, named = self.manifest.removed
+        table = Table("list of removed samples", [RemovedSamples], self.map("list of removed samples", named.name))
+        found, = table.sections
+        check((table.identity, found.count) == (named[1:], samples), "list of removed samples: is another list than the one that dataset.json names", 0)
+        return found.ordinals(self.first_samples[-1])
 
     def segments(self):
-        """For each segment: its index, the number of its first shard, and that of its first sample."""
-        shard = sample = 0
-        for segment, index in zip(self.manifest.segments, self.indexes):
-            yield index, shard, sample
-            shard += segment.shards
-            sample += segment.samples
+        """For each segment: the number of its first shard, its shards and its first sample, its index, list and keys."""
+        s = 0
+        for segment, *sections in zip(self.manifest.segments, self.indexes, self.lists, self.keys):
+            yield s, self.shards[s:s + segment.shards], self.first_samples[s], *sections
+            s += segment.shards
 
     def shard(self, s):
-        entry, first = self.manifest.shards[s], self.first_samples[s]
+        entry, first = self.shards[s], self.first_samples[s]
         what = f"shard {s} {entry.name!r}"
         if what not in self.opened:
             shard = self.open(what, entry)
@@ -157,7 +102,7 @@ class Dataset:
         """A shard or column file, compared with the manifest."""
         try:
             shard = read_shard(os.path.join(self.directory, entry.name))
-        except FileNotFoundError:
+        except OSError:
             raise ShardError(f"{what} is missing", kind="NotFound") from None
         except ShardError as error:
             raise ShardError(f"{what}: {error}", kind=error.kind) from None
@@ -235,11 +180,11 @@ class Dataset:
         column, = (stored_name for stored_name, column in zip(self.stored, self.columns) if column.name == name)
         if any(run.sample <= stored < run.end for run in self.manifest.runs[column]):
             return self.raw_sample(ordinal)[name]
-        if self.index_problem or not self.indexes:
-            raise self.index_problem or ShardError("the manifest names no index")
-        index, first_shard, first_sample = [part for part in self.segments() if part[2] <= stored][-1]
+        _, shards, first_sample, index, _, _ = [part for part in self.segments() if part[2] <= stored][-1]
+        if index is None:
+            raise self.index_problem
         block, page = index.find(stored - first_sample)
-        entry = self.manifest.shards[first_shard + block.shard]
+        entry = shards[block.shard]
         if column not in index.names(block):  # that shard has no records of it
             return self.raw_sample(ordinal)[name]
         begin, end = index.record(block, page, index.names(block).index(column), stored - first_sample - block.first_sample)
@@ -254,56 +199,35 @@ class Dataset:
               f"sample {ordinal}: record checksum does not match", begin)
         return bytes(record[:-8])
 
-    def key_table(self, segment):
-        """Section 9.3: the table of a segment's keys. NotFound where there is none."""
-        named = segment.keys
-        check(named is not None, "the manifest names no table of the keys", kind="NotFound")
-        try:
-            data = map_file(os.path.join(self.directory, named.name))
-        except FileNotFoundError:
-            raise ShardError(f"keys: {named.name} is missing; it can be made again from the shards", kind="NotFound") from None
-        table = KeyTable(data, segment.samples)
-        check(table.identity == named[1:], "key table is of other shards: it is not the one that the manifest names", 0)
-        return table
-
     def find(self, key):
         """The ordinal of the first sample with this key that readers see, or None."""
         (column, name), = ((column, name) for name, column in zip(self.stored, self.columns) if column.key)
         check(column.codec in CODECS, f"column {column.name!r}: unknown codec {column.codec}", None, "Unimplemented")
-        gone, first_shard = set(self.removed), 0
+        gone = set(self.removed)
 
         def has_key(ordinal):
             s, b, i = self.locate(ordinal)
             return ordinal not in gone and self.read(s, b)[name].raw(i) == key.encode()
-        for segment in self.manifest.segments or [Segment(len(self.manifest.shards), self.first_samples[-1], 0, None)]:
-            first = self.first_samples[first_shard]
+        for _, shards, first, _, _, keys in self.segments():
             try:
-                found = next(filter(has_key, (first + i for i in self.key_table(segment).find(xxh3(key.encode())))), None)
-            except ShardError:  # the shards tell the same
-                found = next(filter(has_key, range(first, first + segment.samples)), None)
+                candidates = list(keys.find(xxh3(key.encode()))) if keys else None
+            except ShardError:  # a page is damaged
+                candidates = None
+            if candidates is None:  # the shards tell the same
+                candidates = range(sum(shard.samples for shard in shards))
+            found = next(filter(has_key, (first + i for i in candidates)), None)
             if found is not None:
                 return found - bisect.bisect_left(self.removed, found)
-            first_shard += segment.shards
         return None
-
-    def validate_keys(self):
-        """Each table against the key tables of the segment's shards, which have been validated."""
-        s = 0
-        for segment in self.manifest.segments:
-            end, first_sample = s + segment.shards, self.first_samples[s]
-            if segment.keys is not None:
-                entries = [(hash_, self.first_samples[k] - first_sample + ordinal) for k in range(s, end)
-                           for table in [self.shard(k).key_table()] for page in range(table.page_count)
-                           for hash_, ordinal in table.entries(page)]
-                self.key_table(segment).validate(sorted(entries))
-            s = end
 
     def validate(self, deep=False):
         if self.index_problem:
             raise self.index_problem
-        for index, first_shard, _ in self.segments():
-            self.validate_index(index, first_shard)
-        files = [(f"shard {s} {entry.name!r}", entry, self.shard(s)) for s, entry in enumerate(self.manifest.shards)]
+        for first_shard, shards, _, index, listed, _ in self.segments():
+            self.validate_index(index, first_shard, shards)
+            for s, (row, entry) in enumerate(zip(listed.rows(), shards), first_shard):
+                check(row == tuple(entry), f"list of shards: shard {s} is not that of the manifest", 0)
+        files = [(f"shard {s} {entry.name!r}", entry, self.shard(s)) for s, entry in enumerate(self.shards)]
         files += [(f"column file {k} {each.file.name!r}", each.file, self.column_file(k)) for k, each in enumerate(self.manifest.column_files)]
         for what, entry, shard in files:
             try:
@@ -314,19 +238,26 @@ class Dataset:
                   f"{what}: sha256 is not the one in the manifest, although every other checksum fits")
             for key, value in shard.metadata.items():
                 check(self.manifest.metadata.get(key, value) == value, f"manifest: metadata {key!r} differs from that of {what}")
-        for s, entry in enumerate(self.manifest.shards):
+        for s, entry in enumerate(self.shards):
             for b in range(entry.blocks):
                 names = [column.name for _, shard, _ in self.parts(s, b) for column in shard.columns]
                 for name in names:
                     check(names.count(name) == 1, f"shard {s} {entry.name!r}: has column {name!r} of samples that a column file has, too")
-        self.validate_keys()
+        for s, shards, first_sample, _, _, keys in self.segments():  # against the key tables of the shards, which have been validated
+            if keys:
+                entries = []
+                for k in range(s, s + len(shards)):
+                    check(KEY_INDEX in self.shard(k).sections, f"key table: shard {k} has no keys", 0)
+                    table = self.shard(k).key_table()
+                    entries += [(hash_, self.first_samples[k] - first_sample + ordinal)
+                                for number in range(table.page_count) for hash_, ordinal in table.entries(number)]
+                keys.validate(sorted(entries))
 
-    def validate_index(self, index, first_shard):
+    def validate_index(self, index, first_shard, shards):
         """Compares the index, page by page, with one made of the segment's shards."""
-        shards = self.manifest.shards[first_shard:first_shard + index.shard_count]
-        check(index.dataset_hash == xxh3(b"".join(shard.content_hash for shard in shards)), "index is of other shards than the manifest's", 0)
-        check(all(layout not in index.layouts[:k] for k, layout in enumerate(index.layouts)), "index: a list of columns stands twice", 0)
-        pages = ((index.blocks_of(number, data), first, data) for number, (first, data) in enumerate(index.table.pages()))
+        check(index.dataset_hash == xxh3(b"".join(shard.content_hash for shard in shards)), "offset index: is of other shards than the manifest's", 0)
+        check(all(layout not in index.layouts[:k] for k, layout in enumerate(index.layouts)), "offset index: a list of columns stands twice", 0)
+        pages = ((index.blocks_of(number, data), first, data) for number, (first, data) in enumerate(index.pages()))
         waiting, position, end, sample, layouts = [], 0, 0, 0, []
         for s in range(len(shards)):
             shard = self.shard(first_shard + s)
@@ -336,26 +267,26 @@ class Dataset:
                     layouts.append(blobs)
                 if not waiting:
                     waiting, first, data = next(pages, ([], 0, b""))
-                    check(waiting, "index: blocks are missing", 0)
-                    check(first == sample, "index: page 0: does not begin with the sample that its fence says", 0)
+                    check(waiting, "offset index: blocks are missing", 0)
+                    check(first == sample, "offset index: page 0: does not begin with the sample that its fence says", 0)
                     position, end = 8 + 64 * len(waiting), len(data)
                 block = waiting.pop(0)
                 wanted = IndexBlock(listed.offset, listed.block_length, listed.front_length, sample, listed.sample_count, s,
                                     listed.header_checksum, layouts.index(blobs), 0, position if blobs else 0)
-                check(block == wanted, f"index: entry of block {b} of shard {first_shard + s} is wrong", 0)
+                check(block == wanted, f"offset index: entry of block {b} of shard {first_shard + s} is wrong", 0)
                 self.validate_places(index, block, data, shard.block(b), b)
                 position += 8 * len(blobs) * (block.sample_count + 1)
                 sample += block.sample_count
                 if not waiting:
-                    check(position == end, "index: bytes after the last places of a page", 0)
-        check(not waiting and next(pages, None) is None, "index: more blocks than the shards have", 0)
-        check(index.layouts == layouts, "index: lists of columns are not those of the shards", 0)
+                    check(position == end, "offset index: bytes after the last places of a page", 0)
+        check(not waiting and next(pages, None) is None, "offset index: more blocks than the shards have", 0)
+        check(index.layouts == layouts, "offset index: lists of columns are not those of the shards", 0)
 
     def validate_places(self, index, entry, data, block, b):
         indexed = [c for c, column in enumerate(block.header.columns) if column.is_indexed]
         for c, places in zip(indexed, index.places(entry, data)):
             begin = block.offset + block.entries[c].values_offset
-            check(list(places) == [begin, *(begin + end for end in block.column(c).ends)], f"index: block {b}: places are wrong", 0)
+            check(list(places) == [begin, *(begin + end for end in block.column(c).ends)], f"offset index: block {b}: places are wrong", 0)
 
 read_dataset = Dataset
 
@@ -375,9 +306,8 @@ def dataset_json(dataset):
         "columns": columns, **({"dropped": manifest.dropped} if manifest.dropped else {}),
         "metadata": manifest.metadata, "generation": manifest.generation,
         **({"column_files": files} if files else {}), **({"removed": manifest.removed.samples} if manifest.removed else {}),
-        "segments": [{"shards": segment.shards, "samples": segment.samples, "blocks": segment.blocks, "index": segment.index.name,
-                      "keys": segment.keys and segment.keys.name} | ({"list": segment.list.name} if segment.list else {})
+        "segments": [{"shards": segment.shards, "samples": segment.samples, "blocks": segment.blocks, "table": segment.table.name}
                      for segment in manifest.segments],
-        "shards": [row(entry) for entry in manifest.shards],
+        "shards": [row(entry) for entry in dataset.shards],
         "samples": [sample_json(dataset.columns, raws) for raws in dataset.raw_samples()],
     }

@@ -1,15 +1,12 @@
-"""The manifest of a dataset, and lists of its shards (sections 9.1, 9.5 and 9.6 of spec.md). Part of reference_reader.py, which see."""
+"""The manifest of a dataset (sections 9.1 and 9.4 of spec.md). Part of reference_reader.py, which see."""
 import json
-import os
 from typing import NamedTuple
 
 from reference_parts import BLOB, CODECS, FIXED, INLINE, MAX_COLUMNS, NONE, Column, ShardError, check, check_column, plain_name, xxh3
 from reference_reader import map_file
-from reference_table import MAX_NAME, MAX_REMOVED, ShardList, counts_fit
+from reference_table import MAX_NAME, MAX_REMOVED, counts_fit
 from reference_values import BYTES, IMAGE, JPEG, JSON, MAX_RANK, NDARRAY, PNG, TYPE_NAMES, UTF8
 
-SHARD_PAGES = "shard-pages"
-FEATURES = (SHARD_PAGES,)  # those known
 MANIFEST_KEYS = ("format", "version", "features", "generation", "operation", "samples", "bytes", "blocks", "columns", "metadata",
                  "segments", "checksum")
 NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG, IMAGE), UTF8: (JSON,), IMAGE: (JPEG, PNG)}  # what a shard may say where the dataset says the key
@@ -31,9 +28,7 @@ class Segment(NamedTuple):
     shards: int
     samples: int
     blocks: int
-    index: TableReference
-    keys: TableReference | None = None
-    list: TableReference | None = None
+    table: TableReference
 
 
 class ManifestShard(NamedTuple):
@@ -114,12 +109,10 @@ class Manifest:
             data = bytes(map_file(path))
         except FileNotFoundError:
             raise ShardError("not a dataset: dataset.json is missing", kind="NotFound") from None
-        self.size = len(data)
         at = data.rfind(b'\n  "checksum": "') + 1
         check(at > 0, "manifest has no checksum line")
         check(data[at:] == f'  "checksum": "{xxh3(data[:at]):016x}"\n}}\n'.encode(),
               "manifest checksum does not match, or bytes follow its line", at)
-        self.checksum = xxh3(data[:at])
         try:
             self.json = parse_json(data)
         except (ValueError, RecursionError) as error:
@@ -132,25 +125,20 @@ class Manifest:
         check(isinstance(features, list) and all(isinstance(feature, str) for feature in features),
               "manifest features are not an array of strings")
         check(features == sorted(set(features)), "manifest features do not ascend")
-        for feature in features:
-            check(feature in FEATURES, f"manifest feature {feature!r} is not known", kind="Unimplemented")
+        check(not features, f"manifest feature {features[:1]} is not known", kind="Unimplemented")
         check_object(self.json, "manifest")
         for key in MANIFEST_KEYS:
             check(key in self.json, f"manifest has no {key!r}")
-        lists = SHARD_PAGES in features
-        check(("shards" in self.json) != lists, f"manifest: 'shards' and feature {SHARD_PAGES!r} exclude each other, and one is there")
         try:
             self.columns = parse_columns(self.json)
             self.stored, self.dropped = self.parse_stored()  # names, those of the columns in their order
             self.metadata = self.json["metadata"]
             self.segments = [self.parse_segment(k, entry) for k, entry in enumerate(array(self.json["segments"], "manifest: segments"))]
-            check(all((segment.list is not None) == lists for segment in self.segments) and (self.segments or not lists),
-                  f"manifest: segments have a list exactly with the feature {SHARD_PAGES!r}")
-            self.shards = [self.parse_shard(f"manifest: shard {k}", entry) for k, entry in enumerate(array(self.json.get("shards", []), "manifest: shards"))]
+            self.shards = None  # the lists of the segments count
+            if "shards" in self.json:
+                self.shards = [self.parse_shard(f"manifest: shard {k}", entry) for k, entry in enumerate(array(self.json["shards"], "manifest: shards"))]
             self.column_files = [self.parse_column_file(k, entry) for k, entry in enumerate(array(self.json.get("column_files", []), "manifest: column_files"))]
             self.removed = self.parse_removed(self.json["removed"]) if "removed" in self.json else None
-            for segment in self.segments if lists else []:
-                self.shards += self.read_list(os.path.dirname(path), segment)
         except (KeyError, TypeError, AttributeError) as error:
             raise ShardError(f"manifest is malformed: {error!r}") from None
         check_metadata(self.metadata, "manifest")
@@ -160,15 +148,12 @@ class Manifest:
         check(is_count(self.json.get("next_shard", 0)), "manifest: next_shard is not a count")
         for name in array(self.json.get("replaced", []), "manifest: replaced"):
             check_name("manifest: replaced", name)
-        names = [shard.name for shard in self.shards]
-        names += [table.name for segment in self.segments for table in (segment.index, segment.keys, segment.list) if table]
-        names += [self.removed.table.name] if self.removed else []
-        names += [each.file.name for each in self.column_files]
-        check(len(set(names)) == len(names), "manifest names a file twice")
-        self.check_segments()
+        if self.shards is not None:
+            self.check_shards(self.shards)
         for field in ("samples", "bytes", "blocks"):
-            total = sum(getattr(shard, field) for shard in self.shards)
-            check(is_count(self.json[field]) and self.json[field] == total, f"manifest: {field} is {self.json.get(field)}, the shards have {total}")
+            check(is_count(self.json[field]), f"manifest: {field} is no count")
+            total = sum(getattr(segment, field, 0) for segment in self.segments)
+            check(self.json[field] == total or field == "bytes", f"manifest: {field} is {self.json[field]}, the segments have {total}")
         samples = self.json["samples"]
         check(self.removed is None or 0 < self.removed.samples <= min(samples, MAX_REMOVED),
               f"manifest: removed: {self.removed and self.removed.samples} samples cannot be removed of {samples}")
@@ -189,7 +174,7 @@ class Manifest:
         return stored, dropped
 
     def check_column_files(self, samples):
-        """Section 9.6, as far as the manifest tells by itself."""
+        """Section 9.4, as far as the manifest tells by itself."""
         key = [name for name, column in zip(self.stored, self.columns) if column.key]
         runs = {name: [] for name in self.stored + self.dropped}
         for k, (file, columns, own) in enumerate(self.column_files):
@@ -207,15 +192,20 @@ class Manifest:
             check(all(run.end <= after.sample for run, after in zip(every, every[1:])), f"manifest: column files: runs of {name!r} overlap")
         self.runs = runs
 
-    def check_segments(self):
+    def check_shards(self, shards):
+        """What the manifest says of these, which it lists, or the segment files."""
+        names = [file.name for file in (*shards, *(segment.table for segment in self.segments), *(each.file for each in self.column_files))]
+        names += [self.removed.table.name] if self.removed else []
+        check(len(set(names)) == len(names), "manifest names a file twice")
         first = 0
         for k, segment in enumerate(self.segments):
-            check(0 < segment.shards <= len(self.shards) - first, f"manifest: segment {k}: {segment.shards} shards cannot be")
-            part = self.shards[first:first + segment.shards]
+            part = shards[first:first + segment.shards]
+            check(0 < segment.shards == len(part), f"manifest: segment {k}: {segment.shards} shards cannot be")
             check((segment.samples, segment.blocks) == (sum(shard.samples for shard in part), sum(shard.blocks for shard in part)),
                   f"manifest: segment {k}: samples or blocks are not those of its shards")
             first += segment.shards
-        check(first in (0, len(self.shards)), "manifest: the segments leave out shards")
+        check(first == len(shards), "manifest: the segments leave out shards")
+        check(self.json["bytes"] == sum(shard.bytes for shard in shards), "manifest: bytes are not those of the shards")
 
     @staticmethod
     def parse_table(what, entry):
@@ -238,24 +228,7 @@ class Manifest:
         check_object(entry, what)
         for field in ("shards", "samples", "blocks"):
             check(is_count(entry[field]), f"{what}: {field} is not a count")
-        keys = cls.parse_table(f"{what}: keys", entry["keys"]) if "keys" in entry else None
-        listed = cls.parse_table(f"{what}: list", entry["list"]) if "list" in entry else None
-        return Segment(entry["shards"], entry["samples"], entry["blocks"], cls.parse_table(f"{what}: index", entry["index"]), keys, listed)
-
-    @staticmethod
-    def read_list(directory, segment):
-        """Section 9.5."""
-        named = segment.list
-        try:
-            data = map_file(os.path.join(directory, named.name))
-        except FileNotFoundError:
-            raise ShardError(f"list of shards: {named.name} is missing; shardctl index makes it anew", kind="NotFound") from None
-        listed = ShardList(data)
-        check(listed.identity == named[1:] and listed.totals[:3] == (segment.shards, segment.samples, segment.blocks),
-              "list of shards is of other shards: not the table that the manifest names", 0)
-        for k, row in enumerate(listed.rows):
-            check_name(f"list of shards: shard {k}", row[0])
-        return [ManifestShard(*row) for row in listed.rows]
+        return Segment(entry["shards"], entry["samples"], entry["blocks"], cls.parse_table(f"{what}: table", entry["table"]))
 
     @staticmethod
     def parse_shard(what, entry):

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from reference_parts import (CODECS, MAX_BLOCK_SAMPLES, Block, Cursor, ShardError, check, check_dictionary, identify, parse_header,
                              read_metadata, xxh3, xxhash)
-from reference_table import KeyTable
+from reference_table import KeyTable, Table
 from reference_values import BOOL, FLOATS, SCALARS, TYPE_NAMES, Ndarray, check_value, decode_value, is_zero, round_up, scalars
 
 END_MAGIC = b"\x89END\r\n\x1a\n"
@@ -228,7 +228,9 @@ class Shard:
         return (self.raw_sample(ordinal) for ordinal in range(self.sample_count))
 
     def key_table(self):
-        return KeyTable(self.section(KEY_INDEX), self.sample_count, self.sections[KEY_INDEX].offset)
+        table, = Table("key table", [KeyTable], self.section(KEY_INDEX), self.sections[KEY_INDEX].offset).sections
+        table.check_count(self.sample_count)
+        return table
 
     def find(self, key, accept=lambda ordinal: True):
         """The ordinal of the first sample with this key that `accept` takes, or None."""

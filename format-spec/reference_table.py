@@ -1,56 +1,79 @@
-"""Tables of checked pages (sections 5.1, 5.2, 9.5 and 9.7 of spec.md), for reference_reader.py, which see."""
+"""Tables of checked pages (sections 5.1, 5.2, 9.2 and 9.5 of spec.md), for reference_reader.py, which see."""
 import bisect
+import functools
 import itertools
 import struct
 from collections import namedtuple
+from typing import NamedTuple
 
-from reference_parts import check, xxh3
+from reference_parts import MAX_COLUMNS, Cursor, ShardError, check, xxh3
+from reference_values import is_zero, round_up
 
 TABLE_MAGIC, TAIL_MAGIC = b"\x89TBL\r\n\x1a\n", b"\x89TBE\r\n\x1a\n"
-OFFSET_INDEX, SHARD_LIST, KEYS, REMOVED = 1, 2, 3, 4
-KIND_NAMES = {OFFSET_INDEX: "offset index", SHARD_LIST: "list of shards", KEYS: "key table", REMOVED: "list of removed samples"}
-TAIL_BYTES, FENCE_BYTES, ROOT_FENCES, FENCES_OF_PAGE = 64, 24, 4096, 2048
-MAX_PAGES, MAX_PAYLOAD = ROOT_FENCES * FENCES_OF_PAGE, 1 << 26
+TAIL_BYTES, SECTION_BYTES, FENCE_BYTES, ROOT_FENCES, FENCES_OF_PAGE = 64, 32, 24, 4096, 2048
+MAX_SECTIONS, MAX_PAGES, MAX_PAYLOAD = 16, ROOT_FENCES * FENCES_OF_PAGE, 1 << 26
 Fence = namedtuple("Fence", "first offset checksum")
 
 
 class Table:
-    """A table in `data`, a buffer of exactly its bytes. `offset` is where it lies in its file, for messages."""
+    """A table in `data`, a buffer of exactly its bytes. `wanted`: the classes of its sections, of which the third is not always there.
+    `offset` is where it lies in its file, for messages."""
 
-    def __init__(self, data, kind, offset=0):
-        self.data, self.kind, self.offset = memoryview(data), kind, offset
-        self.name = KIND_NAMES[kind]
-        check(len(data) >= len(TABLE_MAGIC) + TAIL_BYTES, f"{self.name}: too short", offset)
-        tail = bytes(self.data[-TAIL_BYTES:])
-        check(tail[56:] == TAIL_MAGIC, f"{self.name}: does not end as one", offset)
-        (number, major, _, self.page_count, self.payload_length, length, root_checksum, reserved,
-         checksum) = struct.unpack("<IHHQQQQQQ", tail[:56])
-        check(checksum == xxh3(tail[:48]), f"{self.name}: checksum of the tail", offset)
-        check(major == 1, f"{self.name}: major version {major}", offset, "Unimplemented")
-        check(number == kind, f"{self.name}: kind is {number}", offset)
-        check(reserved == 0, f"{self.name}: reserved bytes", offset)
-        check(length == len(data), f"{self.name}: table_length is {length}", offset)
-        check(self.page_count <= MAX_PAGES and self.payload_length <= MAX_PAYLOAD and self.payload_length % 8 == 0,
-              f"{self.name}: over a limit", offset)
-        two_levels = self.page_count > ROOT_FENCES
-        self.fence_page_count = -(-self.page_count // FENCES_OF_PAGE) if two_levels else 0
-        root_fences = self.fence_page_count if two_levels else self.page_count
-        root_offset = length - TAIL_BYTES - FENCE_BYTES * root_fences - self.payload_length
-        self.root_bytes = length - root_offset  # with the tail
-        self.identity = length, self.root_bytes, checksum  # what a reference of the manifest says of it (section 9.1)
-        self.pages_end = root_offset - (FENCE_BYTES * self.page_count if two_levels else 0)
-        check(self.pages_end >= len(TABLE_MAGIC) + 8 * self.page_count, f"{self.name}: does not fit", offset)
-        check(self.page_count > 0 or self.pages_end == len(TABLE_MAGIC), f"{self.name}: does not fit", offset)
-        root = self.data[root_offset:-TAIL_BYTES]
-        check(root_checksum == xxh3(root), f"{self.name}: checksum of the root", offset)
-        self.payload = bytes(root[FENCE_BYTES * root_fences:])
-        self.root = self.fences_in(root[:FENCE_BYTES * root_fences], len(TABLE_MAGIC), self.pages_end)
+    def __init__(self, name, wanted, data, offset=0):
+        def need(condition, message, kind="DataLoss"):
+            check(condition, f"{name}: {message}", offset, kind)
+        need(len(data) >= len(TABLE_MAGIC) + TAIL_BYTES, "too short")
+        tail = bytes(data[-TAIL_BYTES:])
+        need(tail[56:] == TAIL_MAGIC, "does not end as one")
+        (section_count, major, _, root_length, length, root_checksum, *reserved, checksum) = struct.unpack("<IHHQQQQQQ", tail[:56])
+        need(checksum == xxh3(tail[:48]), "checksum of the tail")
+        need(major == 1, f"major version {major}, not known", "Unimplemented")
+        need(1 <= section_count <= MAX_SECTIONS, f"section_count is {section_count}")
+        need(not any(reserved), "reserved bytes")
+        need(length == len(data), f"table_length is {length}")
+        root_begin = length - TAIL_BYTES - root_length
+        need(root_begin >= len(TABLE_MAGIC), f"root_length is {root_length}")
+        root = data[root_begin:-TAIL_BYTES]
+        need(root_checksum == xxh3(root), "checksum of the root")
+        self.identity = length, root_length + TAIL_BYTES, checksum  # what a reference of the manifest says of it (section 9.1)
+        self.sections, begin = [], len(TABLE_MAGIC)
+        classes, last = {each.kind: each for each in wanted}, 0
+        for _ in range(section_count):
+            need(len(root) >= SECTION_BYTES, "root is too short for its sections")
+            kind, reserved, page_count, pages_end, payload_length = struct.unpack_from("<IIQQQ", root)
+            need(kind > last, f"kind {kind} of a section does not ascend")
+            need(kind in classes, f"a section is of another kind, {kind}")
+            what = classes[kind].name
+            need(reserved == 0, f"{what}: reserved bytes")
+            need(page_count <= MAX_PAGES, f"{what}: {page_count} pages are over the limit")
+            need(payload_length <= MAX_PAYLOAD and payload_length % 8 == 0, f"{what}: payload of {payload_length} bytes")
+            fence_pages = -(-page_count // FENCES_OF_PAGE) if page_count > ROOT_FENCES else 0
+            need(begin + 8 * page_count <= pages_end <= root_begin and (page_count or pages_end == begin), f"{what}: pages_end is {pages_end}")
+            end = SECTION_BYTES + FENCE_BYTES * (fence_pages or page_count)
+            need(len(root) >= end + payload_length, f"{what}: the root is too short for it")
+            self.sections.append(classes[kind](data, offset, begin, page_count, pages_end, root[SECTION_BYTES:end], bytes(root[end:end + payload_length])))
+            begin = pages_end + (FENCE_BYTES * page_count if fence_pages else 0)
+            root, last = root[end + payload_length:], kind
+        need(len(root) == 0, "root is longer than its sections")
+        need(begin == root_begin, f"sections end at {begin}, and the root begins at {root_begin}")
+        need([type(section) for section in self.sections] in (wanted, wanted[:2]), "lacks a section of a kind")
+
+
+class Section:
+    def __init__(self, data, offset, begin, page_count, pages_end, fences, payload):
+        self.data, self.offset, self.page_count, self.pages_end, self.payload = memoryview(data), offset, page_count, pages_end, payload
+        self.pages_length = pages_end - begin
+        self.root = self.fences_in(fences, begin, pages_end)
+        self.read_payload()
+
+    def check(self, condition, message):
+        check(condition, f"{self.name}: {message}", self.offset)
 
     def fences_in(self, data, begin, end):
         fences = [Fence(*fields) for fields in struct.iter_unpack("<QQQ", data)]
         for before, fence in zip([None, *fences], fences):
             in_order = fence.offset == begin if before is None else before.offset < fence.offset and before.first <= fence.first
-            check(in_order and fence.offset % 8 == 0 and fence.offset < end, f"{self.name}: fences", self.offset)
+            self.check(in_order and fence.offset % 8 == 0 and fence.offset < end, "fences")
         return fences
 
     def fence_page(self, number):
@@ -58,41 +81,40 @@ class Table:
         count = min(FENCES_OF_PAGE, self.page_count - FENCES_OF_PAGE * number)
         data = self.data[begin:begin + FENCE_BYTES * count]
         above = self.root[number]
-        check(xxh3(data) == above.checksum, f"{self.name}: checksum of fence page {number}", self.offset)
+        self.check(xxh3(data) == above.checksum, f"checksum of fence page {number}")
         last = number + 1 == len(self.root)
         fences = self.fences_in(data, above.offset, self.pages_end if last else self.root[number + 1].offset)
-        check(fences[0].first == above.first and (last or fences[-1].first <= self.root[number + 1].first),
-              f"{self.name}: fence page {number} contradicts the root", self.offset)
+        self.check(fences[0].first == above.first and (last or fences[-1].first <= self.root[number + 1].first),
+                   f"fence page {number} contradicts the root")
         return fences
 
+    @functools.cached_property
     def fences(self):
         """Those of all pages."""
-        if self.fence_page_count == 0:
+        if self.page_count <= ROOT_FENCES:
             return self.root
-        return [fence for number in range(self.fence_page_count) for fence in self.fence_page(number)]
+        return [fence for number in range(len(self.root)) for fence in self.fence_page(number)]
 
     def find_page(self, x):
-        """The number of the page to look for `x` in. The table has pages."""
-        firsts = [fence.first for fence in self.fences()]
+        """The number of the page to look for `x` in. The section has pages."""
+        firsts = [fence.first for fence in self.fences]
         found = bisect.bisect_left(firsts, x)
         return found if found < len(firsts) and firsts[found] == x else max(found - 1, 0)
 
     def page(self, number):
-        fences = self.fences()
+        """(first, bytes) of a page."""
+        fences = self.fences
         end = fences[number + 1].offset if number + 1 < len(fences) else self.pages_end
         data = self.data[fences[number].offset:end]
-        check(xxh3(data) == fences[number].checksum, f"{self.name}: checksum of page {number}", self.offset)
+        self.check(xxh3(data) == fences[number].checksum, f"checksum of page {number}")
         return fences[number].first, data
 
+    def check_magic(self):
+        self.check(bytes(self.data[:8]) == TABLE_MAGIC, "magic")
+
     def pages(self):
-        """(first, bytes) of each page, after the table's first bytes were compared."""
-        check(bytes(self.data[:8]) == TABLE_MAGIC, f"{self.name}: magic", self.offset)
-        fences = self.fences()
-        ends = [fence.offset for fence in fences[1:]] + [self.pages_end]
-        for number, (fence, end) in enumerate(zip(fences, ends)):
-            data = self.data[fence.offset:end]
-            check(xxh3(data) == fence.checksum, f"{self.name}: checksum of page {number}", self.offset)
-            yield fence.first, data
+        self.check_magic()
+        return map(self.page, range(self.page_count))
 
 
 # ---- Section 5.2: key tables ----
@@ -120,23 +142,23 @@ def divide(entries):
     return pages
 
 
-class KeyTable(Table):
-    """The keys of `count` samples."""
+class KeyTable(Section):
+    kind, name = 3, "key table"
 
-    def __init__(self, data, count, offset=0):
-        super().__init__(data, KEYS, offset)
-        self.count = count
-        check(len(self.payload) == 8, f"{self.name}: payload", offset)
-        stated = int.from_bytes(self.payload, "little")
-        check(self.pages_end - len(TABLE_MAGIC) == 16 * stated, f"{self.name}: the pages do not hold {stated} entries", offset)
-        check(stated == count, f"{self.name}: {stated} entries for {count} samples", offset)
+    def read_payload(self):
+        self.check(len(self.payload) == 8, "payload")
+        self.count = int.from_bytes(self.payload, "little")
+        self.check(self.pages_length == 16 * self.count, f"the pages do not hold {self.count} entries")
+
+    def check_count(self, count):
+        self.check(self.count == count, f"{self.count} entries for {count} samples")
 
     def entries(self, number):
         """Those of a page."""
         first, data = self.page(number)
-        check(len(data) % 16 == 0 and len(data) <= 16 * KEYS_OF_PAGE, f"{self.name}: page {number}: length", self.offset)
+        self.check(len(data) % 16 == 0 and len(data) <= 16 * KEYS_OF_PAGE, f"page {number}: length")
         entries = list(struct.iter_unpack("<QQ", data))
-        check(entries[0][0] == first, f"{self.name}: page {number}: its fence is not the hash of its first entry", self.offset)
+        self.check(entries[0][0] == first, f"page {number}: its fence is not the hash of its first entry")
         return entries
 
     def find(self, wanted):
@@ -148,7 +170,7 @@ class KeyTable(Table):
             for hash_, ordinal in entries[begin:]:
                 if hash_ != wanted:
                     return
-                check(ordinal < self.count, f"{self.name}: ordinal {ordinal} is past the last sample", self.offset)
+                self.check(ordinal < self.count, f"ordinal {ordinal} is past the last sample")
                 yield ordinal
             if begin or len(entries) < KEYS_OF_PAGE:  # the page is not of this hash alone
                 return
@@ -156,21 +178,88 @@ class KeyTable(Table):
 
     def validate(self, wanted=None):
         """That it is the table of these entries, byte for byte; of keys that cannot be read, that each sample has one entry in it."""
-        found = []
-        for first, data in self.pages():
-            check(len(data) % 16 == 0, f"{self.name}: page {len(found)}: length", self.offset)
-            found.append((first, list(struct.iter_unpack("<QQ", data))))
-        entries = list(itertools.chain.from_iterable(page for _, page in found))
+        self.check_magic()
+        pages = [self.entries(number) for number in range(self.page_count)]
+        entries = list(itertools.chain.from_iterable(pages))
         if wanted is None:
-            check(sorted(ordinal for _, ordinal in entries) == list(range(self.count)), f"{self.name}: not every ordinal stands once", self.offset)
+            self.check(sorted(ordinal for _, ordinal in entries) == list(range(self.count)), "not every ordinal stands once")
             wanted = sorted(entries)
         for number, (entry, should) in enumerate(zip(entries, wanted)):
-            check(entry == should, f"{self.name}: entry {number} is {entry}, not {should}", self.offset)
-        check(found == [(page[0][0], page) for page in divide(wanted)], f"{self.name}: fences do not divide the entries as they should",
-              self.offset)
+            self.check(entry == should, f"entry {number} is {entry}, not {should}")
+        self.check(pages == divide(wanted), "fences do not divide the entries as they should")
 
 
-# ---- Section 9.5: lists of shards ----
+# ---- Section 9.2: offset index ----
+
+class IndexBlock(NamedTuple):
+    offset: int
+    block_length: int
+    front_length: int
+    first_sample: int  # in the segment
+    sample_count: int
+    shard: int  # in the segment
+    header_checksum: int
+    layout: int
+    reserved: int
+    places_begin: int  # in the page
+
+
+class Index(Section):
+    kind, name = 1, "offset index"
+
+    def read_payload(self):
+        payload = self.payload
+        cursor = Cursor(payload, 0, "offset index: root with its lists of columns", 0)
+        self.shard_count, self.block_count, self.sample_count, self.dataset_hash, layout_count, reserved = cursor.unpack("<4QII")
+        self.check(reserved == 0, "root: reserved bytes are not zero")
+        self.layouts = []
+        for _ in range(layout_count):
+            count = cursor.number("I")
+            self.check(count <= MAX_COLUMNS, "a list has more columns than a schema")
+            self.layouts.append([cursor.take(cursor.number("I")) for _ in range(count)])
+            self.check(len(set(self.layouts[-1])) == count, "a column stands twice in a list")
+        end = cursor.position
+        self.check(round_up(end, 8) == len(payload) and is_zero(payload[end:]), "bytes after the lists of columns")
+
+    def blocks_of(self, number, data):
+        """The blocks of page `number`, which has the bytes `data`."""
+        count, zero = struct.unpack_from("<II", data)
+        self.check(count > 0 and zero == 0 and 8 + 64 * count <= len(data), f"page {number} cannot have {count} blocks")
+        blocks = [IndexBlock(*fields) for fields in struct.iter_unpack("<4QIIQIIQ", data[8:8 + 64 * count])]
+        for block in blocks:
+            self.check(block.reserved == 0, f"page {number}: reserved bytes of a block are not zero")
+            self.check(block.shard < self.shard_count and block.layout < len(self.layouts),
+                  f"page {number}: an entry lies past the segment's shards or lists")
+        return blocks
+
+    def find(self, sample):
+        """The block that holds `sample`, which counts in the segment, and its page."""
+        self.check(self.page_count > 0, "has no blocks")
+        number = self.find_page(sample)
+        data = self.page(number)[1]
+        for block in self.blocks_of(number, data):
+            if 0 <= sample - block.first_sample < block.sample_count:
+                return block, data
+        raise ShardError(f"offset index: no block holds sample {sample}", 0)
+
+    def names(self, block):
+        return [str(name, "utf-8", "replace") for name in self.layouts[block.layout]]
+
+    def places(self, block, data):
+        """A list for each column of the block's layout."""
+        count, columns = block.sample_count + 1, len(self.layouts[block.layout])
+        self.check(block.places_begin + 8 * count * columns <= len(data), "places of a block lie past the page")
+        every = struct.unpack_from(f"<{count * columns}Q", data, block.places_begin)
+        return [every[k * count:(k + 1) * count] for k in range(columns)]
+
+    def record(self, block, data, k, i):
+        """(begin, end) in the shard's file of the record of sample i of the block, in column k of its layout; equal when absent."""
+        begin, end = self.places(block, data)[k][i:i + 2]
+        self.check(begin <= end, "a record ends before it begins")
+        return begin, end
+
+
+# ---- Section 9.2: list of shards ----
 
 SHARDS_OF_PAGE, SHARD_BYTES, MAX_NAME = 256, 56, 4096
 
@@ -180,65 +269,71 @@ def counts_fit(samples, blocks):
     return blocks <= samples and (blocks == 0) == (samples == 0)
 
 
-class ShardList(Table):
-    """The shards of a segment. `rows` has (name, bytes, samples, blocks, content hash, SHA-256 or None) of each."""
+class ShardList(Section):
+    kind, name = 2, "list of shards"
 
-    def __init__(self, data):
-        super().__init__(data, SHARD_LIST)
-        check(len(self.payload) == 32, f"{self.name}: payload", 0)
+    def read_payload(self):
+        self.check(len(self.payload) == 32, "payload")
         self.totals = struct.unpack("<4Q", self.payload)  # shards, samples, blocks, bytes
-        check(self.page_count == -(-self.totals[0] // SHARDS_OF_PAGE), f"{self.name}: {self.page_count} pages for {self.totals[0]} shards", 0)
-        self.rows = []
-        for number, (first, data) in enumerate(self.pages()):
-            self.rows += self.decode(f"{self.name}: page {number}", first, bytes(data))
-        sums = (len(self.rows), *(sum(row[k] for row in self.rows) for k in (2, 3, 1)))
-        check(sums == self.totals, f"{self.name}: samples, blocks or bytes of the root are not those of its shards", 0)
+        self.check(self.page_count == -(-self.totals[0] // SHARDS_OF_PAGE), f"{self.page_count} pages for {self.totals[0]} shards")
 
-    def decode(self, what, first, data):
-        count = min(SHARDS_OF_PAGE, self.totals[0] - len(self.rows))
-        check(struct.unpack_from("<II", data) == (count, 0) and len(data) >= 8 + SHARD_BYTES * count,
-              f"{what}: does not hold the {count} shards of its place", 0)
-        rows, end, first_sample = [], 8 + SHARD_BYTES * count, sum(row[2] for row in self.rows)
-        check(first == first_sample, f"{what}: samples: its fence is not its first one", 0)
+    def rows(self):
+        """(name, bytes, samples, blocks, content hash, SHA-256 or None) of each shard."""
+        rows = []
+        for number, (first, data) in enumerate(self.pages()):
+            rows += self.decode(f"page {number}", first, bytes(data), len(rows), sum(row[2] for row in rows))
+        sums = (len(rows), *(sum(row[k] for row in rows) for k in (2, 3, 1)))
+        self.check(sums == self.totals, "samples, blocks or bytes of the root are not those of its shards")
+        return rows
+
+    def decode(self, what, first, data, before, first_sample):
+        count = min(SHARDS_OF_PAGE, self.totals[0] - before)
+        self.check(struct.unpack_from("<II", data) == (count, 0) and len(data) >= 8 + SHARD_BYTES * count,
+              f"{what}: does not hold the {count} shards of its place")
+        rows, end = [], 8 + SHARD_BYTES * count
+        self.check(first == first_sample, f"{what}: samples: its fence is not its first one")
         for i in range(count):
             stated_first, samples, size, blocks, content_hash, offset, length, flags = struct.unpack_from("<4Q16sIHH", data, 8 + SHARD_BYTES * i)
-            check(max(stated_first, samples, size, blocks) <= 1 << 62, f"{what}: shard {i}: a count over its limit", 0)
-            check(counts_fit(samples, blocks), f"{what}: shard {i}: {samples} samples cannot be in {blocks} blocks", 0)
-            check(stated_first == first_sample, f"{what}: shard {i}: does not begin with the samples after the shard before", 0)
-            check(flags <= 1, f"{what}: shard {i}: reserved flags", 0)
+            self.check(max(stated_first, samples, size, blocks) <= 1 << 62, f"{what}: shard {i}: a count over its limit")
+            self.check(counts_fit(samples, blocks), f"{what}: shard {i}: {samples} samples cannot be in {blocks} blocks")
+            self.check(stated_first == first_sample, f"{what}: shard {i}: does not begin with the samples after the shard before")
+            self.check(flags <= 1, f"{what}: shard {i}: reserved flags")
             digest_end = end + length + 32 * flags
-            check(offset == end and 0 < length <= MAX_NAME and digest_end <= len(data), f"{what}: shard {i}: its name cannot lie there", 0)
+            self.check(offset == end and 0 < length <= MAX_NAME and digest_end <= len(data), f"{what}: shard {i}: its name cannot lie there")
             try:
                 name = str(data[end:end + length], "utf-8")
             except UnicodeDecodeError:
                 name = str(data[end:end + length], "utf-8", "surrogateescape")
             rows.append((name, size, samples, blocks, content_hash, data[end + length:digest_end] if flags else None))
             end, first_sample = digest_end, first_sample + samples
-        check(len(data) == -(-end // 8) * 8 and not any(data[end:]), f"{what}: bytes after the last name", 0)
+        self.check(len(data) == -(-end // 8) * 8 and not any(data[end:]), f"{what}: bytes after the last name")
         return rows
 
 
-# ---- Section 9.7: removed samples ----
+# ---- Section 9.5: removed samples ----
 
 REMOVED_OF_PAGE, MAX_REMOVED = 8192, 1 << 28
 
 
-class RemovedTable(Table):
-    """`ordinals` has the stored samples that are removed, ascending, of `stored` that there are."""
+class RemovedSamples(Section):
+    kind, name = 4, "list of removed samples"
 
-    def __init__(self, data, stored):
-        super().__init__(data, REMOVED)
-        check(len(self.payload) == 8, f"{self.name}: payload", 0)
+    def read_payload(self):
+        self.check(len(self.payload) == 8, "payload")
         self.count = int.from_bytes(self.payload, "little")
-        check(self.count <= MAX_REMOVED, f"{self.name}: {self.count} samples are over the limit", 0)
-        check(self.page_count == -(-self.count // REMOVED_OF_PAGE), f"{self.name}: {self.page_count} pages for {self.count} samples", 0)
-        self.ordinals = []
+        self.check(self.count <= MAX_REMOVED, f"{self.count} samples are over the limit")
+        self.check(self.page_count == -(-self.count // REMOVED_OF_PAGE), f"{self.page_count} pages for {self.count} samples")
+
+    def ordinals(self, stored):
+        """The stored samples that are removed, ascending, of `stored` that there are."""
+        found = []
         for number, (first, data) in enumerate(self.pages()):
-            count = min(REMOVED_OF_PAGE, self.count - len(self.ordinals))
-            check(len(data) == 8 * count, f"{self.name}: page {number}: does not begin or end as its place wants", 0)
+            count = min(REMOVED_OF_PAGE, self.count - len(found))
+            self.check(len(data) == 8 * count, f"page {number}: does not begin or end as its place wants")
             ordinals = struct.unpack(f"<{count}Q", data)
-            check(ordinals[0] == first, f"{self.name}: page {number}: its fence is not its first sample", 0)
+            self.check(ordinals[0] == first, f"page {number}: its fence is not its first sample")
             for ordinal in ordinals:
-                check(ordinal < stored and (not self.ordinals or self.ordinals[-1] < ordinal),
-                      f"{self.name}: page {number}: sample {ordinal} of {stored} does not follow the one before", 0)
-                self.ordinals.append(ordinal)
+                self.check(ordinal < stored and (not found or found[-1] < ordinal),
+                           f"page {number}: sample {ordinal} of {stored} does not follow the one before")
+                found.append(ordinal)
+        return found

@@ -7,9 +7,9 @@
 
 namespace shardkit::fuzz {
 
-enum DatasetFile : size_t { kManifest, kIndex, kFirstShard, kSecondShard, kSecondIndex, kKeys, kList };
+enum DatasetFile : size_t { kManifest, kSegment, kFirstShard, kSecondShard, kSecondSegment };
 
-inline constexpr std::array<std::string_view, 7> kDatasetFiles = {
-    "dataset.json", "dataset.idx", "a.shard", "part/b.shard", "dataset-2.idx", "dataset.keys", "dataset.shards"};
+inline constexpr std::array<std::string_view, 5> kDatasetFiles = {"dataset.json", "dataset.segment", "a.shard",
+                                                                  "part/b.shard", "dataset-2.segment"};
 
 }  // namespace shardkit::fuzz

@@ -1,4 +1,4 @@
-// A dataset's manifest, its tables and two shards, each with any bytes. When the dataset passes validation, reads
+// A dataset's manifest, its segments and two shards, each with any bytes. When the dataset passes validation, reads
 // through the index give the same as reads without it. A readable manifest is readable again after it is written.
 
 #include <algorithm>
@@ -30,6 +30,14 @@ void CheckManifest(FileSystem& files) {
   RequireOk(again.status(), "a manifest that was formatted");
   Require(again->shards == manifest->shards, "a manifest has its shards when it was formatted");
   Require(FormatManifest(*again) == text, "a manifest is formatted as it was parsed");
+}
+
+// Where only the segments list the shards, nothing can be read without them: the manifest lists them before.
+void RemoveSegment(FileSystem& files) {
+  if (const auto manifest = ReadManifest(files, "/d"); manifest.ok()) {
+    WriteWhole(files, "/d/dataset.json", FormatManifest(*manifest));
+  }
+  (void)files.RemoveFile("/d/dataset.segment");
 }
 
 // Whether all columns can be read: validation passes those of unknown codecs, too.
@@ -99,14 +107,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (sound) found = FindKeys(**dataset);
     Require(!sound || indexed.has_value(), "what validation passes can be read");
   }
-  (void)files->RemoveFile("/d/dataset.idx");
-  (void)files->RemoveFile("/d/dataset.keys");
+  RemoveSegment(*files);
   const auto rows = ReadRows(*files, "/d", sound ? Records::kSound : Records::kAny);
   if (sound) Require(rows == indexed, "a dataset that validation passes reads alike with its index and without");
   if (sound) {
     const auto dataset = DatasetReader::Open(*files, "/d", BoundedOptions());
-    RequireOk(dataset.status(), "opening a dataset without its indexes");
-    Require(FindKeys(**dataset) == found, "keys are found alike with the key table and without");
+    RequireOk(dataset.status(), "opening a dataset without its segment");
+    Require(FindKeys(**dataset) == found, "keys are found alike with the keys of the segment and without");
   }
   if (!RebuildIndex(*files, "/d").ok()) return 0;
   const auto rebuilt = Validate(*files, "/d");

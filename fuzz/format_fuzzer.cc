@@ -140,27 +140,55 @@ void CheckSections(Input input) {
   }
 }
 
-// The pages by themselves: the reader of tables is of a layer above.
-void CheckKeyTable(std::string bytes, bool repair) {
-  if (bytes.size() < format::kTableTailBytes) return;
-  if (repair) RepairTable(&bytes);
-  const std::string_view table = bytes;
-  const auto tail = format::DecodeTableTail(table.substr(table.size() - format::kTableTailBytes),
-                                            format::TableKind::kKeys, table.size());
-  if (!tail.ok()) return;
-  Require(Within(tail->root_offset(), tail->root_length(), table.size()), "the root lies in the table");
-  const uint64_t payload = tail->root_offset() + tail->root_length() - tail->payload_length;
-  const auto count = format::DecodeKeyCount(*tail, table.substr(payload, tail->payload_length));
-  const auto fences = format::DecodeFences(table.substr(tail->pages_end(), format::kFenceBytes * tail->page_count));
-  if (!count.ok() || !format::CheckFences(fences, format::kTableMagicBytes, tail->pages_end(), 0).ok()) return;
+// The sections that the root of a table names, when it is one. They fill the table, and are encoded to the same bytes.
+std::vector<format::TableSection> TableSections(const format::TableTail& tail, std::string_view root) {
+  const auto sections = format::DecodeTableRoot(tail, root);
+  if (!sections.ok()) return {};
+  Require(sections->size() == tail.section_count, "a table has as many sections as its tail says");
   std::string written;
-  format::KeyTableWriter writer([&](std::string_view piece) {
-    written += piece;
+  uint64_t begin = format::kTableMagicBytes;
+  for (size_t i = 0; i < sections->size(); ++i) {
+    const format::TableSection& section = (*sections)[i];
+    Require(i == 0 || (*sections)[i - 1].kind < section.kind, "the kinds of sections ascend");
+    Require(section.begin == begin && section.pages_end >= begin && section.end() >= section.pages_end,
+            "a section begins where the one before it ends");
+    Require(section.page_count <= format::kMostPages && section.payload.size() <= format::kMaxTablePayload,
+            "a section keeps to its limits");
+    const uint64_t fences = section.fence_page_count() > 0 ? section.fence_page_count() : section.page_count;
+    Require(section.fences.size() == fences, "each page of a section, or each fence page, has a fence");
+    RequireOk(format::CheckFences(section.fences, begin, section.pages_end, 0), "the fences of a decoded root");
+    std::string header(format::kSectionHeaderBytes, '\0');
+    Store<uint32_t>(&header, 0, static_cast<uint32_t>(section.kind));
+    Store<uint64_t>(&header, 8, section.page_count);
+    Store<uint64_t>(&header, 16, section.pages_end);
+    Store<uint64_t>(&header, 24, section.payload.size());
+    written += header;
+    for (const format::Fence& fence : section.fences) format::AppendFence(fence, &written);
+    written += section.payload;
+    begin = section.end();
+  }
+  Require(begin == tail.root_offset(), "the last section of a table ends where the root begins");
+  Require(written == root, "the root of a table is encoded as it was");
+  return *sections;
+}
+
+// The pages by themselves: the reader of tables is of a layer above.
+void CheckKeys(std::string_view table, const format::TableSection& section) {
+  const uint64_t length = section.pages_end - section.begin;
+  const auto count = format::DecodeKeyCount(length, section.payload);
+  const std::vector<format::Fence> fences =
+      section.fence_page_count() == 0
+          ? section.fences
+          : format::DecodeFences(table.substr(section.pages_end, format::kFenceBytes * section.page_count));
+  if (!count.ok() || !format::CheckFences(fences, section.begin, section.pages_end, 0).ok()) return;
+  std::string written;
+  format::KeyTableWriter writer([&](uint64_t, std::string_view page) {
+    written += page;
     return absl::OkStatus();
   });
   uint64_t entries = 0;
   for (size_t i = 0; i < fences.size(); ++i) {
-    const uint64_t end = i + 1 < fences.size() ? fences[i + 1].offset : tail->pages_end();
+    const uint64_t end = i + 1 < fences.size() ? fences[i + 1].offset : section.pages_end;
     const std::string_view page = table.substr(fences[i].offset, end - fences[i].offset);
     if (!format::CheckKeyPage(fences[i].first, page).ok()) return;
     for (size_t at = 0; at < page.size(); at += format::kKeyEntryBytes, ++entries) {
@@ -170,9 +198,20 @@ void CheckKeyTable(std::string bytes, bool repair) {
   Require(entries == *count, "pages have as many entries as the table");
   const auto again = writer.Finish();
   RequireOk(again.status(), "writing the entries of a table");
-  Require(again->pages_end() == tail->pages_end(), "a table of the same entries has as many bytes of pages");
-  Require(std::string_view(written).substr(8, tail->pages_end() - 8) == table.substr(8, tail->pages_end() - 8),
-          "entries are written as they were");
+  Require(*again == section.payload, "a table of the same entries has the same payload");
+  Require(written == table.substr(section.begin, length), "entries are written as they were");
+}
+
+void CheckKeyTable(std::string bytes, bool repair) {
+  if (bytes.size() < format::kTableTailBytes) return;
+  if (repair) RepairTable(&bytes);
+  const std::string_view table = bytes;
+  const auto tail = format::DecodeTableTail(table.substr(table.size() - format::kTableTailBytes), table.size());
+  if (!tail.ok()) return;
+  Require(Within(tail->root_offset(), tail->root_length, table.size()), "the root lies in the table");
+  for (const auto& section : TableSections(*tail, table.substr(tail->root_offset(), tail->root_length))) {
+    if (section.kind == format::TableKind::kKeys) CheckKeys(table, section);
+  }
 }
 
 void CheckShardList(Input input, bool totals) {
@@ -193,16 +232,17 @@ void CheckIndexRoot(Input input) {
   Require(format::EncodeIndexRoot(*root) == bytes, "the root of an index is encoded as it was");
 }
 
-// Always repairs the checksum.
+// A tail and, behind it, a root: of a table of any length, so without the pages. Always repairs the checksum.
 void CheckTableTail(Input input) {
   const uint64_t length = input.Number(4);
   std::string bytes(input.Bytes(format::kTableTailBytes));
   if (bytes.size() == format::kTableTailBytes) Store<uint64_t>(&bytes, 48, XXH3_64bits(bytes.data(), 48));
-  const auto tail = format::DecodeTableTail(bytes, format::TableKind::kOffsetIndex, length);
+  const auto tail = format::DecodeTableTail(bytes, length);
   if (!tail.ok()) return;
-  Require(tail->pages_end() >= format::kTableMagicBytes && tail->root_offset() >= tail->pages_end() &&
-              tail->root_offset() + tail->root_length() + format::kTableTailBytes == length,
+  Require(tail->root_offset() >= format::kTableMagicBytes &&
+              tail->root_offset() + tail->root_length + format::kTableTailBytes == length,
           "the parts of a table fill it");
+  (void)TableSections(*tail, input.rest());
 }
 
 // A head chunk of a paged column, then its pages, whose checksums may be repaired.

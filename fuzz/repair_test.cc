@@ -88,9 +88,9 @@ TEST(RepairTest, MakesAChangedKeyIndexWhole) {
 TEST(RepairTest, MakesAManifestNameATable) {
   const std::string shard = Golden("one-sample.shard");
   const size_t begin = shard.find("\x89TBL"), end = shard.find("\x89TBE") + 8;
-  std::string manifest = R"("keys": {"name": "dataset.keys", "bytes": 7, "root": 8, "checksum": "0000000000000000"}})";
-  RepairReference(&manifest, "dataset.keys", std::string_view(shard).substr(begin, end - begin));
-  EXPECT_EQ(manifest, R"("keys": {"name": "dataset.keys", "bytes": 120, "root": 96, "checksum": "75108d5e4af9e732"}})");
+  std::string manifest = R"("table": {"name": "a.segment", "bytes": 7, "root": 8, "checksum": "0000000000000000"}})";
+  RepairReference(&manifest, "a.segment", std::string_view(shard).substr(begin, end - begin));
+  EXPECT_EQ(manifest, R"("table": {"name": "a.segment", "bytes": 152, "root": 128, "checksum": "f43040097b713b6d"}})");
 }
 
 TEST(RepairTest, TakesAnyBytes) {
@@ -103,26 +103,26 @@ TEST(RepairTest, TakesAnyBytes) {
 }
 
 TEST(RepairTest, MakesDatasetsAgree) {
-  const std::string manifest = Golden("two-shards/dataset.json"), index = Golden("two-shards/dataset.idx");
-  std::string repaired = index;
+  const std::string manifest = Golden("two-shards/dataset.json"), segment = Golden("two-shards/dataset.segment");
+  std::string repaired = segment;
   RepairTable(&repaired);
-  EXPECT_EQ(repaired, index);
+  EXPECT_EQ(repaired, segment);
   repaired[20] ^= 1;
   const std::string changed = repaired;
   RepairTable(&repaired);
   EXPECT_NE(repaired, changed);
-  EXPECT_NE(repaired, index);
+  EXPECT_NE(repaired, segment);
   EXPECT_TRUE(format::DecodeTableTail(std::string_view(repaired).substr(repaired.size() - format::kTableTailBytes),
-                                      format::TableKind::kOffsetIndex, repaired.size())
+                                      repaired.size())
                   .ok());
   std::string named = manifest;
-  RepairReference(&named, "dataset.idx", index);
+  RepairReference(&named, "dataset.segment", segment);
   EXPECT_EQ(named, manifest);
-  RepairReference(&named, "dataset.idx", repaired);
+  RepairReference(&named, "dataset.segment", repaired);
   RepairManifest(&named);
   const auto parsed = ParseManifest(named);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_NE(parsed->segments[0].index.checksum, ParseManifest(manifest)->segments[0].index.checksum);
+  EXPECT_NE(parsed->segments[0].table.checksum, ParseManifest(manifest)->segments[0].table.checksum);
   std::string text = manifest;
   RepairManifest(&text);
   EXPECT_EQ(text, manifest);

@@ -1,6 +1,6 @@
-"""Golden datasets that were changed: stored names, column files, removed samples (sections 9.1, 9.6 and 9.7 of spec.md). See make_golden.py."""
-from make_invalid import ABSENT, LEAN, LOST, OPEN, READ, VALIDATE, error, flipped
-from writer import (Array, Col, build, column_file_row, index, keys, manifest, reference, removed_table, sealed, segment, shard_row, twin)
+"""Golden datasets that were changed: stored names, column files, removed samples (sections 9.1, 9.4 and 9.5 of spec.md). See make_golden.py."""
+from make_invalid import ABSENT, LEAN, LOST, OPEN, READ, VALIDATE, error, flipped, u32
+from writer import (Array, Col, build, column_file_row, manifest, reference, removed_table, sealed, segment, segment_file, shard_row, twin)
 
 KEY, DATA = Col("key", "utf8", "zstd", key=True), Col("data", "bytes")
 OPTIONS = dict(without=LEAN)
@@ -13,9 +13,9 @@ class Whole:
         self.columns, self.shards, self.samples = columns, shards, samples
         self.files, self.segments, first = {path: built.data for path, built in shards}, [], 0
         for name, count in segments.items():
-            part, names = shards[first:first + count], (name, name.replace(".idx", ".keys"))
-            self.files |= {names[0]: index(part), names[1]: keys(part)}
-            self.segments.append(segment(part, names[0], keys=(names[1], self.files[names[1]])))
+            part = shards[first:first + count]
+            self.files[name] = segment_file(part)
+            self.segments.append(segment(part, name, self.files[name]))
             first += count
         rows = [column_file_row(name, built, *runs, hashed=name in hashed) for name, built, *runs in column_files]
         self.files |= {name: built.data for name, built, *_ in column_files}
@@ -35,7 +35,7 @@ class Whole:
             "columns": [col.describe() for col in self.columns], "metadata": {}, "generation": self.generation, **self.more,
             **({"column_files": [dict(sha256=None) | row for row in self.more["column_files"]]} if "column_files" in self.more else {}),
             **({"removed": self.seen["removed"]["samples"]} if self.seen else {}),
-            "segments": [row | {key: row[key]["name"] for key in ("index", "keys")} for row in self.segments],
+            "segments": [row | dict(table=row["table"]["name"]) for row in self.segments],
             "shards": [dict(sha256=None) | shard_row(path, built) for path, built in self.shards],
             "samples": [{col.name: twin(col, sample.get(col.name)) for col in self.columns} for sample in self.samples],
         }
@@ -58,7 +58,7 @@ def renamed_columns():
               ("1.shard", build([Col("scratch@3", "i16"), right, left, KEY, Col("note", "utf8"), DATA], second, [2], **OPTIONS))]
     samples = [dict(id=row["key"], left=row["right"], right=row["left"], remark=row["note"], data=row["data"], scratch=row.get("scratch@3"))
                for row in first + second]
-    return Whole(columns, shards, samples, 3, operation("append", shards=["1"], samples=["2"]), {"dataset.idx": 1, "dataset-3.idx": 1},
+    return Whole(columns, shards, samples, 3, operation("append", shards=["1"], samples=["2"]), {"dataset.segment": 1, "dataset-3.segment": 1},
                  dropped=["gone", "scratch"])
 
 
@@ -79,7 +79,7 @@ def column_files():
              ("dataset-4.columns", build([vector, text, Col("score", "u8")], rows, [2, 2, 3, 2], **OPTIONS), (0, 9, 0))]
     samples = [dict(key=row["key"], data=row["data"], label=row["label@2"], vector=row["vector"], caption=row["text"].encode())
                for i, row in enumerate(rows) if i not in REMOVED]
-    return Whole(columns, shards, samples, 6, operation("remove", samples=[f"{len(REMOVED)}"]), {"dataset.idx": 2}, files, REMOVED, ["label", "score"],
+    return Whole(columns, shards, samples, 6, operation("remove", samples=[f"{len(REMOVED)}"]), {"dataset.segment": 2}, files, REMOVED, ["label", "score"],
                  ("dataset-4.columns",))
 
 
@@ -90,7 +90,7 @@ def compacted_columns():
     parts = [("4.shard", [KEY, mark], rows[1:2]), ("1.shard", [KEY], rows[2:4]), ("5.shard", [KEY, mark], rows[4:5]), ("3.shard", [KEY], rows[6:])]
     shards = [(name, build(columns, part, [1] * len(part), **OPTIONS)) for name, columns, part in parts]
     files = [("dataset-2.columns", build([mark], rows, [2, 1, 1, 2, 1], **OPTIONS), (1, 2, 2), (4, 1, 6))]
-    return Whole([KEY, mark], shards, [row for _, _, part in parts for row in part], 4, operation("compact", shards=["2"]), {"dataset-4.idx": 4}, files)
+    return Whole([KEY, mark], shards, [row for _, _, part in parts for row in part], 4, operation("compact", shards=["2"]), {"dataset-4.segment": 4}, files)
 
 
 VALID = {"renamed-columns": renamed_columns, "column-files": column_files, "compacted-columns": compacted_columns}
@@ -112,10 +112,10 @@ def invalid():
         """`listed`: what the manifest says of the file; `rows`: of all files; of its files, those in `without` are not there."""
         pair = [("0.shard", shard)]
         row = column_file_row("dataset-2.columns", file) | dict(runs=[whole_run] if runs is None else runs) | (listed or {})
-        fields = dict(generation=2, column_files=[row] if rows is None else rows(row)) | (dict(segments=[]) if found_by == OPEN else {}) | changes
+        fields = dict(generation=2, column_files=[row] if rows is None else rows(row)) | changes
         files = {"dataset.json": manifest(columns, {}, pair, **fields)}
         if found_by != OPEN:
-            files |= {"0.shard": shard.data, "dataset.idx": index(pair), "dataset-2.columns": file.data}
+            files |= {"0.shard": shard.data, "dataset.segment": segment_file(pair), "dataset-2.columns": file.data}
         files |= more or {}
         out[f"dataset-{name}"] = ({f"/{path}": data for path, data in files.items() if path not in without}, error(found_by, words, kind=kind))
 
@@ -156,7 +156,7 @@ def invalid():
     add("runs-of-two-files-overlap", ["manifest", "column file", "y"], rows=lambda row: [row, row | dict(name="dataset-3.columns")])
     add("runs-of-a-dropped-name-overlap", ["manifest", "column file", "y"], columns=[x], dropped=["y"],
         rows=lambda row: [row, row | dict(name="dataset-3.columns", runs=[half])])
-    text = manifest([x, y], {}, [("0.shard", shard)], column_files=[column_file_row("dataset-2.columns", file, (0, 4, 0))], segments=[])
+    text = manifest([x, y], {}, [("0.shard", shard)], column_files=[column_file_row("dataset-2.columns", file, (0, 4, 0))])
     for name, before, inserted in (("column-file", b'"runs"', b'"name": "a", '), ("run", b'"begin"', b'"sample": 0, ')):
         body = text[:text.rindex(b'  "checksum"')].replace(before, inserted + before)
         add(f"key-twice-in-{name}", ["manifest", "twice"], more={"dataset.json": sealed(body)})
@@ -185,8 +185,8 @@ def invalid():
     add("column-file-sha256-differs", ["sha256"], VALIDATE, file=noted, listed=dict(sha256=shard_row("", file, True)["sha256"]))
 
     # Removed samples.
-    def add_removed(name, words, ordinals=(1, 3), samples=2, kind=LOST, table=True):
-        data = removed_table(list(ordinals))
+    def add_removed(name, words, ordinals=(1, 3), samples=2, kind=LOST, table=True, hook=lambda name, data: data):
+        data = removed_table(list(ordinals), hook=hook)
         add(f"removed-{name}", words, kind=kind, columns=[x], column_files=None, more={"dataset-2.removed": data} if table else {},
             removed=dict(samples=samples, table=reference("dataset-2.removed", data)))
 
@@ -195,4 +195,5 @@ def invalid():
     add_removed("past-the-end", ["removed samples", "sample 4"], (1, 4))
     add_removed("descend", ["removed samples", "sample 1"], (3, 1))
     add_removed("count", ["removed samples", "dataset.json names"], samples=1)
+    add_removed("of-another-kind", ["removed samples", "kind"], hook=lambda name, data: u32(1) + data[4:] if name == "removed header" else data)
     return out

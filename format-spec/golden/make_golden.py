@@ -16,8 +16,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import changed_datasets  # noqa: E402
 import make_invalid  # noqa: E402
 import make_invalid_dataset  # noqa: E402
-from writer import (CODECS, CREATE, Array, Col, Masks, build, frame, handmade_frame, index, keys, manifest, manifest_text, segment,  # noqa: E402
-                    shard_list, shard_row, twin)
+from writer import (CODECS, CREATE, Array, Col, Masks, build, frame, handmade_frame, manifest, manifest_text, segment, segment_file,  # noqa: E402
+                    shard_row, twin)
 
 NAN, INF = float("nan"), float("inf")
 TRAINED = make_invalid.TRAINED
@@ -311,7 +311,7 @@ VALID = {
     "only-needed-sections": lambda: block_ranges(without=(5, 6, 7)),
     "block-ranges": block_ranges, "paged": paged,
     "key-index-minor-7": lambda: build([Col("key", "utf8", key=True)], [dict(key="a")],
-                                       hook=lambda name, data: data[:6] + b"\7" + data[7:] if name == "keys tail" else data),
+                                       hook=lambda name, data: data[:6] + b"\7" + data[7:] if name == "table tail" else data),
     "unknown-statistics": unknown_statistics,
     "numbers": numbers, "unknown-type": unknown_type, "unknown-codec": unknown_codec, "unknown-codec-of-key": unknown_codec_of_key, "column-metadata": column_metadata,
 }
@@ -418,7 +418,7 @@ def other_order(columns, metadata, shards):
     """The manifest with its keys in another order, and with keys that are not known yet."""
     def turned(row):
         return dict(reversed(row.items())) | {"later": {"a": [1, {"b": None}], "c": 1.5}}
-    segments = [turned(row | dict(index=turned(row["index"]))) for row in [segment(shards)]]
+    segments = [turned(row | dict(table=turned(row["table"]))) for row in [segment(shards)]]
     fields = dict(later={"shards": [], "format": "another"}, shards=[turned(shard_row(name, built)) for name, built in shards],
                   segments=segments, operation=turned(CREATE), generation=1, metadata=metadata,
                   columns=[turned(col.describe()) for col in columns], samples=3, blocks=2,
@@ -430,34 +430,28 @@ def other_order(columns, metadata, shards):
 HASHED = {"sha256": ("a.shard",), "shard-list": ("a.shard",)}
 DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images, "sha256": dataset_small,
             "other-order": dataset_small, "tiny": dataset_tiny, "column-metadata-dataset": dataset_column_metadata,
-            "storages": dataset_storages, "segments": dataset_small, "without-index": dataset_small, "shard-list": dataset_small,
+            "storages": dataset_storages, "segments": dataset_small, "segment-without-keys": dataset_small, "shard-list": dataset_small,
             "unknown-numbers": dataset_unknown}
-# Names of the indexes of segments, with the number of their shards; others have one segment.
-SEGMENTS = {"segments": {"dataset.idx": 1, "dataset-2.idx": 1}, "without-index": {}, "no-shards": {}}
+# Segment files, with the number of their shards; others have one segment.
+SEGMENTS = {"no-shards": {}} | dict.fromkeys(("segments", "segment-without-keys"), {"dataset.segment": 1, "dataset-2.segment": 1})
+APPENDED = dict(generation=2, operation=dict(name="append", arguments=dict(shards=["1"], samples=["1"])))
+CHANGES = {"shard-list": dict(shards=None), "segments": APPENDED, "segment-without-keys": APPENDED}
 
 
 def dataset_segments(name, shards):
     """The rows of the manifest, and the files."""
     rows, files, first = [], {}, 0
-    for path, count in SEGMENTS.get(name, {"dataset.idx": len(shards)}).items():
+    for path, count in SEGMENTS.get(name, {"dataset.segment": len(shards)}).items():
         part = shards[first:first + count]
-        files[path] = index(part)
-        named = None if name == "other-order" else (path.replace(".idx", ".keys"), keys(part))
-        if named:
-            files[named[0]] = named[1]
-        listed = (path.replace(".idx", ".shards"), shard_list(part, HASHED[name])) if name == "shard-list" else None
-        if listed:
-            files[listed[0]] = listed[1]
-        rows.append(segment(part, path, keys=named, listed=listed))
+        files[path] = segment_file(part, HASHED.get(name, ()), keyed=(name, first) != ("segment-without-keys", 1))
+        rows.append(segment(part, path, files[path]))
         first += count
     return rows, files
 
 
 def dataset_files(name, columns, metadata, shards):
     rows, files = dataset_segments(name, shards)
-    changes = dict(features=["shard-pages"], shards=None) if name == "shard-list" else {}
-    if name == "segments":
-        changes = dict(generation=2, operation=dict(name="append", arguments=dict(shards=["1"], samples=["1"])))
+    changes = CHANGES.get(name, {})
     if name == "unknown-numbers":
         changes = dict(columns=[with_names(col.describe()) for col in columns])
     made = other_order(columns, metadata, shards) if name == "other-order" else manifest(
@@ -469,9 +463,8 @@ def dataset_twin(name, columns, metadata, shards, samples):
     return {
         "format": "shardkit-dataset", "version": 1, "sample_count": len(samples),
         "bytes": sum(len(built.data) for _, built in shards), "blocks": sum(len(built.entries) for _, built in shards),
-        "columns": [col.describe() for col in columns], "metadata": metadata, "generation": 2 if name == "segments" else 1,
-        "segments": [row | dict(index=row["index"]["name"], keys=row.get("keys", {}).get("name")) | (dict(list=row["list"]["name"]) if "list" in row else {})
-                     for row in dataset_segments(name, shards)[0]],
+        "columns": [col.describe() for col in columns], "metadata": metadata, "generation": CHANGES.get(name, {}).get("generation", 1),
+        "segments": [row | dict(table=row["table"]["name"]) for row in dataset_segments(name, shards)[0]],
         "shards": [dict(sha256=None) | shard_row(path, built, path in HASHED.get(name, ())) for path, built in shards],
         "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns if col.codec in CODECS} for sample in samples],
     }

@@ -32,10 +32,8 @@ def rows():
         ("Values chunk of data", [(13, 'value: "Hello, shard!"'), (8, "its checksum"), (43, "zero")]),
         ("Header copy", [(120, "the shard's header again, byte for byte")]),
         ("Block headers", [(192, "the block's header again, byte for byte")]),
-        ("Key index", [(8, "magic of a table"), (8, 'page 0: hash of "a/b"'), (8, "page 0: ordinal#"), (8, "fence: first, the hash of page 0's first entry"),
-                       (8, "fence: offset of page 0#"), (8, "fence: checksum of page 0"), (8, "payload: number of entries#"), (4, "tail: kind#"),
-                       (2, "tail: major#"), (2, "tail: minor#"), (8, "tail: page_count#"), (8, "tail: payload_length#"), (8, "tail: table_length#"),
-                       (8, "tail: root_checksum, of fence and payload"), (8, "tail: reserved"), (8, "tail: checksum"), (8, "tail: magic")]),
+        ("Key index", [(8, "magic of a table"), (8, 'page 0: hash of "a/b"'), (8, "page 0: ordinal#"), *section_rows(), (8, "fence of page 0: first, the hash of its first entry"),
+                       (8, "offset#"), (8, "checksum"), (8, "payload: number of entries#"), *tail_rows()]),
         ("Metadata", [(4, "count#"), (4, "zero, to a multiple of 8")]),
         ("Statistics", [(n, "key: " + what) for n, what in statistics] + [(n, "data: " + what) for n, what in statistics]),
         ("Block directory", [(8, "offset#"), (8, "block_length#"), (8, "front_length#"), (8, "first_sample#"),
@@ -48,21 +46,40 @@ def rows():
     ]
 
 
-def index_rows():
-    """Those of the dataset's offset index."""
+def section_rows(what="section"):
+    return [(4, f"{what}: kind#"), (4, "reserved"), (8, "page_count#"), (8, "pages_end#"), (8, "payload_length#")]
+
+
+def fence_rows():
+    return [(8, "fence of page 0: first#"), (8, "offset#"), (8, "checksum")]
+
+
+def tail_rows():
+    return [(4, "tail: section_count#"), (2, "major#"), (2, "minor#"), (8, "root_length#"), (8, "table_length#"),
+            (8, "root_checksum"), (16, "reserved"), (8, "checksum"), (8, "magic")]
+
+
+def segment_rows():
+    """Those of the dataset's segment file."""
     block = [(8, "offset#"), (8, "block_length#"), (8, "front_length#"), (8, "first_sample#"), (4, "sample_count#"), (4, "shard#"),
              (8, "header_checksum"), (4, "layout#"), (4, "reserved"), (8, "places_begin#")]
+    shard = [(8, "first_sample#"), (8, "samples#"), (8, "bytes#"), (8, "blocks#"), (16, "content_hash"), (4, "name_offset#"), (2, "name_length#"),
+             (2, "flags")]
     return [
         ("Magic", [(8, "magic")]),
-        ("Page 0", [(4, "block_count#"), (4, "zero")] + [(n, f"block {k}: {what}") for k in range(2) for n, what in block] +
+        ("Offset index, page 0", [(4, "block_count#"), (4, "zero")] + [(n, f"block {k}: {what}") for k in range(2) for n, what in block] +
          [(8, "block 0, data: the values chunk begins at#"), (8, "block 0, data: the record of sample 0 ends at#"),
           (8, "block 0, data: that of sample 1 ends at#"), (8, "block 1, data: the values chunk begins at#"),
           (8, "block 1, data: the record of sample 2 ends at#")]),
-        ("Root", [(8, "fence of page 0: first#"), (8, "offset#"), (8, "checksum"), (8, "shard_count#"), (8, "block_count#"),
-                  (8, "sample_count#"), (8, "dataset_hash"), (4, "layout_count#"), (4, "zero"), (4, "layout 0: columns#"),
-                  (4, "length of the name#"), (4, 'name "data"'), (4, "zero, to a multiple of 8")]),
-        ("Tail", [(4, "kind#"), (2, "major#"), (2, "minor#"), (8, "page_count#"), (8, "payload_length#"), (8, "table_length#"),
-                  (8, "root_checksum"), (8, "reserved"), (8, "checksum: that of the manifest's reference"), (8, "magic")]),
+        ("List of shards, page 0", [(4, "shard_count#"), (4, "zero")] + [(n, f"shard {k}: {what}") for k in range(2) for n, what in shard] +
+         [(7, 'name "0.shard"'), (7, 'name "1.shard"'), (2, "zero, to a multiple of 8")]),
+        ("Keys, page 0", [row for k in range(3) for row in ((8, f"entry {k}: hash"), (8, "ordinal#"))]),
+        ("Root", [*section_rows("offset index"), *fence_rows(), (8, "payload: shard_count#"), (8, "block_count#"), (8, "sample_count#"),
+                  (8, "dataset_hash"), (4, "layout_count#"), (4, "zero"), (4, "layout 0: columns#"), (4, "length of the name#"), (4, 'name "data"'),
+                  (4, "zero, to a multiple of 8"), *section_rows("list of shards"), *fence_rows(), (8, "payload: shard_count#"),
+                  (8, "sample_count#"), (8, "block_count#"), (8, "bytes#"), *section_rows("keys"), (8, "fence of page 0: first, the hash of its first entry"),
+                  (8, "offset#"), (8, "checksum"), (8, "payload: number of entries#")]),
+        ("Tail", tail_rows()),
     ]
 
 
@@ -91,15 +108,15 @@ def page():
            f"one sample in {len(data)} bytes, alignment 64. Column\n`key` is utf8 of codec zstd, stored raw since so few "
            "bytes do not shrink; `data` is a blob column. The script\n`golden/make_hex_example.py` writes this page and "
            "a test compares it with the files.\n", tables(data, rows(), -header_length % alignment)]
-    index, manifest = load("tiny/dataset.idx"), load("tiny/dataset.json").decode()
+    segment, manifest = load("tiny/dataset.segment"), load("tiny/dataset.json").decode()
     checksum_line = manifest.rindex('  "checksum"')
-    ends = struct.unpack_from("<3Q", index, 144)
+    ends = struct.unpack_from("<3Q", segment, 144)
     out += ["\n## A dataset of two shards\n\n`golden/valid/tiny`: two samples in `0.shard`, one in `1.shard`, with the columns of "
             f"the shard\nabove. Its `dataset.json`, of {len(manifest)} bytes, ends with a line feed:\n\n```json\n{manifest}```\n\n"
             "The checksum is that of all lines before its own, with their line feeds: bytes 0 to "
-            f"{checksum_line}.\nIts `dataset.idx` has {len(index)} bytes. The record of sample 0 lies from byte {ends[0]} of `0.shard`, where the "
+            f"{checksum_line}.\nIts `dataset.segment` has {len(segment)} bytes. The record of sample 0 lies from byte {ends[0]} of `0.shard`, where the "
             f"values chunk begins, to {ends[1]}, and\nthat of sample 1 from there to {ends[2]}.\n",
-            tables(index, index_rows())]
+            tables(segment, segment_rows())]
     return "".join(out)
 
 

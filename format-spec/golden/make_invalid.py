@@ -326,27 +326,28 @@ def shards():
         add(f"key-index-{name}", base(lambda piece, d: change(piece, d), **lean, **options), VALIDATE, ["key table", *words], "section 4", kind)
 
     def of_piece(name, change):
-        return lambda piece, d: change(d) if piece == f"keys {name}" else d
+        return lambda piece, d: change(d) if piece == name else d
 
-    add_keys("unsorted", of_piece("entries", lambda d: [d[0], d[2], d[1], *d[3:]]), ["entry 1"])
-    add_keys("wrong-hash", of_piece("entries", lambda d: [(d[0][0] ^ 1, d[0][1]), *d[1:]]), ["entry 0"])
-    add_keys("wrong-ordinal", of_piece("entries", lambda d: [*d[:3], (d[3][0], d[4][1]), (d[4][0], d[3][1])]), ["entry 3"])
-    add_keys("ordinal-twice", of_piece("entries", lambda d: [*d[:3], (d[3][0], d[2][1]), d[4]]), ["entry 3"])
-    add_keys("ordinal-past-the-end", of_piece("entries", lambda d: [*d[:4], (d[4][0], 5)]), ["entry 4"])
-    add_keys("entry-missing", of_piece("entries", lambda d: d[:4]), ["4 entries"])
-    add_keys("count", of_piece("count", lambda d: u64(6)), ["6 entries"])
-    add_keys("payload-long", of_piece("count", lambda d: d + bytes(8)), [])
-    add_keys("page-checksum", of_piece("fence 0", lambda d: patch(d, 16, bytes([d[16] ^ 1]))), ["page 0", "checksum"])
-    add_keys("fence", of_piece("fence 0", lambda d: patch(d, 0, bytes([d[0] ^ 1]))), ["fence"])
-    add_keys("fence-offset", of_piece("fence 0", lambda d: patch(d, 8, u64(16))), ["fence"])
-    add_keys("root-checksum", of_piece("tail", lambda d: patch(d, 32, bytes([d[32] ^ 1]))), ["checksum", "root"])
-    add_keys("magic", of_piece("magic", lambda d: d[:7] + b"\r"), [])
-    add_keys("kind", of_piece("tail", lambda d: patch(d, 0, u32(1))), ["kind"])
-    add_keys("major-2", of_piece("tail", lambda d: patch(d, 4, u16(2))), ["version 2"], NEWER)
-    add_keys("reserved", of_piece("tail", lambda d: patch(d, 40, u64(1))), ["reserved"])
+    add_keys("unsorted", of_piece("keys entries", lambda d: [d[0], d[2], d[1], *d[3:]]), ["entry 1"])
+    add_keys("wrong-hash", of_piece("keys entries", lambda d: [(d[0][0] ^ 1, d[0][1]), *d[1:]]), ["entry 0"])
+    add_keys("wrong-ordinal", of_piece("keys entries", lambda d: [*d[:3], (d[3][0], d[4][1]), (d[4][0], d[3][1])]), ["entry 3"])
+    add_keys("ordinal-twice", of_piece("keys entries", lambda d: [*d[:3], (d[3][0], d[2][1]), d[4]]), ["entry 3"])
+    add_keys("ordinal-past-the-end", of_piece("keys entries", lambda d: [*d[:4], (d[4][0], 5)]), ["entry 4"])
+    add_keys("entry-missing", of_piece("keys entries", lambda d: d[:4]), ["4 entries"])
+    add_keys("count", of_piece("keys payload", lambda d: u64(6)), ["6 entries"])
+    add_keys("payload-long", of_piece("keys payload", lambda d: d + bytes(8)), [])
+    add_keys("page-checksum", of_piece("keys fence 0", lambda d: patch(d, 16, bytes([d[16] ^ 1]))), ["page 0", "checksum"])
+    add_keys("fence", of_piece("keys fence 0", lambda d: patch(d, 0, bytes([d[0] ^ 1]))), ["fence"])
+    add_keys("fence-offset", of_piece("keys fence 0", lambda d: patch(d, 8, u64(16))), ["fence"])
+    add_keys("root-checksum", of_piece("table tail", lambda d: patch(d, 24, bytes([d[24] ^ 1]))), ["checksum", "root"])
+    add_keys("root-length", of_piece("table tail", lambda d: patch(d, 8, u64(1 << 40))), ["root"])
+    add_keys("magic", of_piece("table magic", lambda d: d[:7] + b"\r"), [])
+    add_keys("kind", of_piece("keys header", lambda d: patch(d, 0, u32(1))), ["kind"])
+    add_keys("major-2", of_piece("table tail", lambda d: patch(d, 4, u16(2))), ["version 2"], NEWER)
+    add_keys("reserved", of_piece("table tail", lambda d: patch(d, 40, u64(1))), ["reserved"])
     # Of a codec that is not known nobody can tell the hashes of the keys; that each sample has one entry can be told.
     for name, piece, words in (("unsorted", lambda d: [d[1], d[0]], ["entry"]), ("ordinal-twice", lambda d: [d[0], (d[1][0], d[0][1])], [])):
-        add(f"unknown-codec-of-key-{name}", base(of_piece("entries", piece), columns=[Col("key", "utf8", 9, storage="inline", key=True)],
+        add(f"unknown-codec-of-key-{name}", base(of_piece("keys entries", piece), columns=[Col("key", "utf8", 9, storage="inline", key=True)],
                                                  samples=[dict(key="a"), dict(key="b")]), VALIDATE, ["key table", *words], "section 4")
     # Two samples have one key: their entries belong in one page.
     split = key_table("baa", divide=lambda entries: [entries[:2], entries[2:]])

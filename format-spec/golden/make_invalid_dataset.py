@@ -2,9 +2,9 @@
 import dataclasses
 
 import changed_datasets
-from make_invalid import (ABSENT, COLUMNS, LOST, NEWER, OPEN, READ, SAMPLES, VALIDATE, base, error, flipped, patch,
+from make_invalid import (ABSENT, COLUMNS, LEAN, LOST, NEWER, OPEN, READ, SAMPLES, VALIDATE, base, error, flipped, patch,
                           patched, shards, u16, u32, u64)
-from writer import (Col, build, index, key_table, keys, manifest, manifest_text, segment, sealed, shard_list, shard_row)
+from writer import Col, build, key_section, manifest, manifest_text, removed_table, sealed, segment, segment_file, shard_row, table as make_table
 
 
 def datasets():
@@ -15,11 +15,11 @@ def datasets():
     pair = [("a.shard", shard)]
 
     def add(name, error_, **files):
-        whole = {"a.shard": shard.data, "dataset.json": manifest(columns, {}, pair), "dataset.idx": index(pair)}
+        whole = {"a.shard": shard.data, "dataset.json": manifest(columns, {}, pair), "dataset.segment": segment_file(pair)}
         whole |= {path.replace("_", "."): data for path, data in files.items()}
         out[name] = ({f"/{path}": data for path, data in whole.items() if data is not None}, error_)
 
-    text, idx = manifest(columns, {}, pair), index(pair)
+    text, whole_file = manifest(columns, {}, pair), segment_file(pair)
     row = shard_row("a.shard", shard)
 
     def with_shard(**changes):
@@ -27,7 +27,7 @@ def datasets():
         return manifest(columns, {}, pair, shards=[row | changes], **totals)
 
     # Of manifests that are refused there is nothing else: no shard is looked at.
-    no_shards = dict(a_shard=None, dataset_idx=None)
+    no_shards = dict(a_shard=None, dataset_segment=None)
     add("dataset-manifest-flipped", error(OPEN, ["manifest", "checksum"]), dataset_json=text.replace(b'"samples": 5', b'"samples": 7', 1), **no_shards)
     add("dataset-manifest-missing", error(OPEN, ["dataset.json"], kind=ABSENT), dataset_json=None)
     add("dataset-manifest-cut-short", error(OPEN, ["manifest"]), dataset_json=text[:-20], **no_shards)
@@ -37,7 +37,7 @@ def datasets():
     add("dataset-manifest-object-after", error(OPEN, ["manifest"]), dataset_json=sealed(short), **no_shards)
     add("dataset-version-2", error(OPEN, ["version 2"], kind=NEWER), dataset_json=manifest(columns, {}, pair, version=2), **no_shards)
     add("dataset-version-flipped", error(OPEN, ["manifest", "checksum"]), dataset_json=text.replace(b'"version": 1', b'"version": 3'), **no_shards)
-    bare = build(columns, [], [])
+    bare = build(columns, [], [], without=LEAN)
     bare_pair, none = [("a.shard", bare)], shard_row("a.shard", bare)
 
     def add_bare(name, error_, **fields):
@@ -56,22 +56,22 @@ def datasets():
     # The shards would not be understood either, but that is not looked at before the features are known.
     unknown = error(OPEN, ["manifest", "feature", "remapped-values"], kind=NEWER)
     add_bare("dataset-feature-unknown", unknown, features=["remapped-values"], shards=[{"name": 7}])
-    add("dataset-feature-unknown-last", unknown, a_shard=None, dataset_idx=None, dataset_json=manifest_text(
+    add("dataset-feature-unknown-last", unknown, a_shard=None, dataset_segment=None, dataset_json=manifest_text(
         [("shards", [{"name": 7}]), ("metadata", []), ("version", 1), ("features", ["remapped-values"]), ("format", "shardkit-dataset")]))
     add_head("dataset-feature-and-version", error(OPEN, ["version 2"], kind=NEWER), version=2, features=7)
     add_head("dataset-features-no-array", error(OPEN, ["manifest"]), features="remapped-values")
     add_head("dataset-features-no-string", error(OPEN, ["manifest"]), features=[1])
     add_head("dataset-features-descend", error(OPEN, ["manifest", "features", "ascend"]), features=["b", "a"])
     add_head("dataset-features-twice", error(OPEN, ["manifest", "features", "ascend"]), features=["a", "a"])
-    for key in ("features", "generation", "operation", "segments", "shards"):
+    for key in ("features", "generation", "operation", "segments"):
         add_edited(f"dataset-no-{key}", [key], f'  "{key}":', '  "other":')
     for name, before, inserted in (("manifest", '  "samples"', '  "features": [],\n'), ("metadata", '"a": "1"', '"a": "2", '),
                                    ("column", '"type"', '"name": "key", '),
-                                   ("segment", '"index"', '"blocks": 0, '), ("table", '"root"', '"bytes": 1, '), ("shard", '"content_hash"', '"name": "a.shard", ')):
+                                   ("segment", '"table"', '"blocks": 0, '), ("table", '"root"', '"bytes": 1, '), ("shard", '"content_hash"', '"name": "a.shard", ')):
         add_edited(f"dataset-key-twice-in-{name}", ["twice"], before, inserted + before)
     add_edited("dataset-shard-lacks-key", ["blocks"], '"blocks": 0, "content', '"content')
     add_edited("dataset-column-lacks-key", ["nullable"], '"nullable": false, ', "")
-    add_edited("dataset-segment-lacks-index", ["index"], '"index"', '"table"')
+    add_edited("dataset-segment-lacks-table", ["table"], '"table"', '"index"')
     add_edited("dataset-table-lacks-root", ["root"], '"root"', '"more"')
     add_edited("dataset-version-twice", ["twice"], '  "features"', '  "version": 2,\n  "features"')  # the first one counts
     add_head("dataset-segments-no-array", error(OPEN, ["manifest", "segments"]), segments={})
@@ -85,13 +85,15 @@ def datasets():
                                  ("samples", ["segment 0", "samples"], dict(samples=1)), ("blocks", ["segment 0", "blocks"], dict(blocks=1))):
         add_bare(f"dataset-segment-{name}", error(OPEN, ["manifest", *words]), segments=[segment(bare_pair) | changes])
     for name, words, changes in (("root", ["root"], dict(root=63)), ("root-long", ["root"], dict(root=1 << 20)),
-                                 ("checksum", ["checksum", "16"], dict(checksum="0" * 15)), ("name", ["name"], dict(name="../dataset.idx")),
+                                 ("checksum", ["checksum", "16"], dict(checksum="0" * 15)), ("name", ["name"], dict(name="../dataset.segment")),
                                  ("name-twice", ["twice"], dict(name="a.shard"))):
         listed = segment(bare_pair)
-        add_bare(f"dataset-table-{name}", error(OPEN, ["manifest", *words]), segments=[listed | dict(index=listed["index"] | changes)])
+        add_bare(f"dataset-table-{name}", error(OPEN, ["manifest", *words]), segments=[listed | dict(table=listed["table"] | changes)])
     two = [("a.shard", bare), ("b.shard", bare)]
-    add("dataset-segments-leave-out", error(OPEN, ["manifest", "segments"]), a_shard=bare.data, dataset_idx=index(bare_pair),
+    add("dataset-segments-leave-out", error(OPEN, ["manifest", "segments"]), a_shard=bare.data, dataset_segment=segment_file(bare_pair),
         dataset_json=manifest(columns, {}, two, segments=[segment(bare_pair)]))
+    add_bare("dataset-without-segments", error(OPEN, ["manifest", "segments"]), segments=[])
+    add_bare("dataset-totals-of-segments", error(OPEN, ["manifest", "samples"]), shards=None, samples=6)
     plain, array = Col("x", "utf8"), Col("x", "ndarray", dtype="u8")
     shaped = dict(dtype_number=0, shape=None)  # what a column of a type that is not known has, too
     for key, col, other, limit in (("type", plain, "json", 1 << 16), ("codec", plain, "zstd", 1 << 8), ("dtype", array, "i8", 1 << 16)):
@@ -118,7 +120,7 @@ def datasets():
     miscounted = {"without-blocks": (1, 0), "of-more-blocks": (1, 2)}  # samples and blocks of a shard
     for name, (samples, blocks) in miscounted.items():
         add_bare(f"dataset-shard-{name}", error(OPEN, ["manifest", "samples", "blocks"]), shards=[none | dict(samples=samples, blocks=blocks)],
-                 samples=samples, blocks=blocks, segments=[])
+                 samples=samples, blocks=blocks, segments=[segment(bare_pair) | dict(samples=samples, blocks=blocks)])
     digits = shard_row("a.shard", bare, True)["sha256"]
     for name, wrong in (("short", digits[:-1]), ("long", digits + "0"), ("upper-case", "A" + digits[1:])):
         add_bare(f"dataset-sha256-{name}", error(OPEN, ["manifest", "sha256"]), shards=[none | dict(sha256=wrong)])
@@ -126,7 +128,7 @@ def datasets():
     # Metadata are not part of the content hash: all that the manifest says of this shard is true but the sha256.
     forged = base(columns=columns, footnote="3")
     add("dataset-sha256-differs", error(VALIDATE, ["sha256"]), a_shard=forged.data,
-        dataset_json=manifest(columns, {}, pair, hashed=("a.shard",)))
+        dataset_segment=segment_file(pair, ("a.shard",)), dataset_json=manifest(columns, {}, pair, hashed=("a.shard",)))
     add("dataset-totals", error(OPEN, ["manifest", "samples"]), dataset_json=manifest(columns, {}, pair, samples=6), **no_shards)
     add("dataset-name-dotdot", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="../a.shard"), **no_shards)
     add("dataset-name-absolute", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="/a.shard"), **no_shards)
@@ -136,7 +138,7 @@ def datasets():
     add_head("dataset-feature-shard-flag", error(OPEN, ["manifest", "feature", "shard-flag-7"], kind=NEWER), features=["shard-flag-7"])
     flagged = patched("header", 20, u32(1 << 7), columns=columns)
     add("dataset-shard-incompatible", error(READ, ["shard", "incompatible flag", "bit 7"], kind=NEWER), a_shard=flagged.data,
-        dataset_json=manifest(columns, {}, [("a.shard", flagged)]), dataset_idx=index([("a.shard", flagged)]))
+        dataset_json=manifest(columns, {}, [("a.shard", flagged)]), dataset_segment=segment_file([("a.shard", flagged)]))
     add("dataset-metadata-differs", error(VALIDATE, ["shard 0", "metadata", "b"]), dataset_json=manifest(columns, {"b": "3"}, pair))
     add("dataset-column-differs", error(READ, ["shard 0", "key", "type"]),
         dataset_json=manifest([Col("key", "json")], {}, pair))
@@ -151,20 +153,27 @@ def datasets():
             ("dtype", [key, Col("n", "ndarray", dtype="i8", shape=[2])], array, ["n", "dtype"])):
         one = [("a.shard", built)]
         add(f"dataset-column-{name}", error(READ, ["shard 0", *words]), a_shard=built.data,
-            dataset_json=manifest(dataset_columns, {}, one), dataset_idx=index(one))
-    add("dataset-index-missing", error(OPEN, ["index", "missing"]), dataset_idx=None)
-    add("dataset-index-tail-flipped", error(OPEN, ["index", "tail", "checksum"], 0), dataset_idx=patch(idx, len(idx) - 40, b"\2"))
-    add("dataset-index-root-flipped", error(OPEN, ["index", "root", "checksum"], 0),
-        dataset_idx=patch(idx, len(idx) - 72, bytes([idx[-72] ^ 1])))
-    add("dataset-index-page-flipped", error(READ, ["index", "page 0", "checksum"], 0), dataset_idx=patch(idx, 16, bytes([idx[16] ^ 1])))
-    add("dataset-index-magic", error(VALIDATE, ["index"], 0), dataset_idx=patch(idx, 0, b"\x88"))
-    add("dataset-index-cut-short", error(OPEN, ["index"], 0), dataset_idx=idx[:-8])
-    add("dataset-index-of-others", error(OPEN, ["index", "other shards"], 0), dataset_idx=index([("a.shard", other)]))
+            dataset_json=manifest(dataset_columns, {}, one), dataset_segment=segment_file(one))
+    add("dataset-segment-file-missing", error(OPEN, ["segment", "missing"]), dataset_segment=None)
+    for name, words, data in (("cut-short", [], whole_file[:-8]), ("tail-flipped", ["tail", "checksum"], flipped(whole_file, len(whole_file) - 40)),
+                              ("root-flipped", ["root", "checksum"], flipped(whole_file, len(whole_file) - 72)),
+                              ("of-others", ["other shards"], segment_file([("a.shard", other)]))):
+        add(f"dataset-segment-file-{name}", error(OPEN, ["segment", *words], 0), dataset_segment=data)
+    add("dataset-segment-file-magic", error(VALIDATE, [], 0), dataset_segment=patch(whole_file, 0, b"\x88"))
+    add("dataset-index-page-flipped", error(READ, ["index", "page 0", "checksum"], 0), dataset_segment=flipped(whole_file, 16))
+    add("dataset-keys-page-flipped", error(VALIDATE, ["key table", "page 0", "checksum"], 0),
+        dataset_segment=flipped(whole_file, whole_file.index(key_section(f"k{i}" for i in range(5))[1][0][1])))
+
+    def add_file(name, words, hook=lambda name, data: data, made=None):
+        """With a segment file that the manifest names, and that is wrong in what every table has. There is no shard: opening finds it."""
+        made = segment_file(bare_pair, hook=hook) if made is None else made
+        add(f"dataset-segment-file-{name}", error(OPEN, ["segment", *words], 0), a_shard=None, dataset_segment=made,
+            dataset_json=manifest(columns, {}, bare_pair, segments=[segment(bare_pair, data=made)]))
 
     def add_index(name, error_, hook):
-        """With an index that the manifest names, and that is wrong."""
-        made = index(pair, hook)
-        add(name, error_, dataset_idx=made, dataset_json=manifest(columns, {}, pair, segments=[segment(pair, data=made)]))
+        """With an offset index that is wrong."""
+        made = segment_file(pair, keyed=False, hook=hook)
+        add(name, error_, a_shard=None if error_["found_by"] == OPEN else shard.data, dataset_segment=made, dataset_json=manifest(columns, {}, pair, segments=[segment(pair, data=made)]))
 
     def of_piece(piece, change):
         return lambda name, data: change(data) if name == piece else data
@@ -175,103 +184,123 @@ def datasets():
     def changed(number, field, value):
         """One field of one block."""
         def hook(name, data):
-            if name == "blocks":
+            if name == "index blocks":
                 fields, places = data[number]
                 data = [*data[:number], ((*fields[:field], value, *fields[field + 1:]), places), *data[number + 1:]]
             return data
         return hook
 
+    def sections(change):
+        return of_piece("table sections", change)
+
+    add_file("major-2", ["version 2"], at("table tail", 4, u16(2)))
+    add_file("reserved", ["reserved"], at("table tail", 32, u64(1)))
+    for count in (0, 17):
+        add_file(f"section-count-{count}", ["section_count"], at("table tail", 0, u32(count)))
+    add_file("section-count-short", ["root"], at("table tail", 0, u32(2)))
+    add_file("section-count-long", ["root"], at("table tail", 0, u32(4)))
+    add_file("root-long", ["root"], of_piece("table root", lambda d: d + bytes(8)))
+    add_file("table-length", ["table_length"], at("table tail", 16, u64(8)))
+    add_file("kinds-descend", ["kind"], sections(lambda d: [d[1], d[0], d[2]]))
+    add_file("kind-twice", ["kind"], sections(lambda d: [d[0], d[1], d[1]]))
+    add_file("kind-unwanted", ["kind"], sections(lambda d: [*d, (4, [], u64(0))]))
+    add_file("without-index", ["kind"], sections(lambda d: d[1:]))
+    add_file("without-list", ["kind"], sections(lambda d: [d[0], d[2]]))
+    add_file("of-another-kind", ["kind"], made=removed_table([1]))
+    add_file("section-reserved", ["reserved"], at("list header", 4, u32(1)))
+    add_file("section-begin", [], of_piece("list fence 0", lambda d: patch(d, 8, u64(16))))
+    add_file("pages-end-of-none", [], at("index header", 16, u64(16)))
+    add_file("pages-end-before-the-pages", [], at("list header", 16, u64(0)))
+    add_file("pages-end-behind-the-pages", [], of_piece("keys header", lambda d: patch(d, 16, u64(int.from_bytes(d[16:24], "little") + 8))))
+    add_file("page-count-over-limit", ["pages"], at("index header", 8, u64(8_388_609)))
+    for name, length in (("over-limit", (1 << 26) + 8), ("odd", 12)):
+        add_file(f"payload-{name}", ["payload"], at("keys header", 24, u64(length)))
+    add_file("payload-long", ["root"], at("keys header", 24, u64(16)))
+
     wrong, places = error(VALIDATE, ["index", "block 1"]), 8 + 2 * 64  # where those of block 0 begin: of 3 samples, those of block 1 of 2
     for name, place, value in (("begin", places, 0), ("descend", places + 16, 0), ("end", places + 3 * 8, 1 << 20)):
-        add_index(f"dataset-index-places-{name}", error(VALIDATE, ["index", "block 0", "places"]), at("page 0", place, u64(value)))
+        add_index(f"dataset-index-places-{name}", error(VALIDATE, ["index", "block 0", "places"]), at("index page 0", place, u64(value)))
     add_index("dataset-index-block", wrong, changed(1, 0, 0))
     add_index("dataset-index-block-reserved", error(READ, ["index", "reserved"]), changed(1, 8, 1))
     add_index("dataset-index-layout", error(READ, ["index", "page 0"]), changed(1, 7, 1))
     add_index("dataset-index-shard", error(READ, ["index", "page 0"]), changed(1, 5, 1))
-    add_index("dataset-index-places-outside", error(READ, ["index", "places"]), at("page 0", 8 + 56, u64(1 << 40)))
+    add_index("dataset-index-places-outside", error(READ, ["index", "places"]), at("index page 0", 8 + 56, u64(1 << 40)))
     # Those of the first block of two shards are alike, and the second shard's are said to be where the first one's are.
     alike = [*pair, ("b.shard", other)]
-    elsewhere = index(alike, at("page 0", 8 + 2 * 64 + 56, u64(8 + 4 * 64)))
-    add("dataset-index-places-elsewhere", error(VALIDATE, ["index", "block"]), b_shard=other.data, dataset_idx=elsewhere,
+    elsewhere = segment_file(alike, hook=at("index page 0", 8 + 2 * 64 + 56, u64(8 + 4 * 64)))
+    add("dataset-index-places-elsewhere", error(VALIDATE, ["index", "block"]), b_shard=other.data, dataset_segment=elsewhere,
         dataset_json=manifest(columns, {}, alike, segments=[segment(alike, data=elsewhere)]))
-    add_index("dataset-index-block-count", error(READ, ["index", "page"]), at("page 0", 0, u32(4096)))
-    add_index("dataset-index-no-blocks-in-page", error(READ, ["index", "page"]), at("page 0", 0, u32(0)))
-    add_index("dataset-index-reserved", error(READ, ["index", "page"]), at("page 0", 4, u32(1)))
-    add_index("dataset-index-first", error(VALIDATE, ["index", "page 0"]), at("fences", 0, u64(1)))
-    add_index("dataset-index-hash", error(VALIDATE, ["index", "other shards"]), at("payload", 24, u64(0)))
-    add_index("dataset-index-counts", error(OPEN, ["index", "other shards"], 0), at("payload", 16, u64(6)))
-    add_index("dataset-index-root-reserved", error(OPEN, ["index", "reserved"], 0), at("payload", 36, u32(1)))
-    add_index("dataset-index-column-unknown", error(VALIDATE, ["index", "column"]), at("payload", 48, b"kez"))
-    add_index("dataset-index-column-twice", error(OPEN, ["index", "twice"], 0), of_piece("layouts", lambda d: [["key", "key"]]))
-    add_index("dataset-index-name-cut-short", error(OPEN, ["index", "cut short"], 0), at("payload", 44, u32(1 << 20)))
-    add_index("dataset-index-lists-too-many", error(OPEN, ["index", "lists"], 0), at("payload", 32, u32(9)))
-    add_index("dataset-index-list-unused", error(VALIDATE, ["index", "columns"]), of_piece("layouts", lambda d: [*d, []]))
-    add_index("dataset-index-list-twice", error(VALIDATE, ["index", "columns"]), lambda name, data: [*data, *data] if name == "layouts" else
+    add_index("dataset-index-block-count", error(READ, ["index", "page"]), at("index page 0", 0, u32(4096)))
+    add_index("dataset-index-no-blocks-in-page", error(READ, ["index", "page"]), at("index page 0", 0, u32(0)))
+    add_index("dataset-index-reserved", error(READ, ["index", "page"]), at("index page 0", 4, u32(1)))
+    add_index("dataset-index-first", error(VALIDATE, ["index", "page 0"]), at("index fence 0", 0, u64(1)))
+    add_index("dataset-index-hash", error(VALIDATE, ["index", "other shards"]), at("index payload", 24, u64(0)))
+    add_index("dataset-index-counts", error(OPEN, ["segment", "other shards"], 0), at("index payload", 16, u64(6)))
+    add_index("dataset-index-root-reserved", error(OPEN, ["index", "reserved"], 0), at("index payload", 36, u32(1)))
+    add_index("dataset-index-column-unknown", error(VALIDATE, ["index", "column"]), at("index payload", 48, b"kez"))
+    add_index("dataset-index-column-twice", error(OPEN, ["index", "twice"], 0), of_piece("index layouts", lambda d: [["key", "key"]]))
+    add_index("dataset-index-name-cut-short", error(OPEN, ["index", "cut short"], 0), at("index payload", 44, u32(1 << 20)))
+    add_index("dataset-index-lists-too-many", error(OPEN, ["index", "lists"], 0), at("index payload", 32, u32(9)))
+    add_index("dataset-index-list-unused", error(VALIDATE, ["index", "columns"]), of_piece("index layouts", lambda d: [*d, []]))
+    add_index("dataset-index-list-twice", error(VALIDATE, ["index", "columns"]), lambda name, data: [*data, *data] if name == "index layouts" else
               changed(1, 7, 1)(name, data))
-    add_index("dataset-index-bytes-after", error(OPEN, ["index", "bytes after"], 0), of_piece("payload", lambda d: d + bytes(8)))
-    add_index("dataset-index-kind", error(OPEN, ["index", "kind"], 0), at("tail", 0, u32(2)))
+    add_index("dataset-index-bytes-after", error(OPEN, ["index", "bytes after"], 0), of_piece("index payload", lambda d: d + bytes(8)))
 
-    def add_keys(name, words, hook=lambda name, data: data, shards=pair, offset=0, kind=LOST, **files):
-        """With a table of the keys that the manifest names, and that is wrong."""
-        made = keys(shards, hook)
-        named = dict(dataset_keys=made, dataset_json=manifest(columns, {}, pair, segments=[segment(pair, keys=("dataset.keys", made))]))
-        add(f"dataset-keys-{name}", error(VALIDATE, words, offset, kind), **named | files)
+    def add_keys(name, words, hook, shards=pair, found_by=VALIDATE, **files):
+        """With keys that are wrong."""
+        made = segment_file(shards, hook=hook)
+        named = dict(dataset_segment=made, dataset_json=manifest(columns, {}, shards, segments=[segment(shards, data=made)]))
+        add(f"dataset-keys-{name}", error(found_by, ["key table", *words], 0), **named | files)
 
-    sound = keys(pair)
-    add_keys("missing", ["keys", "missing"], offset=None, kind=ABSENT, dataset_keys=None)
-    add_keys("cut-short", ["key table"], dataset_keys=sound[:-8])
-    add_keys("page-flipped", ["key table", "page 0", "checksum"], dataset_keys=flipped(sound, 12))
-    add_keys("page-checksum", ["key table", "page 0", "checksum"], of_piece("fence 0", lambda d: patch(d, 16, bytes([d[16] ^ 1]))))
-    add_keys("fence", ["key table", "fence"], of_piece("fence 0", lambda d: patch(d, 0, bytes([d[0] ^ 1]))))
-    add_keys("unsorted", ["key table", "entry 1"], of_piece("entries", lambda d: [d[0], d[2], d[1], *d[3:]]))
-    add_keys("ordinal-past-the-end", ["key table", "entry 4"], of_piece("entries", lambda d: [*d[:4], (d[4][0], 5)]))
-    add_keys("wrong-hash", ["key table", "entry 0"], of_piece("entries", lambda d: [(d[0][0] ^ 1, d[0][1]), *d[1:]]))
-    add_keys("entry-missing", ["key table", "4 entries"], of_piece("entries", lambda d: d[:4]))
-    add_keys("of-others", ["key table", "other shards"], dataset_keys=keys([("a.shard", base(columns=columns, samples=[
-        dict(key=f"other {i}") for i in range(5)]))]))
-    add_keys("of-offset-index", ["key table", "kind"], dataset_keys=idx)
-    add_keys("major-2", ["key table", "version 2"], of_piece("tail", lambda d: patch(d, 4, u16(2))), kind=NEWER)
+    add_keys("page-checksum", ["page 0", "checksum"], of_piece("keys fence 0", lambda d: patch(d, 16, bytes([d[16] ^ 1]))))
+    add_keys("fence", ["fence"], of_piece("keys fence 0", lambda d: patch(d, 0, bytes([d[0] ^ 1]))))
+    add_keys("unsorted", ["entry 1"], of_piece("keys entries", lambda d: [d[0], d[2], d[1], *d[3:]]))
+    add_keys("ordinal-past-the-end", ["entry 4"], of_piece("keys entries", lambda d: [*d[:4], (d[4][0], 5)]))
+    add_keys("wrong-hash", ["entry 0"], of_piece("keys entries", lambda d: [(d[0][0] ^ 1, d[0][1]), *d[1:]]))
+    add_keys("entry-missing", ["4 entries"], of_piece("keys entries", lambda d: d[:4]), found_by=OPEN, a_shard=None)
     twice = [("a.shard", base(columns=columns, samples=[dict(key=key) for key in "baa"]))]
-    divided_run = key_table("baa", divide=lambda entries: [entries[:2], entries[2:]])
-    add_keys("divided", ["key table", "fence"], a_shard=twice[0][1].data, dataset_idx=index(twice), dataset_keys=divided_run,
-             dataset_json=manifest(columns, {}, twice, segments=[segment(twice, keys=("dataset.keys", divided_run))]))
+    divided_run = key_section("baa", divide=lambda entries: [entries[:2], entries[2:]])
+    add_keys("divided", ["fence"], sections(lambda d: [*d[:2], divided_run]), shards=twice, a_shard=twice[0][1].data)
 
-    def add_list(name, error_, hook=lambda name, data: data, shards=bare_pair, whole=False, changes=None, index_hook=lambda name, data: data, **files):
-        """With a list of shards that the manifest names, and that is wrong. Only where it must be read as a whole are the shards there."""
-        made, idx_ = shard_list(shards, (), hook), index(shards, index_hook)
-        fields = dict(features=["shard-pages"], segments=[segment(shards, data=idx_, listed=("dataset.shards", made))], shards=None)
-        named = dict(a_shard=bare.data if whole else None, dataset_idx=idx_, dataset_shards=made,
-                     dataset_json=manifest(columns, {}, shards, **fields | (changes or {})))
+    def add_list(name, error_, hook=lambda name, data: data, shards=bare_pair, whole=False, changes=None, keyed=True, **files):
+        """With a list of shards that counts, and that is wrong. Only where it must be read as a whole are the shards there."""
+        made = segment_file(shards, keyed=keyed, hook=hook)
+        named = dict(a_shard=bare.data if whole else None, dataset_segment=made,
+                     dataset_json=manifest(columns, {}, shards, **dict(segments=[segment(shards, data=made)], shards=None) | (changes or {})))
         add(f"dataset-list-{name}", error_, **named | files)
 
     listed = error(READ, ["list of shards", "page 0"])
     first, begin = 8, 8 + 56  # of the entry of the first shard, and of its name
-    add_list("missing", error(OPEN, ["list of shards", "missing"], kind=ABSENT), dataset_shards=None, dataset_idx=None)
-    add_list("of-others", error(OPEN, ["list of shards", "other shards"]), dataset_idx=None, dataset_shards=shard_list(pair))
-    add_list("root", error(OPEN, ["list of shards", "root", "checksum"]), dataset_idx=None,
-             dataset_shards=flipped(shard_list(bare_pair), len(shard_list(bare_pair)) - 80))
-    add_list("page", error(READ, ["list of shards", "page 0", "checksum"]),
-             lambda name, data: patch(data, 16, u64(1)) if name == "fence 0" else data)
-    add_list("count", listed, at("page 0", 0, u32(2)))
-    add_list("reserved", listed, at("page 0", 4, u32(1)))
-    add_list("samples", error(READ, ["list of shards", "samples"]), at("page 0", first + 8, u64(1)))
-    add_list("fence", error(READ, ["list of shards", "samples"]), at("fence 0", 0, u64(1)))
-    add_list("flags", error(READ, ["list of shards", "page 0", "flags"]), at("page 0", first + 54, u16(2)))
-    add_list("name-outside", error(READ, ["list of shards", "page 0", "name"]), at("page 0", first + 52, u16(16)))
-    add_list("name-elsewhere", error(READ, ["list of shards", "page 0", "name"]), at("page 0", first + 48, u32(begin + 1)))
-    add_list("name-empty", error(READ, ["list of shards", "page 0", "name"]), at("page 0", first + 52, u16(0)))
-    add_list("name-dotdot", error(READ, ["list of shards", "name"]), at("page 0", begin, b"../hard"))
-    add_list("sha256-outside", error(READ, ["list of shards", "page 0", "name"]), at("page 0", first + 54, u16(1)))
+    add_list("missing", error(OPEN, ["segment", "missing"], kind=ABSENT), dataset_segment=None)
+    add_list("of-others", error(OPEN, ["segment", "other shards"]), dataset_segment=segment_file(pair))
+    add_list("root", error(OPEN, ["segment", "root", "checksum"]), dataset_segment=flipped(segment_file(bare_pair), len(segment_file(bare_pair)) - 80))
+    add_list("major-2", error(OPEN, ["segment", "version 2"], kind=NEWER), at("table tail", 4, u16(2)))
+    add_list("counts", error(OPEN, ["segment", "other shards"]), at("list payload", 8, u64(1)))
+    add_list("page", error(READ, ["list of shards", "page 0", "checksum"]), at("list fence 0", 16, u64(1)))
+    add_list("count", listed, at("list page 0", 0, u32(2)))
+    add_list("reserved", listed, at("list page 0", 4, u32(1)))
+    add_list("samples", error(READ, ["list of shards", "samples"]), at("list page 0", first + 8, u64(1)))
+    add_list("fence", error(READ, ["list of shards", "samples"]), at("list fence 0", 0, u64(1)))
+    add_list("flags", error(READ, ["list of shards", "page 0", "flags"]), at("list page 0", first + 54, u16(2)))
+    add_list("name-outside", error(READ, ["list of shards", "page 0", "name"]), at("list page 0", first + 52, u16(16)))
+    add_list("name-elsewhere", error(READ, ["list of shards", "page 0", "name"]), at("list page 0", first + 48, u32(begin + 1)))
+    add_list("name-empty", error(READ, ["list of shards", "page 0", "name"]), at("list page 0", first + 52, u16(0)))
+    add_list("name-dotdot", error(READ, ["list of shards", "name"]), at("list page 0", begin, b"../hard"))
+    add_list("sha256-outside", error(READ, ["list of shards", "page 0", "name"]), at("list page 0", first + 54, u16(1)))
     for name, (samples, blocks) in miscounted.items():
         lying = [("a.shard", dataclasses.replace(bare, twin=bare.twin | dict(sample_count=samples), entries=[(0,) * 6] * blocks))]
-        add_list(f"shard-{name}", error(READ, ["list of shards", "page 0", "samples", "blocks"]), shards=lying,
-                 index_hook=at("payload", 8, u64(blocks) + u64(samples)))
-    add_list("bytes-after", error(READ, ["list of shards", "page 0", "bytes"]), at("page 0", begin + 7, b"\1"))
+        add_list(f"shard-{name}", error(READ, ["list of shards", "page 0", "samples", "blocks"]), at("index payload", 8, u64(blocks) + u64(samples)),
+                 shards=lying, keyed=False)
+    add_list("bytes-after", error(READ, ["list of shards", "page 0", "bytes"]), at("list page 0", begin + 7, b"\1"))
     add_list("name-twice", error(READ, ["twice"]), shards=bare_pair * 2, whole=True)
-    add_list("totals", error(READ, ["list of shards", "bytes"]), at("payload", 24, u64(1)), whole=True, changes=dict(bytes=1))
-    add_list("and-shards", error(OPEN, ["manifest", "shards"]), changes=dict(shards=[none]), dataset_shards=None, dataset_idx=None)
-    add_list("without-feature", error(OPEN, ["manifest", "list"]), changes=dict(features=[], shards=[none]), dataset_shards=None, dataset_idx=None)
-    add_list("not-named", error(OPEN, ["manifest", "list"]), changes=dict(segments=[segment(bare_pair)]), dataset_shards=None, dataset_idx=None)
+    add_list("totals", error(READ, ["list of shards", "bytes"]), at("list payload", 24, u64(1)), whole=True, changes=dict(bytes=1))
+    add_list("total-of-bytes", error(OPEN, ["manifest", "bytes"]), whole=True, changes=dict(bytes=1))
+    # The manifest lists the shards, and the list in the segment says something else.
+    for name, hook in (("name", at("list page 0", begin, b"b.shard")), ("bytes", lambda name, data: at("list payload", 24, u64(8))(
+            name, at("list page 0", first + 16, u64(8))(name, data)))):
+        add_list(f"differs-in-{name}", error(VALIDATE, ["list of shards", "shard 0"]), hook, whole=True, changes=dict(shards=[none]))
+    add_list("differs-in-sha256", error(VALIDATE, ["list of shards", "shard 0"]), whole=True,
+             changes=dict(shards=[none | dict(sha256=digits)]))
     return out
 
 

@@ -300,11 +300,15 @@ def divided(entries):
     return [*pages, page] if page else pages
 
 
-def key_table(keys, hook=lambda name, data: data, divide=divided):
-    """The table of these keys, in the order of their samples."""
-    entries = hook("entries", sorted((xxh3(key.encode()), i) for i, key in enumerate(keys)))
+def key_section(keys, hook=lambda name, data: data, divide=divided):
+    """The section of these keys, in the order of their samples."""
+    entries = hook("keys entries", sorted((xxh3(key.encode()), i) for i, key in enumerate(keys)))
     pages = [(page[0][0], b"".join(struct.pack("<QQ", *entry) for entry in page)) for page in divide(entries)]
-    return table(3, pages, hook("count", struct.pack("<Q", len(entries))), hook)
+    return 3, pages, struct.pack("<Q", len(entries))
+
+
+def key_table(keys, hook=lambda name, data: data, divide=divided):
+    return table([key_section(keys, hook, divide)], hook)
 
 
 def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionaries=None, encoders=None, minor=0,
@@ -397,8 +401,7 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     sections = [(1, 0, b"".join(struct.pack("<QQQQIIQ", *entry[:5], 0, entry[5]) for entry in entries)),
                 (2, 0, b"".join(data for data, _ in tallies.values())), (3, 0, meta), (5, 1, copies), (7, 1, header)]
     if key:
-        keys = key_table([sample[key] for sample in samples], lambda name, piece: hook(f"keys {name}", piece))
-        sections.append((4, 0, keys))
+        sections.append((4, 0, key_table([sample[key] for sample in samples], hook)))
     if any(map(numeric, columns)) and all(col.type in TYPES for col in columns):
         sections.append((6, 1, b"".join(data for data, _ in ranges)))
     sections = [section for section in sections if section[0] not in without]
@@ -457,7 +460,7 @@ def manifest(columns, metadata, shards, /, hashed=(), **changes):
     fields = dict(format="shardkit-dataset", version=1, features=[], generation=1, operation=CREATE,
                   samples=sum(b.twin["sample_count"] for _, b in shards), bytes=sum(len(b.data) for _, b in shards),
                   blocks=sum(len(b.entries) for _, b in shards), columns=[col.describe() for col in columns], dropped=None, metadata=metadata,
-                  segments=[segment(shards)] if shards else [], column_files=None, removed=None,
+                  segments=[segment(shards, data=segment_file(shards, hashed))] if shards else [], column_files=None, removed=None,
                   shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
     return manifest_text((key, value) for key, value in fields.items() if value is not None)
 
@@ -481,38 +484,49 @@ def sealed(body):
     return body + f'  "checksum": "{xxh3(body):016x}"\n}}\n'.encode()
 
 
-def table(kind, pages, payload, hook=lambda name, data: data):
-    """A table of checked pages (section 5.1). `pages`: (first, bytes) of each, at most 4096."""
-    out, fences = hook("magic", b"\x89TBL\r\n\x1a\n"), b""
-    for number, (first, page) in enumerate(pages):
-        page = hook(f"page {number}", page)
-        fences += hook(f"fence {number}", struct.pack("<3Q", first, len(out), xxh3(page)))
-        out += page
-    payload = hook("payload", payload)
-    root = hook("fences", fences) + payload
-    tail = hook("tail", struct.pack("<IHH5Q", kind, 1, 0, len(pages), len(payload), len(out) + len(root) + 64, xxh3(root), 0))
+SECTION_NAMES = {1: "index", 2: "list", 3: "keys", 4: "removed"}
+
+
+def table(sections, hook=lambda name, data: data):
+    """A table of checked pages (section 5.1). `sections`: kind, (first, bytes) of each page, at most 4096, and payload of each."""
+    out, root = hook("table magic", b"\x89TBL\r\n\x1a\n"), b""
+    sections = hook("table sections", sections)
+    for kind, pages, payload in sections:
+        name, fences = SECTION_NAMES[kind], b""
+        for number, (first, page) in enumerate(pages):
+            page = hook(f"{name} page {number}", page)
+            fences += hook(f"{name} fence {number}", struct.pack("<3Q", first, len(out), xxh3(page)))
+            out += page
+        payload = hook(f"{name} payload", payload)
+        root += hook(f"{name} header", struct.pack("<II3Q", kind, 0, len(pages), len(out), len(payload))) + fences + payload
+    root = hook("table root", root)
+    tail = hook("table tail", struct.pack("<IHH5Q", len(sections), 1, 0, len(root), len(out) + len(root) + 64, xxh3(root), 0, 0))
     return out + root + tail + struct.pack("<Q", xxh3(tail)) + b"\x89TBE\r\n\x1a\n"
 
 
 def reference(name, data):
     """What the manifest says of a table with the bytes `data`."""
-    pages, payload = struct.unpack_from("<2Q", data, len(data) - 56)
-    return dict(name=name, bytes=len(data), root=24 * pages + payload + 64, checksum=f"{struct.unpack_from('<Q', data, len(data) - 16)[0]:016x}")
+    root, = struct.unpack_from("<Q", data, len(data) - 56)
+    return dict(name=name, bytes=len(data), root=root + 64, checksum=f"{struct.unpack_from('<Q', data, len(data) - 16)[0]:016x}")
 
 
-def segment(shards, name="dataset.idx", data=None, keys=None, listed=None):
-    """A segment of `shards` whose index has the bytes `data`. `keys`, `listed`: name and bytes of its key table and of the
-    list of its shards, if it names one."""
-    named = {} if keys is None else dict(keys=reference(*keys))
-    named |= {} if listed is None else dict(list=reference(*listed))
+def segment(shards, name="dataset.segment", data=None):
+    """What the manifest says of a segment of `shards` whose file has the bytes `data`."""
     return dict(shards=len(shards), samples=sum(b.twin["sample_count"] for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
-                index=reference(name, index(shards) if data is None else data), **named)
+                table=reference(name, segment_file(shards) if data is None else data))
 
 
-def removed_table(ordinals, count=None):
+def segment_file(shards, hashed=(), keyed=True, hook=lambda name, data: data):
+    """The segment file of shards: (name, Built); with a section of keys where they have some, unless it is not `keyed`."""
+    keyed = keyed and any(col.key for col in shards[0][1].columns)
+    return table([index(shards, hook), shard_list(shards, hashed), *([keys(shards, hook)] if keyed else [])], hook)
+
+
+def removed_table(ordinals, count=None, hook=lambda name, data: data):
     """The list of removed samples, of which its root says that they are `count`."""
     pages = [ordinals[i:i + 8192] for i in range(0, len(ordinals), 8192)]
-    return table(4, [(page[0], struct.pack(f"<{len(page)}Q", *page)) for page in pages], struct.pack("<Q", len(ordinals) if count is None else count))
+    pages = [(page[0], struct.pack(f"<{len(page)}Q", *page)) for page in pages]
+    return table([(4, pages, struct.pack("<Q", len(ordinals) if count is None else count))], hook)
 
 
 def column_file_row(name, built, *runs, hashed=False):
@@ -522,14 +536,14 @@ def column_file_row(name, built, *runs, hashed=False):
 
 
 def keys(shards, hook=lambda name, data: data):
-    """The key table of shards: (name, Built)."""
+    """The section of the keys of shards: (name, Built)."""
     column = next(col.name for col in shards[0][1].columns if col.key)
-    return key_table([sample[column] for _, built in shards for sample in built.twin["samples"]], hook)
+    return key_section([sample[column] for _, built in shards for sample in built.twin["samples"]], hook)
 
 
 def index(shards, hook=lambda name, data: data):
-    """The offset index of shards: (name, Built). Pages and payload pass through `hook`, and so do, by the name "layouts", the lists of
-    columns, and, by the name "blocks", the list of (fields but the last, places)."""
+    """The offset index of shards: (name, Built). Through `hook` pass, by the name "index layouts", the lists of columns, and, by the name
+    "index blocks", the list of (fields but the last, places)."""
     layouts, blocks, samples = [], [], 0
     for s, (_, built) in enumerate(shards):
         indexed = [col.name for col in built.columns if col.indexed()]
@@ -540,7 +554,7 @@ def index(shards, hook=lambda name, data: data):
             blocks.append((fields, [place for name in indexed for place in places[name]]))
             samples += count
     pages = [[]]
-    for block in hook("blocks", blocks):
+    for block in hook("index blocks", blocks):
         if pages[-1] and 8 + sum(64 + 8 * len(places) for _, places in [*pages[-1], block]) > 65536:
             pages.append([])
         pages[-1].append(block)
@@ -551,14 +565,14 @@ def index(shards, hook=lambda name, data: data):
             head += struct.pack("<4QIIQIIQ", *fields, begin + len(tail) if places else 0)
             tail += struct.pack(f"<{len(places)}Q", *places)
         encoded.append((page[0][0][3], head + tail))
-    layouts = hook("layouts", layouts)
+    layouts = hook("index layouts", layouts)
     payload = struct.pack("<4QII", len(shards), len(blocks), samples, xxh3(b"".join(b.hash for _, b in shards)), len(layouts), 0)
     for layout in layouts:
         payload += struct.pack("<I", len(layout)) + b"".join(struct.pack("<I", len(name.encode())) + name.encode() for name in layout)
-    return table(1, encoded, pad(payload, 8), hook)
+    return 1, encoded, pad(payload, 8)
 
 
-def shard_list(shards, hashed=(), hook=lambda name, data: data):
+def shard_list(shards, hashed=()):
     """The list of shards: (name, Built)."""
     rows, first, pages = [], 0, []
     for name, built in shards:
@@ -573,4 +587,4 @@ def shard_list(shards, hashed=(), hook=lambda name, data: data):
             entries += struct.pack("<4Q16sIHH", *numbers, content_hash, 8 + 56 * len(part) + len(texts), len(name), bool(digest))
             texts += name + digest
         pages.append((part[0][0], pad(struct.pack("<II", len(part), 0) + entries + texts, 8)))
-    return table(2, pages, struct.pack("<4Q", len(rows), first, *(sum(row[k] for row in rows) for k in (3, 2))), hook)
+    return 2, pages, struct.pack("<4Q", len(rows), first, *(sum(row[k] for row in rows) for k in (3, 2)))

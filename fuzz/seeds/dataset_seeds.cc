@@ -14,6 +14,7 @@
 #include "shardkit/schema.h"
 #include "support/file_sections.h"
 #include "support/little_endian.h"
+#include "support/require.h"
 
 namespace shardkit::fuzz {
 namespace {
@@ -98,12 +99,43 @@ void AddBlocks(SeedWriter& seeds) {
   if (AppendNdarray(Type::kU8, shape, "abcdef", &array).ok()) seeds.Add("format", "array", Chosen(kArray, array));
   const format::IndexRoot root{.layouts = {{"a", "b"}, {"a"}}};
   seeds.Add("format", "index-root", Chosen(kIndexStructures, format::EncodeIndexRoot(root)));
-  format::TableTail tail{.kind = format::TableKind::kOffsetIndex, .page_count = 1, .table_length = 200};
+}
+
+// Three sections, one of them without pages: the length, the tail and the root, in this order.
+void AddTableTail(SeedWriter& seeds) {
+  std::string table;
+  format::PagedTableWriter writer([&](std::string_view bytes) {
+    table += bytes;
+    return absl::OkStatus();
+  });
+  RequireOk(writer.AddPage(0, "page one"), "a page of a seed");
+  RequireOk(writer.AddPage(7, "page two"), "a page of a seed");
+  RequireOk(writer.EndSection(format::TableKind::kOffsetIndex, "payload!"), "a section of a seed");
+  RequireOk(writer.EndSection(format::TableKind::kShardList, ""), "a section of a seed");
+  RequireOk(writer.AddPage(3, "the last"), "a page of a seed");
+  RequireOk(writer.EndSection(format::TableKind::kKeys, ""), "a section of a seed");
+  const auto tail = writer.Finish();
+  RequireOk(tail.status(), "a table of a seed");
   std::string length(4, '\0');
-  Store(&length, 0, static_cast<uint32_t>(tail.table_length));
-  std::string chosen = Chosen(kIndexStructures, length + format::EncodeTableTail(&tail));
+  Store(&length, 0, static_cast<uint32_t>(tail->table_length));
+  std::string chosen = Chosen(kIndexStructures, length + table.substr(table.size() - format::kTableTailBytes) +
+                                                    table.substr(tail->root_offset(), tail->root_length));
   chosen[0] = static_cast<char>(chosen[0] | 128);
   seeds.Add("format", "table-tail", chosen);
+}
+
+// The first page of the list of shards.
+std::string ShardPage(std::string_view segment) {
+  const auto tail = format::DecodeTableTail(segment.substr(segment.size() - format::kTableTailBytes), segment.size());
+  RequireOk(tail.status(), "the tail of a sound segment");
+  const auto sections = format::DecodeTableRoot(*tail, segment.substr(tail->root_offset(), tail->root_length));
+  RequireOk(sections.status(), "the root of a sound segment");
+  for (const format::TableSection& section : *sections) {
+    if (section.kind != format::TableKind::kShardList) continue;
+    const uint64_t end = section.fences.size() > 1 ? section.fences[1].offset : section.pages_end;
+    return std::string(segment.substr(section.begin, end - section.begin));
+  }
+  return "";
 }
 
 }  // namespace
@@ -121,6 +153,7 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
     }
   }
   AddBlocks(seeds);
+  AddTableTail(seeds);
   std::vector<std::pair<size_t, std::string>> sections;
   for (const char* name : {"segments", "sha256", "other-order", "shard-list", "two-shards"}) {
     sections.clear();
@@ -131,13 +164,11 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
     }
     seeds.Add("dataset", name, JoinSections(sections));
   }
-  sections.erase(sections.begin() + kIndex);
-  seeds.Add("dataset", "without-index", JoinSections(sections));
-  sections.pop_back();
-  seeds.Add("dataset", "without-index-and-keys", JoinSections(sections));
-  // The page of that list, behind the first bytes of the table and before fence, root and tail.
-  const std::string list = ReadFile(valid / "shard-list" / kDatasetFiles[kList]);
-  seeds.Add("format", "shard-page", Chosen(kShardList, list.substr(8, list.size() - 8 - 24 - 32 - 64)));
+  sections.erase(sections.begin() + kSegment);
+  seeds.Add("dataset", "without-segment", JoinSections(sections));
+  const std::string segment = ReadFile(valid / "two-shards" / kDatasetFiles[kSegment]);
+  seeds.Add("format", "segment", Chosen(kKeyTable, segment));
+  seeds.Add("format", "shard-page", Chosen(kShardList, ShardPage(segment)));
   seeds.Add("dataset", "no-shards", JoinSections({{kManifest, ReadFile(valid / "no-shards" / "dataset.json")}}));
 }
 

@@ -13,7 +13,8 @@ namespace shardkit::fuzz {
 // values.
 void RepairShard(std::string* shard);
 
-// A table of checked pages, such as dataset.idx: pages, fence pages, root and tail, and its length.
+// A table of checked pages, such as dataset.segment: pages and fence pages of each section, root and tail, and its
+// length.
 void RepairTable(std::string* table);
 // The same of one that is bytes [offset, offset + length) of a file.
 void RepairTable(std::string* file, uint64_t offset, uint64_t length);

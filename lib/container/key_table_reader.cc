@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "base/strings.h"
 
 namespace shardkit::container {
 
@@ -16,11 +14,14 @@ using format::LoadKeyEntry;
 
 absl::StatusOr<std::unique_ptr<KeyTable>> KeyTable::Open(std::shared_ptr<const RandomAccessFile> file,
                                                          const TablePlace& place, uint64_t count) {
+  SHARDKIT_ASSIGN_OR_RETURN(auto pages, PagedTable::Open(std::move(file), place, format::TableKind::kKeys));
+  return Of(std::move(pages), count);
+}
+
+absl::StatusOr<std::unique_ptr<KeyTable>> KeyTable::Of(std::unique_ptr<PagedTable> pages, uint64_t count) {
   std::unique_ptr<KeyTable> table(new KeyTable());
-  table->file_ = file;
-  table->place_ = place;
-  SHARDKIT_ASSIGN_OR_RETURN(table->pages_, PagedTable::Open(std::move(file), place, format::TableKind::kKeys));
-  const auto found = format::DecodeKeyCount(table->tail(), table->pages_->payload());
+  table->pages_ = std::move(pages);
+  const auto found = format::DecodeKeyCount(table->pages_->page_bytes(), table->pages_->payload());
   if (!found.ok()) return table->Damage(ToStd(found.status().message()));
   if (*found != count) return table->Damage(StrCat("has ", *found, " entries for ", count, " samples"));
   table->count_ = count;
@@ -85,35 +86,31 @@ absl::StatusOr<bool> KeyCursor::Next(KeyEntry* entry) {
   return true;
 }
 
-absl::Status KeyTableComparison::Compare(std::string_view bytes) {
-  if (!RangeWithin(position_, bytes.size(), table_.place_.length)) {
-    return table_.Damage("ends before what it should hold");
+absl::Status KeyTableComparison::Compare(std::string_view page) {
+  if (next_page_ == table_.page_count()) return table_.Damage("ends before what it should hold");
+  SHARDKIT_ASSIGN_OR_RETURN(const TablePage found, table_.Page(next_page_++, false));
+  const auto differs = std::ranges::mismatch(found.bytes, page);
+  const auto at = static_cast<uint64_t>(differs.in1 - found.bytes.begin());
+  const uint64_t number = entries_ + at / kKeyEntryBytes;
+  entries_ += page.size() / kKeyEntryBytes;
+  if (differs.in1 == found.bytes.end() && differs.in2 == page.end()) return table_.pages_->CheckMapped();
+  if (differs.in1 == found.bytes.end() || differs.in2 == page.end()) {
+    return table_.Damage(StrCat("page ", found.number, " has ", found.bytes.size(), " bytes instead of ", page.size(),
+                                ": its fences divide the entries in another way"));
   }
-  found_.resize(bytes.size());
-  SHARDKIT_RETURN_IF_ERROR(table_.file_->ReadAt(table_.place_.offset + position_, {found_.data(), found_.size()}));
-  // A later minor version, which decides nothing, and the checksum that covers it: the tail's own was compared.
-  for (const auto& [begin, length] : {std::pair{6, 2}, {48, 8}}) {
-    const uint64_t from = table_.place_.length - format::kTableTailBytes + static_cast<uint64_t>(begin);
-    for (uint64_t byte = from; byte < from + static_cast<uint64_t>(length); ++byte) {
-      if (byte >= position_ && byte < position_ + bytes.size()) found_[byte - position_] = bytes[byte - position_];
-    }
-  }
-  const auto differs = std::ranges::mismatch(found_, bytes);
-  const uint64_t at = position_ + static_cast<uint64_t>(differs.in1 - found_.begin());
-  position_ += bytes.size();
-  if (differs.in1 == found_.end()) return absl::OkStatus();
-  if (at < format::kTableMagicBytes || at >= table_.tail().pages_end()) {
-    return table_.Damage(StrCat("byte ", at, ": magic, fences or root are not those of its entries"));
-  }
-  // Pages lie without gaps, so that the place of an entry does not depend on how they are divided.
-  const uint64_t number = (at - format::kTableMagicBytes) / kKeyEntryBytes;
-  const uint64_t begin = format::kTableMagicBytes + kKeyEntryBytes * number - (position_ - bytes.size());
-  const KeyEntry found = LoadKeyEntry(found_.data() + begin), wanted = LoadKeyEntry(bytes.data() + begin);
-  if (found.hash == wanted.hash) {
-    return table_.Damage(StrCat("entry ", number, " names sample ", found.ordinal, " instead of ", wanted.ordinal));
+  const uint64_t begin = at - at % kKeyEntryBytes;
+  const KeyEntry entry = LoadKeyEntry(found.bytes.data() + begin), wanted = LoadKeyEntry(page.data() + begin);
+  SHARDKIT_RETURN_IF_ERROR(table_.pages_->CheckMapped());
+  if (entry.hash == wanted.hash) {
+    return table_.Damage(StrCat("entry ", number, " names sample ", entry.ordinal, " instead of ", wanted.ordinal));
   }
   return table_.Damage(
       StrCat("entry ", number, " does not have the hash of the key of sample ", wanted.ordinal, " that belongs there"));
+}
+
+absl::Status KeyTableComparison::Finish() {
+  SHARDKIT_RETURN_IF_ERROR(expected_.Finish().status());
+  return next_page_ == table_.page_count() ? absl::OkStatus() : table_.Damage("has more pages than it should");
 }
 
 }  // namespace shardkit::container

@@ -1,4 +1,4 @@
-// Reads a key table (format-spec/spec.md, section 5.2) in a shard or in a file of its own.
+// Reads a key table (format-spec/spec.md, section 5.2) in a shard or in a segment of a dataset.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,11 @@ class KeyTable {
   // Reads the root. DataLoss unless the table has `count` entries.
   static absl::StatusOr<std::unique_ptr<KeyTable>> Open(std::shared_ptr<const RandomAccessFile> file,
                                                         const TablePlace& place, uint64_t count);
+  // Of a section that was opened.
+  static absl::StatusOr<std::unique_ptr<KeyTable>> Of(std::unique_ptr<PagedTable> pages, uint64_t count);
 
   uint64_t count() const { return count_; }
-  const format::TableTail& tail() const { return pages_->tail(); }
+  uint64_t page_count() const { return pages_->page_count(); }
 
   // Calls `visit` with the ordinals of this hash, ascending, until it returns true. Whether a sample has the key is for
   // `visit` to find out. Reads one page, and more only of a hash that fills whole pages.
@@ -32,7 +34,7 @@ class KeyTable {
   // `keep` as in PagedTable::Page.
   absl::StatusOr<TablePage> Page(uint64_t number, bool keep) const;
 
-  // Checksums of the whole table, and its first bytes.
+  // Checksums of all pages, and the first bytes of the table.
   absl::Status CheckAll() const { return pages_->CheckAll(); }
 
   absl::Status Damage(std::string_view what) const { return pages_->Damage(what); }
@@ -42,8 +44,6 @@ class KeyTable {
   friend class KeyTableComparison;
   KeyTable() = default;
 
-  std::shared_ptr<const RandomAccessFile> file_;
-  TablePlace place_;
   std::unique_ptr<PagedTable> pages_;
   uint64_t count_ = 0;
 };
@@ -65,12 +65,12 @@ class KeyCursor {
   format::KeyEntry last_;
 };
 
-// Compares a table with the entries that it should have: every byte of it, so also how it is divided into pages and
-// what its fences say. One thread at a time.
+// Compares a table with the entries that it should have, and with how they are divided into pages. One thread at a
+// time.
 class KeyTableComparison {
  public:
   explicit KeyTableComparison(const KeyTable& table)
-      : table_(table), expected_([this](std::string_view bytes) { return Compare(bytes); }) {}
+      : table_(table), expected_([this](uint64_t, std::string_view page) { return Compare(page); }) {}
   KeyTableComparison(const KeyTableComparison&) = delete;
   KeyTableComparison& operator=(const KeyTableComparison&) = delete;
 
@@ -78,14 +78,14 @@ class KeyTableComparison {
   absl::Status Add(const format::KeyEntry& entry) { return expected_.Add(entry); }
 
   // Call after the last entry.
-  absl::Status Finish() { return expected_.Finish().status(); }
+  absl::Status Finish();
 
  private:
-  absl::Status Compare(std::string_view bytes);
+  absl::Status Compare(std::string_view page);
 
   const KeyTable& table_;
-  uint64_t position_ = 0;
-  std::string found_;
+  uint64_t next_page_ = 0;
+  uint64_t entries_ = 0;  // on the pages before
   format::KeyTableWriter expected_;
 };
 

@@ -24,7 +24,7 @@ constexpr uint64_t kPagesRead = uint64_t{16} << 20;
 }  // namespace
 
 absl::Status PagedTable::Damage(std::string_view what) const {
-  return DataLoss(file_->path(), ": ", format::TableName(tail_.kind), " at byte ", place_.offset, ": ", what);
+  return DataLoss(file_->path(), ": ", format::TableName(section_.kind), " at byte ", place_.offset, ": ", what);
 }
 
 absl::StatusOr<std::string> PagedTable::ReadBytes(uint64_t offset, uint64_t length) const {
@@ -33,56 +33,79 @@ absl::StatusOr<std::string> PagedTable::ReadBytes(uint64_t offset, uint64_t leng
   return bytes;
 }
 
-absl::StatusOr<std::unique_ptr<PagedTable>> PagedTable::Open(std::shared_ptr<const RandomAccessFile> file,
-                                                             const TablePlace& place, format::TableKind kind) {
-  std::unique_ptr<PagedTable> table(new PagedTable());
-  table->file_ = std::move(file);
-  table->place_ = place;
-  table->tail_.kind = kind;
-  SHARDKIT_RETURN_IF_ERROR(io::ReadAgainIfDamaged(*table->file_, [&] { return table->ReadRoot(); }));
-  return table;
+void PagedTable::Begin(std::shared_ptr<const RandomAccessFile> file, const TablePlace& place,
+                       const format::TableTail& tail, format::TableSection section) {
+  file_ = std::move(file);
+  place_ = place;
+  tail_ = tail;
+  section_ = std::move(section);
+  fence_pages_.resize(section_.fence_page_count());
+  if (file_->Mapped()) checked_ = std::vector<std::atomic<uint8_t>>(section_.page_count);
 }
 
-absl::Status PagedTable::ReadRoot() {
-  const uint64_t wanted = place_.root >= kTableTailBytes ? place_.root : kTableTailRead;
-  const uint64_t length = std::min(place_.length, wanted);
-  if (length < kTableTailBytes) return Damage("is too short");
-  SHARDKIT_ASSIGN_OR_RETURN(std::string end, ReadBytes(place_.length - length, length));
-  auto tail =
-      format::DecodeTableTail(std::string_view(end).substr(length - kTableTailBytes), tail_.kind, place_.length);
-  if (!tail.ok()) return Annotate(tail.status(), file_->path());
-  tail_ = *tail;
-  if (tail_.root_length() + kTableTailBytes > length) {
-    SHARDKIT_ASSIGN_OR_RETURN(end, ReadBytes(tail_.root_offset(), tail_.root_length() + kTableTailBytes));
+absl::StatusOr<std::vector<std::unique_ptr<PagedTable>>> PagedTable::OpenAll(
+    std::shared_ptr<const RandomAccessFile> file, const TablePlace& place, std::string_view name) {
+  const auto damage = [&](std::string_view what) {
+    return DataLoss(file->path(), ": ", name, " at byte ", place.offset, ": ", what);
+  };
+  const auto read = [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string> {
+    std::string bytes(length, '\0');
+    SHARDKIT_RETURN_IF_ERROR(file->ReadAt(place.offset + offset, {bytes.data(), bytes.size()}));
+    return bytes;
+  };
+  format::TableTail tail;
+  const auto read_root = [&]() -> absl::StatusOr<std::vector<format::TableSection>> {
+    const uint64_t wanted = place.root >= kTableTailBytes ? place.root : kTableTailRead;
+    const uint64_t length = std::min(place.length, wanted);
+    if (length < kTableTailBytes) return damage("is too short");
+    SHARDKIT_ASSIGN_OR_RETURN(std::string end, read(place.length - length, length));
+    const auto decoded = format::DecodeTableTail(std::string_view(end).substr(length - kTableTailBytes), place.length);
+    if (!decoded.ok()) {
+      const std::string_view why = ToStd(decoded.status().message());
+      return Reworded(decoded.status(), StrCat(file->path(), ": ", name, why.substr(why.find(':'))));
+    }
+    tail = *decoded;
+    if (tail.root_length + kTableTailBytes > length) {
+      SHARDKIT_ASSIGN_OR_RETURN(end, read(tail.root_offset(), tail.root_length + kTableTailBytes));
+    }
+    const std::string_view root =
+        std::string_view(end).substr(end.size() - kTableTailBytes - tail.root_length, tail.root_length);
+    if (Hash64(root) != tail.root_checksum) return damage("checksum of the root is wrong");
+    auto sections = format::DecodeTableRoot(tail, root);
+    if (!sections.ok()) return damage(ToStd(sections.status().message()));
+    return sections;
+  };
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<format::TableSection> sections, io::ReadAgainIfDamaged(*file, read_root));
+  std::vector<std::unique_ptr<PagedTable>> tables;
+  for (format::TableSection& section : sections) {
+    tables.emplace_back(new PagedTable())->Begin(file, place, tail, std::move(section));
   }
-  std::string_view root(end);
-  root = root.substr(end.size() - kTableTailBytes - tail_.root_length(), tail_.root_length());
-  if (Hash64(root) != tail_.root_checksum) return Damage("checksum of the root is wrong");
-  root_ = format::DecodeFences(root.substr(0, kFenceBytes * tail_.root_fence_count()));
-  payload_ = root.substr(kFenceBytes * tail_.root_fence_count());
-  const absl::Status fences = format::CheckFences(root_, format::kTableMagicBytes, tail_.pages_end(), 0);
-  if (!fences.ok()) return Damage(ToStd(fences.message()));
-  fence_pages_.resize(tail_.fence_page_count());
-  if (file_->Mapped()) checked_ = std::vector<std::atomic<uint8_t>>(tail_.page_count);
-  return absl::OkStatus();
+  return tables;
+}
+
+absl::StatusOr<std::unique_ptr<PagedTable>> PagedTable::Open(std::shared_ptr<const RandomAccessFile> file,
+                                                             const TablePlace& place, format::TableKind kind) {
+  SHARDKIT_ASSIGN_OR_RETURN(auto sections, OpenAll(std::move(file), place, format::TableName(kind)));
+  if (sections.size() == 1 && sections[0]->kind() == kind) return std::move(sections[0]);
+  return sections[0]->Damage(StrCat("a table of a ", format::TableName(kind), " alone belongs there"));
 }
 
 absl::Status PagedTable::LoadFencePages(uint64_t number, uint64_t end) const {
   uint64_t begin = number * kFencesOfPage;
-  const uint64_t count = std::min(kFencesOfPage * (end - number), tail_.page_count - begin);
+  const uint64_t count = std::min(kFencesOfPage * (end - number), section_.page_count - begin);
   SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes,
-                            ReadBytes(tail_.pages_end() + kFenceBytes * begin, kFenceBytes * count));
+                            ReadBytes(section_.pages_end + kFenceBytes * begin, kFenceBytes * count));
   for (std::string_view rest = bytes; number < end; ++number, begin += kFencesOfPage) {
     const std::string_view page = rest.substr(0, format::kFencePageBytes);
     rest.remove_prefix(page.size());
-    const Fence& above = root_[number];
+    const Fence& above = section_.fences[number];
     if (Hash64(page) != above.checksum) return Damage(StrCat("checksum of fence page ", number, " is wrong"));
     auto fences = std::make_shared<const std::vector<Fence>>(format::DecodeFences(page));
-    const bool last = number + 1 == root_.size();
-    const absl::Status order =
-        format::CheckFences(*fences, above.offset, last ? tail_.pages_end() : root_[number + 1].offset, begin);
+    const bool last = number + 1 == section_.fences.size();
+    const absl::Status order = format::CheckFences(
+        *fences, above.offset, last ? section_.pages_end : section_.fences[number + 1].offset, begin);
     if (!order.ok()) return Damage(ToStd(order.message()));
-    if (fences->front().first != above.first || (!last && fences->back().first > root_[number + 1].first)) {
+    if (fences->front().first != above.first || (!last && fences->back().first > section_.fences[number + 1].first)) {
       return Damage(StrCat("fence page ", number, " contradicts the root"));
     }
     std::lock_guard lock(mutex_);
@@ -102,7 +125,7 @@ absl::StatusOr<std::shared_ptr<const std::vector<Fence>>> PagedTable::FencePage(
 }
 
 absl::Status PagedTable::LoadFences() const {
-  const uint64_t count = tail_.fence_page_count();
+  const uint64_t count = section_.fence_page_count();
   {
     std::lock_guard lock(mutex_);
     if (std::ranges::all_of(fence_pages_, [](const auto& page) { return page != nullptr; })) return absl::OkStatus();
@@ -117,14 +140,14 @@ absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
     const bool equal = found != fences.end() && found->first == key;
     return static_cast<uint64_t>(found - fences.begin()) - (equal || found == fences.begin() ? 0 : 1);
   };
-  uint64_t number = find(root_);
-  if (tail_.fence_page_count() == 0) return number;
+  uint64_t number = find(section_.fences);
+  if (section_.fence_page_count() == 0) return number;
   // A run of pages that begin with `key` may start within the fence page before the one that begins with it. Both are
   // read at once.
-  if (number > 0 && root_[number].first == key) {
+  if (number > 0 && section_.fences[number].first == key) {
     SHARDKIT_RETURN_IF_ERROR(io::ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(number - 1, number + 1); }));
   }
-  while (number > 0 && root_[number].first == key) {
+  while (number > 0 && section_.fences[number].first == key) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto before, FencePage(number - 1));
     if (before->back().first != key) break;
     --number;
@@ -134,10 +157,10 @@ absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
 }
 
 absl::StatusOr<PagedTable::PagePlace> PagedTable::PlaceOf(uint64_t number) const {
-  PagePlace place{.end = tail_.pages_end()};
-  if (tail_.fence_page_count() == 0) {
-    place.fence = root_[number];
-    if (number + 1 < root_.size()) place.end = root_[number + 1].offset;
+  PagePlace place{.end = section_.pages_end};
+  if (section_.fence_page_count() == 0) {
+    place.fence = section_.fences[number];
+    if (number + 1 < section_.fences.size()) place.end = section_.fences[number + 1].offset;
     return place;
   }
   SHARDKIT_ASSIGN_OR_RETURN(const auto fences, FencePage(number / kFencesOfPage));
@@ -145,8 +168,8 @@ absl::StatusOr<PagedTable::PagePlace> PagedTable::PlaceOf(uint64_t number) const
   place.fence = (*fences)[at];
   if (at + 1 < fences->size()) {
     place.end = (*fences)[at + 1].offset;
-  } else if (number / kFencesOfPage + 1 < root_.size()) {
-    place.end = root_[number / kFencesOfPage + 1].offset;
+  } else if (number / kFencesOfPage + 1 < section_.fences.size()) {
+    place.end = section_.fences[number / kFencesOfPage + 1].offset;
   }
   return place;
 }
@@ -156,7 +179,7 @@ absl::Status PagedTable::WrongChecksum(uint64_t number) const {
 }
 
 absl::StatusOr<TablePage> PagedTable::Page(uint64_t number, bool keep) const {
-  if (number >= tail_.page_count) return Damage(StrCat("there is no page ", number));
+  if (number >= section_.page_count) return Damage(StrCat("there is no page ", number));
   SHARDKIT_ASSIGN_OR_RETURN(const PagePlace place, PlaceOf(number));
   const Fence& fence = place.fence;
   const uint64_t length = place.end - fence.offset;
@@ -197,7 +220,7 @@ void PagedTable::Keep(const TablePage& page) const {
 }
 
 absl::StatusOr<std::unique_ptr<PagedTable::Reading>> PagedTable::StartPages(std::span<const uint64_t> keys) const {
-  if (file_->Mapped() || tail_.page_count == 0) return nullptr;
+  if (file_->Mapped() || section_.page_count == 0) return nullptr;
   std::vector<uint64_t> numbers;
   for (const uint64_t key : keys) {
     SHARDKIT_ASSIGN_OR_RETURN(numbers.emplace_back(), FindPage(key));
@@ -206,7 +229,7 @@ absl::StatusOr<std::unique_ptr<PagedTable::Reading>> PagedTable::StartPages(std:
 }
 
 absl::StatusOr<std::unique_ptr<PagedTable::Reading>> PagedTable::StartNumbers(std::vector<uint64_t> wanted) const {
-  if (file_->Mapped() || tail_.page_count == 0) return nullptr;
+  if (file_->Mapped() || section_.page_count == 0) return nullptr;
   auto reading = std::make_unique<Reading>();
   std::vector<uint64_t>& numbers = reading->numbers = std::move(wanted);
   {
@@ -244,22 +267,25 @@ absl::Status PagedTable::ForEachPage(const std::function<absl::Status(const Tabl
   const auto check_magic = [this](std::string_view magic) {
     return magic == format::kTableMagic ? absl::OkStatus() : Damage("does not begin as one does");
   };
-  if (file_->Mapped() || tail_.page_count == 0) {
-    SHARDKIT_ASSIGN_OR_RETURN(const std::string magic, ReadBytes(0, format::kTableMagicBytes));
-    SHARDKIT_RETURN_IF_ERROR(check_magic(magic));
-    for (uint64_t number = 0; number < tail_.page_count; ++number) {
+  const bool first = section_.begin == format::kTableMagicBytes;
+  if (file_->Mapped() || section_.page_count == 0) {
+    if (first) {
+      SHARDKIT_ASSIGN_OR_RETURN(const std::string magic, ReadBytes(0, format::kTableMagicBytes));
+      SHARDKIT_RETURN_IF_ERROR(check_magic(magic));
+    }
+    for (uint64_t number = 0; number < section_.page_count; ++number) {
       SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, Page(number));
       SHARDKIT_RETURN_IF_ERROR(take(page));
     }
     return absl::OkStatus();
   }
-  for (uint64_t number = 0, begin = 0; number < tail_.page_count;) {
+  for (uint64_t number = 0, begin = first ? 0 : section_.begin; number < section_.page_count;) {
     std::vector<PagePlace> places;
     do {
       SHARDKIT_ASSIGN_OR_RETURN(const PagePlace place, PlaceOf(number + places.size()));
       if (!places.empty() && place.end - begin > kPagesRead) break;
       places.push_back(place);
-    } while (number + places.size() < tail_.page_count);
+    } while (number + places.size() < section_.page_count);
     const uint64_t end = places.back().end;
     SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadBytes(begin, end - begin));
     const auto memory = std::make_shared<const std::string>(std::move(bytes));

@@ -31,20 +31,29 @@ struct TablePage {
   std::shared_ptr<const std::string> memory;  // null where the file is mapped
 };
 
-// Thread-safe. Errors name the file. DataLoss on damage; of a page, only when it is asked for.
+// A section of a table. Thread-safe. Errors name the file. DataLoss on damage; of a page, only when it is asked for.
 //
 // Where the file is mapped, pages are views of it. Call CheckMapped after their bytes were used. Else a page costs one
 // read, and the last 256, of 64 KiB each at most, are kept in memory.
 class PagedTable {
  public:
-  // Reads the root: one request where its length is known or at most 64 KiB less the tail, else two.
+  // The sections of a table. Reads the root: one request where its length is known or at most 64 KiB less the tail,
+  // else two. Errors call the table `name`.
+  static absl::StatusOr<std::vector<std::unique_ptr<PagedTable>>> OpenAll(std::shared_ptr<const RandomAccessFile> file,
+                                                                          const TablePlace& place,
+                                                                          std::string_view name = "table");
+  // The section of a table that has one, of this kind.
   static absl::StatusOr<std::unique_ptr<PagedTable>> Open(std::shared_ptr<const RandomAccessFile> file,
                                                           const TablePlace& place, format::TableKind kind);
 
-  uint64_t page_count() const { return tail_.page_count; }
+  format::TableKind kind() const { return section_.kind; }
+  uint64_t page_count() const { return section_.page_count; }
+  // Of all pages.
+  uint64_t page_bytes() const { return section_.pages_end - section_.begin; }
   const format::TableTail& tail() const { return tail_; }
-  // What the root holds besides the fences.
-  std::string_view payload() const { return payload_; }
+  // What the root holds of the section besides the fences.
+  std::string_view payload() const { return section_.payload; }
+  const std::string& path() const { return file_->path(); }
 
   // The page to look for `key` in: the last one whose `first` is below or equal to it, but the first of those where
   // more than one begins with `key` itself. 0 where all begin behind it. The table must have pages.
@@ -71,11 +80,11 @@ class PagedTable {
   // Waits for them, and keeps those that are right; of the others Page says what is wrong. `reading` may be null.
   absl::Status FinishPages(std::unique_ptr<Reading> reading) const;
 
-  // Checks the table's first bytes, and calls `take` with each page in order. Where the file is not mapped, a request
-  // brings pages of up to 16 MiB. Stops at the first error and returns it.
+  // Checks the table's first bytes, where they stand before the section, and calls `take` with each page in order.
+  // Where the file is not mapped, a request brings pages of up to 16 MiB. Stops at the first error and returns it.
   absl::Status ForEachPage(const std::function<absl::Status(const TablePage&)>& take) const;
 
-  // Reads the whole table: its first bytes, each page and each fence page.
+  // Reads the whole section: the first bytes of the table, each page and each fence page.
   absl::Status CheckAll() const {
     return ForEachPage([](const TablePage&) { return absl::OkStatus(); });
   }
@@ -89,7 +98,9 @@ class PagedTable {
 
  private:
   PagedTable() = default;
-  absl::Status ReadRoot();
+  // Gives the section its file, and what comes of it.
+  void Begin(std::shared_ptr<const RandomAccessFile> file, const TablePlace& place, const format::TableTail& tail,
+             format::TableSection section);
   // Those from `number` to `end`, in one request.
   absl::Status LoadFencePages(uint64_t number, uint64_t end) const;
   absl::StatusOr<std::shared_ptr<const std::vector<format::Fence>>> FencePage(uint64_t number) const;
@@ -106,8 +117,7 @@ class PagedTable {
   std::shared_ptr<const RandomAccessFile> file_;
   TablePlace place_;
   format::TableTail tail_;
-  std::vector<format::Fence> root_;
-  std::string payload_;
+  format::TableSection section_;
   mutable std::vector<std::atomic<uint8_t>> checked_;  // pages of a mapped file
   mutable std::mutex mutex_;
   mutable std::vector<std::shared_ptr<const std::vector<format::Fence>>> fence_pages_;  // null until they are read

@@ -78,11 +78,10 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
   } else {
     SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options, &manifest.emplace()));
   }
-  // Lists and index are read at once.
   const bool ours = foreign_ == nullptr && info.type == FileType::kDirectory;
-  absl::StatusOr<IndexReader::Files> index_files;
-  if (ours) index_files = IndexReader::OpenFiles(file_system, path, manifest->segments);
-  SHARDKIT_ASSIGN_OR_RETURN(list_, ShardListReader::Open(file_system, path, &*manifest));
+  std::vector<absl::StatusOr<SegmentTables>> segments;
+  if (ours) segments = OpenSegments(file_system, path, manifest->segments);
+  SHARDKIT_ASSIGN_OR_RETURN(list_, ShardListReader::Open(path, &*manifest, &segments));
   summary_ = *std::move(manifest);
   stored_schema_ = summary_.StoredSchema();
   if (summary_.removed && with_removed) {
@@ -96,8 +95,10 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
   } else if (!ours) {
     index_problem_ = "a single shard has no offset index";
   } else {
-    OpenIndex(std::move(index_files));
-    if (!summary_.segments.empty()) keys_ = std::make_unique<KeyTables>(file_system, path_, summary_.segments);
+    OpenIndex(&segments);
+    for (const absl::StatusOr<SegmentTables>& segment : segments) {
+      keys_.push_back(segment.ok() ? segment->keys : nullptr);
+    }
   }
   SHARDKIT_ASSIGN_OR_RETURN(columns_, ChosenColumns(summary_.schema, options, path_));
   for (const Column& column : columns_) schema_positions_.push_back(*summary_.schema.Find(column.name));
@@ -127,19 +128,12 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
   return absl::OkStatus();
 }
 
-void AnyDatasetReader::OpenIndex(absl::StatusOr<IndexReader::Files> files) {
-  if (summary_.segments.empty() && shard_count() > 0) {
-    index_problem_ = StrCat(path_, ": ", kManifestName, " names no offset index; run shardctl index ", path_);
-    return;
-  }
-  auto index = files.ok() ? IndexReader::Open(*std::move(files), stored_schema_, summary_.segments)
-                          : absl::StatusOr<std::unique_ptr<IndexReader>>(files.status());
+void AnyDatasetReader::OpenIndex(std::vector<absl::StatusOr<SegmentTables>>* segments) {
+  auto index = IndexReader::Open(segments, stored_schema_, summary_.segments);
   if (index.ok()) {
     index_ = *std::move(index);
   } else {
-    index_problem_ =
-        StrCat(ToStd(index.status().message()), absl::IsNotFound(index.status()) ? ": the index is missing" : "",
-               "; run shardctl index ", path_);
+    index_problem_ = StrCat(ToStd(index.status().message()), "; run shardctl index ", path_);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "dataset/dataset_update.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <span>
@@ -25,7 +24,7 @@ constexpr std::string_view kRemovedEnd = ".removed";
 
 std::vector<const TableReference*> AllTables(const Manifest& manifest) {
   std::vector<const TableReference*> tables;
-  for (const Segment& segment : manifest.segments) std::ranges::copy(segment.tables(), std::back_inserter(tables));
+  for (const Segment& segment : manifest.segments) tables.push_back(&segment.table);
   if (manifest.removed) tables.push_back(&manifest.removed->table);
   return tables;
 }

@@ -12,12 +12,11 @@
 namespace shardkit {
 namespace {
 
-// Lists of shards and of removed samples, and column files.
-absl::StatusOr<bool> HasFiles(ReadableFileSystem& file_system, const std::string& directory,
-                              const ManifestSummary& summary) {
+// Segments where only these list the shards, the list of removed samples, and column files.
+absl::StatusOr<bool> HasFiles(ReadableFileSystem& file_system, const std::string& directory, const Manifest& summary) {
   std::vector<const TableReference*> tables;
-  for (const Segment& segment : summary.segments) {
-    if (segment.list) tables.push_back(&*segment.list);
+  for (size_t i = 0; summary.shards_in_segments() && i < summary.segments.size(); ++i) {
+    tables.push_back(&summary.segments[i].table);
   }
   if (summary.removed) tables.push_back(&summary.removed->table);
   for (const TableReference* const table : tables) {
@@ -48,7 +47,7 @@ absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& f
                            .bytes = summary.bytes,
                            .segments = summary.segments.size(),
                            .columns = manifest.schema.size()};
-    SHARDKIT_ASSIGN_OR_RETURN(each.readable, HasFiles(file_system, directory, summary));
+    SHARDKIT_ASSIGN_OR_RETURN(each.readable, HasFiles(file_system, directory, manifest));
     history.push_back(std::move(each));
     if (summary.generation == 1) break;
     absl::StatusOr<Manifest> before = dataset::ReadGeneration(file_system, directory, summary.generation - 1);

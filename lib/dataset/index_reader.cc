@@ -7,7 +7,6 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "io/prefetched_file.h"
 #include "shardkit/schema.h"
 
 namespace shardkit::dataset {
@@ -17,10 +16,6 @@ using format::IndexBlock;
 namespace {
 
 constexpr size_t kMissing = SIZE_MAX;
-
-// An index up to this size, of some ten thousand blocks, is read whole with its root where that is cheap. Who needs its
-// pages is saved a round trip.
-constexpr uint64_t kSmallIndex = uint64_t{4} << 20;
 
 }  // namespace
 
@@ -35,58 +30,37 @@ T IndexReader::Checked(size_t segment, T found) const {
   return found;
 }
 
-absl::StatusOr<IndexReader::Files> IndexReader::OpenFiles(ReadableFileSystem& file_system, const std::string& directory,
-                                                          std::span<const Segment> segments) {
-  Files files;
-  for (const Segment& segment : segments) {
-    const TableReference& index = segment.index;
-    SHARDKIT_ASSIGN_OR_RETURN(files.emplace_back(),
-                              io::OpenFromEnd(file_system, JoinPath(directory, index.name), index.bytes, index.root,
-                                              /*whole=*/kSmallIndex));
-  }
-  return files;
-}
-
 absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(ReadableFileSystem& file_system,
                                                                const std::string& directory, const Schema& schema,
                                                                std::span<const Segment> segments) {
-  SHARDKIT_ASSIGN_OR_RETURN(Files files, OpenFiles(file_system, directory, segments));
-  return Open(std::move(files), schema, segments);
+  auto opened = OpenSegments(file_system, directory, segments);
+  return Open(&opened, schema, segments);
 }
 
-absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(Files files, const Schema& schema,
+absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(std::vector<absl::StatusOr<SegmentTables>>* opened,
+                                                               const Schema& schema,
                                                                std::span<const Segment> segments) {
   std::unique_ptr<IndexReader> reader(new IndexReader(schema));
   size_t shard = 0;
   uint64_t sample = 0;
   for (size_t i = 0; i < segments.size(); ++i) {
-    const Segment& segment = segments[i];
-    SHARDKIT_ASSIGN_OR_RETURN(Part part, reader->OpenPart(std::move(files[i]), segment));
+    SHARDKIT_RETURN_IF_ERROR((*opened)[i].status());
+    SHARDKIT_ASSIGN_OR_RETURN(Part part, reader->OpenPart(std::move((*opened)[i]->index), segments[i]));
     part.first_shard = shard;
     part.first_sample = sample;
-    shard += segment.shards;
-    sample += segment.samples;
+    shard += segments[i].shards;
+    sample += segments[i].samples;
     reader->parts_.push_back(std::move(part));
   }
   return reader;
 }
 
-absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(std::shared_ptr<const RandomAccessFile> file,
+absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(std::unique_ptr<container::PagedTable> table,
                                                         const Segment& segment) const {
-  Part part;
-  part.path = file->path();
+  Part part{.path = table->path(), .table = std::move(table)};
   const auto other = [&] {
     return DataLoss(part.path, ": the index belongs to other shards: it is not the one that ", kManifestName, " names");
   };
-  const container::TablePlace place{0, file->size(), segment.index.root};
-  SHARDKIT_ASSIGN_OR_RETURN(part.table,
-                            container::PagedTable::Open(std::move(file), place, format::TableKind::kOffsetIndex));
-  SHARDKIT_RETURN_IF_ERROR(part.table->CheckMapped());
-  const format::TableTail& tail = part.table->tail();
-  if (tail.checksum != segment.index.checksum || tail.table_length != segment.index.bytes ||
-      tail.root_length() + format::kTableTailBytes != segment.index.root) {
-    return other();
-  }
   auto root = format::DecodeIndexRoot(part.table->payload());
   if (!root.ok()) return Annotate(root.status(), part.path);
   part.root = *std::move(root);

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "container/paged_table_reader.h"
+#include "dataset/segment_tables.h"
 #include "format/index_layout.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/filesystem.h"
@@ -32,15 +33,11 @@ struct IndexedBlock {
 // while it is open. The files stay open, so another index may be published meanwhile.
 class IndexReader {
  public:
-  // Opens the file of every segment's index, of which what is needed first is on its way then.
-  using Files = std::vector<std::unique_ptr<RandomAccessFile>>;
-  static absl::StatusOr<Files> OpenFiles(ReadableFileSystem& file_system, const std::string& directory,
-                                         std::span<const Segment> segments);
-
-  // Opens the index of every segment of a dataset with these columns, by their stored names. DataLoss, too, when a file
-  // is not the one that its segment names. `schema` must outlive the reader.
-  static absl::StatusOr<std::unique_ptr<IndexReader>> Open(Files files, const Schema& schema,
-                                                           std::span<const Segment> segments);
+  // Takes the indexes out of *segments, of a dataset with these columns, by their stored names. DataLoss, too, when one
+  // does not fit its segment. `schema` must outlive the reader.
+  static absl::StatusOr<std::unique_ptr<IndexReader>> Open(std::vector<absl::StatusOr<SegmentTables>>* opened,
+                                                           const Schema& schema, std::span<const Segment> segments);
+  // Opens the segments for it.
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(ReadableFileSystem& file_system,
                                                            const std::string& directory, const Schema& schema,
                                                            std::span<const Segment> segments);
@@ -98,7 +95,7 @@ class IndexReader {
   };
 
   explicit IndexReader(const Schema& schema) : schema_(schema) {}
-  absl::StatusOr<Part> OpenPart(std::shared_ptr<const RandomAccessFile> file, const Segment& segment) const;
+  absl::StatusOr<Part> OpenPart(std::unique_ptr<container::PagedTable> table, const Segment& segment) const;
   absl::StatusOr<IndexedBlock> Load(size_t segment, const container::TablePage& page, uint32_t i) const;
   absl::StatusOr<uint64_t> LoadPlace(const IndexedBlock& block, uint64_t number) const;
   absl::Status CheckPart(size_t segment, std::span<const ManifestShard> all) const;

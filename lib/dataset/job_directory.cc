@@ -99,7 +99,7 @@ std::optional<uint64_t> GenerationOfTable(std::string_view name) {
     }
   };
   skip_numbers('-');
-  if (!skip(".idx") && !skip(".keys") && !skip(".shards") && !skip(".removed") && !skip(kColumnFileSuffix)) {
+  if (!skip(".segment") && !skip(".removed") && !skip(kColumnFileSuffix)) {
     return std::nullopt;
   }
   if (temporary) skip_numbers('.');

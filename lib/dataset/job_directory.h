@@ -32,8 +32,8 @@ absl::StatusOr<std::unique_ptr<FileLock>> LockDirectory(FileSystem& file_system,
 // dataset as a whole. *created: whether it was missing.
 absl::Status CreateDurableDirectory(FileSystem& file_system, const std::string& directory, bool* created);
 
-// The generation of a dataset's table by its name: 1 for dataset.idx, 7 for dataset-7.idx and dataset-7-1.idx, and
-// UINT64_MAX for the temporary file of one. Empty for another name.
+// The generation of a dataset's table by its name: 1 for dataset.segment, 7 for dataset-7.segment and
+// dataset-7-1.segment, and UINT64_MAX for the temporary file of one. Empty for another name.
 std::optional<uint64_t> GenerationOfTable(std::string_view name);
 
 // Of column files, which are named as tables are.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,25 +17,25 @@ namespace shardkit::dataset {
 
 // A key table that others are made of.
 struct KeyTableInput {
-  std::string path;  // of the file that it lies in
-  container::TablePlace place;
-  uint64_t samples = 0;       // its entries
-  uint64_t first_sample = 0;  // what its ordinals count from
+  std::string path;             // of the file that it lies in
+  container::TablePlace place;  // of the table that has it as a section
+  uint64_t samples = 0;         // its entries
+  uint64_t first_sample = 0;    // what its ordinals count from
 };
 
-// Merges the tables into a new one, whose ordinals count from the first sample of the first. Each table begins where
-// the samples of the one before end. The new one is durable, but for its entry in the directory, when it appears at
-// `path`, where it replaces a file. Until then it is PATH.tmp, and where more than 256 tables are merged, there are
-// PATH.N.tmp of as many bytes together. No temporary file is left, whatever the result. The result depends on the
-// entries alone.
+// Merges the tables into one, whose ordinals count from the first sample of the first. Each table begins where the
+// samples of the one before end. The pages go to `add_page`, as PagedTableWriter::AddPage takes them; returns the
+// payload of the section. Where more than 256 tables are merged, there are PATH.N.tmp of as many bytes together
+// meanwhile. No temporary file is left, whatever the result. The result depends on the entries alone.
 //
-// At most 256 tables are open at once, with a page of 64 KiB each: 16 MiB, beside 24 bytes for each 4096 keys of those
-// and of the result, and the list itself. `cancellation` may be null.
+// At most 256 tables are open at once, with a page of 64 KiB each: 16 MiB, beside 24 bytes for each 4096 keys of those,
+// and the list itself. `cancellation` may be null.
 //
 // DataLoss names the input that is damaged.
 // `take`, which may be empty, is called with each entry of the result, in its order.
-absl::StatusOr<format::TableTail> BuildKeyTable(FileSystem& file_system, const std::string& path,
-                                                std::vector<KeyTableInput> inputs, const Cancellation* cancellation,
-                                                const std::function<absl::Status(const format::KeyEntry&)>& take = {});
+absl::StatusOr<std::string> MergeKeys(FileSystem& file_system, const std::string& path,
+                                      std::vector<KeyTableInput> inputs, const Cancellation* cancellation,
+                                      const std::function<absl::Status(const format::KeyEntry&)>& take,
+                                      const std::function<absl::Status(uint64_t, std::string_view)>& add_page);
 
 }  // namespace shardkit::dataset

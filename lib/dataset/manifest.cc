@@ -22,8 +22,6 @@ namespace {
 
 constexpr std::string_view kFormatName = "shardkit-dataset";
 constexpr uint64_t kManifestVersion = 1;
-// What "features" may hold: names of additions without which a dataset would be read wrong.
-constexpr std::string_view kShardPages = "shard-pages";            // the shards stand in lists beside the manifest
 constexpr std::string_view kChecksumKey = "\n  \"checksum\": \"";  // on a line of its own
 
 // The checksum, which is right.
@@ -44,27 +42,9 @@ absl::Status CheckFeatures(const std::vector<std::string>& features) {
   if (std::ranges::adjacent_find(features, std::greater_equal()) != features.end()) {
     return DataLoss("\"features\" does not ascend");
   }
-  for (const std::string& feature : features) {
-    if (feature == kShardPages) continue;
-    return Unimplemented("feature ", dataset::Quote(feature), " is not known");
-  }
-  return absl::OkStatus();
-}
-
-// Whether the feature and the lists that it announces fit together.
-absl::Status CheckLists(bool lists, bool has_shards, const Manifest& manifest) {
-  if (!lists && !has_shards) return DataLoss("lacks the key \"shards\"");
-  if (lists && has_shards) {
-    return DataLoss("has \"shards\", though its feature ", dataset::Quote(kShardPages), " says otherwise");
-  }
-  const auto has_list = [](const Segment& segment) { return segment.list.has_value(); };
-  if (lists && (manifest.segments.empty() || !std::ranges::all_of(manifest.segments, has_list))) {
-    return DataLoss("not every segment has a \"list\", though the feature ", dataset::Quote(kShardPages), " is there");
-  }
-  if (!lists && std::ranges::any_of(manifest.segments, has_list)) {
-    return DataLoss("a segment has a \"list\" without the feature ", dataset::Quote(kShardPages));
-  }
-  return absl::OkStatus();
+  // This version defines none.
+  if (features.empty()) return absl::OkStatus();
+  return Unimplemented("feature ", dataset::Quote(features[0]), " is not known");
 }
 
 absl::Status ReadReplaced(JsonReader& json, std::vector<std::string>* names) {
@@ -74,7 +54,8 @@ absl::Status ReadReplaced(JsonReader& json, std::vector<std::string>* names) {
   return DataLoss("a replaced shard, ", dataset::Quote(*wrong), ", cannot be in its directory");
 }
 
-absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manifest) {
+// *has_shards: it lists the shards.
+absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manifest, bool* has_shards) {
   // What says whether the rest can be understood comes first, wherever it stands.
   uint64_t version = 0;
   std::vector<std::string> features;
@@ -88,7 +69,6 @@ absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manife
 
   constexpr auto kRequired = JsonField::kRequired, kOptional = JsonField::kOptional;
   std::vector<Column> columns;
-  bool has_shards = false;
   SHARDKIT_RETURN_IF_ERROR(
       json.Object({{"format", format},
                    {"version", &version},
@@ -121,7 +101,7 @@ absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manife
                    {"removed", JsonInto(&manifest->removed, &dataset::ReadRemoved), kOptional},
                    {"shards",
                     [&](JsonReader& list) {
-                      has_shards = true;
+                      *has_shards = true;
                       return JsonInto(&manifest->shards, &dataset::ReadShard)(list);
                     },
                     kOptional}}));
@@ -129,7 +109,7 @@ absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manife
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
   if (!schema.ok()) return DataLoss("columns: ", ToStd(schema.status().message()));
   manifest->schema = *std::move(schema);
-  return CheckLists(!features.empty(), has_shards, *manifest);
+  return absl::OkStatus();
 }
 
 // Each segment's counts are those of its shards, and the segments cover all of them.
@@ -150,7 +130,7 @@ absl::Status CheckSegments(const Manifest& manifest) {
       return DataLoss("manifest: segment ", i, ": samples or blocks are not the sums over its shards");
     }
   }
-  if (shard == shards.size() || manifest.segments.empty()) return absl::OkStatus();
+  if (shard == shards.size()) return absl::OkStatus();
   return DataLoss("manifest: the segments leave out the shards from ", shard, " on");
 }
 
@@ -170,7 +150,7 @@ absl::Status CheckTotals(const std::vector<Part>& parts, const ManifestSummary& 
   return DataLoss("manifest: samples, bytes or blocks are not the sums over its ", of);
 }
 
-// What the segments say of shards that stand in lists.
+// What the segments say of shards that only they list.
 absl::Status CheckListed(ManifestSummary* summary) {
   SHARDKIT_RETURN_IF_ERROR(CheckTotals(summary->segments, *summary, "segments"));
   for (const Segment& segment : summary->segments) {
@@ -182,13 +162,6 @@ absl::Status CheckListed(ManifestSummary* summary) {
 }
 
 }  // namespace
-
-std::vector<const TableReference*> Segment::tables() const {
-  std::vector<const TableReference*> tables = {&index};
-  if (keys) tables.push_back(&*keys);
-  if (list) tables.push_back(&*list);
-  return tables;
-}
 
 bool dataset::IsSafeName(std::string_view name) {
   if (name.size() > format::kMaxShardNameBytes) return false;
@@ -205,9 +178,7 @@ absl::Status dataset::CheckNames(const std::vector<ManifestShard>& shards, const
   std::vector<std::string_view> names;
   names.reserve(shards.size());
   for (const ManifestShard& shard : shards) names.push_back(shard.name);
-  for (const Segment& segment : summary.segments) {
-    for (const TableReference* table : segment.tables()) names.push_back(table->name);
-  }
+  for (const Segment& segment : summary.segments) names.push_back(segment.table.name);
   if (summary.removed) names.push_back(summary.removed->table.name);
   for (const ColumnFile& file : summary.column_files) names.push_back(file.name);
   for (size_t i = 0; i < names.size(); ++i) {
@@ -262,15 +233,13 @@ std::string NameInGeneration(std::string_view name, uint64_t generation) {
 }
 
 std::string FormatManifest(const Manifest& manifest) {
-  const bool lists = manifest.has_lists();
-  const std::string features = lists ? StrCat("\n    ", dataset::Quote(kShardPages), "\n  ") : "";
   // Lists of names, of datasets that have some.
   const auto names = [](std::string_view key, const std::vector<std::string>& list) {
     return list.empty() ? "" : StrCat(",\n  \"", key, "\": ", dataset::FormatNames(list));
   };
   std::string out =
       StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion, ",\n  \"features\": [",
-             features, "],\n  \"generation\": ", manifest.generation,
+             "],\n  \"generation\": ", manifest.generation,
              ",\n  \"operation\": ", dataset::FormatOperation(manifest.operation),
              manifest.next_shard > 0 ? StrCat(",\n  \"next_shard\": ", manifest.next_shard) : "",
              names("replaced", manifest.replaced), ",\n  \"samples\": ", manifest.sample_count,
@@ -297,11 +266,12 @@ std::string FormatManifest(const Manifest& manifest) {
   }
   if (!manifest.column_files.empty()) out += "\n  ],\n";
   if (manifest.removed) out += StrCat("  \"removed\": ", dataset::FormatRemoved(*manifest.removed), ",\n");
-  if (!lists) out += "  \"shards\": [\n";
-  for (size_t i = 0; i < manifest.shards.size() && !lists; ++i) {
+  const bool lists_shards = manifest.shards.size() <= kMostShardsInManifest;
+  if (lists_shards) out += "  \"shards\": [\n";
+  for (size_t i = 0; i < manifest.shards.size() && lists_shards; ++i) {
     out += StrCat(dataset::FormatShard(manifest.shards[i]), i + 1 < manifest.shards.size() ? ",\n" : "\n");
   }
-  if (!lists) out += "  ],\n";
+  if (lists_shards) out += "  ],\n";
   out += StrCat(kChecksumKey.substr(1), dataset::Hex64(Hash64(out)), "\"\n}\n");
   return out;
 }
@@ -310,8 +280,9 @@ absl::StatusOr<Manifest> dataset::ParseManifestText(std::string_view text) {
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t checksum, CheckChecksum(text));
   Manifest manifest;
   std::string format;
-  const absl::Status status =
-      ReadJson(text, /*all=*/false, [&](JsonReader& json) { return ReadContent(json, &format, &manifest); });
+  bool has_shards = false;
+  const absl::Status status = ReadJson(
+      text, /*all=*/false, [&](JsonReader& json) { return ReadContent(json, &format, &manifest, &has_shards); });
   if (format != kFormatName) {
     return DataLoss("manifest: \"format\" is not \"", kFormatName, "\": this is no dataset of Shardkit");
   }
@@ -321,7 +292,7 @@ absl::StatusOr<Manifest> dataset::ParseManifestText(std::string_view text) {
   if (!status.ok()) return DataLoss("manifest: ", ToStd(status.message()), "; run shardctl index to make it anew");
   manifest.checksum = checksum;
   SHARDKIT_RETURN_IF_ERROR(dataset::CheckNames(manifest.shards, manifest));
-  if (manifest.has_lists()) {
+  if (!has_shards) {
     SHARDKIT_RETURN_IF_ERROR(CheckListed(&manifest));
   } else {
     manifest.shard_count = manifest.shards.size();
@@ -334,8 +305,8 @@ absl::StatusOr<Manifest> dataset::ParseManifestText(std::string_view text) {
 
 absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
   absl::StatusOr<Manifest> manifest = dataset::ParseManifestText(text);
-  if (manifest.ok() && manifest->has_lists()) {
-    return FailedPrecondition("manifest: its shards stand in lists beside it");
+  if (manifest.ok() && manifest->shards_in_segments()) {
+    return FailedPrecondition("manifest: only its segments list the shards");
   }
   return manifest;
 }

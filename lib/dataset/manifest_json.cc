@@ -151,9 +151,7 @@ std::string FormatColumn(const Column& column, std::string_view stored_name) {
 
 std::string FormatSegment(const Segment& segment) {
   std::string out = StrCat("    {\"shards\": ", segment.shards, ", \"samples\": ", segment.samples,
-                           ", \"blocks\": ", segment.blocks, FormatReference("index", segment.index));
-  if (segment.keys) out += FormatReference("keys", *segment.keys);
-  if (segment.list) out += FormatReference("list", *segment.list);
+                           ", \"blocks\": ", segment.blocks, FormatReference("table", segment.table));
   return out + "}";
 }
 
@@ -248,9 +246,7 @@ absl::Status ReadSegment(JsonReader& json, Segment* segment) {
   return json.Object({{"shards", &segment->shards, kRequired, kMaxCount},
                       {"samples", &segment->samples, kRequired, kMaxCount},
                       {"blocks", &segment->blocks, kRequired, kMaxCount},
-                      {"index", JsonInto(&segment->index, &ReadReference)},
-                      {"keys", JsonInto(&segment->keys, &ReadReference), kOptional},
-                      {"list", JsonInto(&segment->list, &ReadReference), kOptional}});
+                      {"table", JsonInto(&segment->table, &ReadReference)}});
 }
 
 absl::Status ReadRemoved(JsonReader& json, RemovedSamples* removed) {

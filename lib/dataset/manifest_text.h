@@ -1,4 +1,4 @@
-// dataset.json without the lists of shards that it may name.
+// dataset.json without the lists of shards in its segments.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@
 
 namespace shardkit::dataset {
 
-// The manifest without the shards that stand in lists. Where it has some, shard_count and bytes are what the text says,
-// and nothing has confirmed them. Errors are those of ParseManifest, but for lists, which are no error.
+// The manifest without the shards that only its segments list. Where that is so, shard_count and bytes are what the
+// text says, and nothing has confirmed them. Errors are those of ParseManifest, but for such shards, which are no
+// error.
 absl::StatusOr<Manifest> ParseManifestText(std::string_view text);
 
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
@@ -24,8 +25,8 @@ absl::StatusOr<std::string> ReadManifestBytes(ReadableFileSystem& file_system, c
 // Reads and parses them. Errors name the file.
 absl::StatusOr<Manifest> ReadManifestText(ReadableFileSystem& file_system, const std::string& directory);
 
-// Reads the shards of a manifest of ReadManifestText that stand in lists, if it has some. NotFound when a list is
-// missing, DataLoss when one is damaged or not the one that is named.
+// Reads the shards of a manifest of ReadManifestText that only its segments list, if it has some. NotFound when a
+// segment is missing, DataLoss when one is damaged or not the one that is named.
 absl::Status ReadListedShards(ReadableFileSystem& file_system, const std::string& directory, Manifest* manifest);
 
 // DataLoss where the name of a shard, table or layer would lead out of the dataset's directory, or stands twice.

@@ -15,9 +15,9 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/job_directory.h"
 #include "dataset/key_merge.h"
-#include "dataset/key_tables.h"
 #include "dataset/manifest_text.h"
 #include "dataset/read/removed_samples.h"
+#include "dataset/segment_tables.h"
 #include "dataset/shard_collector.h"
 #include "format/footer.h"
 
@@ -202,18 +202,18 @@ absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPa
   std::vector<uint64_t> begins;
   uint64_t sample = 0;
   for (const SegmentPart& part : parts) {
-    for (const Segment& segment : part.manifest.segments) {
-      const auto table = OpenKeyTable(file_system, part.directory, segment);
-      if (table.ok()) {
-        tables.push_back(*table);
+    const auto opened = OpenSegments(file_system, part.directory, part.manifest.segments);
+    for (size_t i = 0; i < opened.size(); ++i) {
+      const absl::Status& status = opened[i].status();
+      if (status.ok() && opened[i]->keys) {
+        tables.push_back(opened[i]->keys);
         cursors.emplace_back(*tables.back());
         begins.push_back(sample);
-      } else if (!absl::IsNotFound(table.status()) && !absl::IsDataLoss(table.status())) {
-        return table.status();
+      } else if (!status.ok() && !absl::IsNotFound(status) && !absl::IsDataLoss(status)) {
+        return status;
       }
-      sample += segment.samples;
+      sample += part.manifest.segments[i].samples;
     }
-    if (part.manifest.segments.empty()) sample += part.manifest.sample_count;
   }
   KeyMerge merge(tables.size(), [&](size_t list, format::KeyEntry* entry) -> absl::StatusOr<bool> {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, cursors[list].Next(entry));
@@ -247,10 +247,11 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
     // Before shards are copied, which in a store may take long.
     const std::vector<ManifestShard> shards = ShardsByPath(parts);
     DuplicateKeyFinder repeated(file_system, "", shards, EndsOf(parts), &removed);
-    SHARDKIT_ASSIGN_OR_RETURN(
-        manifest.segments.emplace_back(),
-        MakeSegment(file_system, parts, output, std::string(kIndexName), std::string(kKeyTableName),
-                    options.cancellation, options.keep_repeated_keys ? nullptr : &repeated));
+    std::vector<ManifestShard> listed = shards;
+    for (size_t i = 0; i < listed.size(); ++i) listed[i].name = ShardName(i);
+    SHARDKIT_ASSIGN_OR_RETURN(manifest.segments.emplace_back(),
+                              MakeSegment(file_system, parts, output, std::string(kSegmentName), listed,
+                                          options.cancellation, options.keep_repeated_keys ? nullptr : &repeated));
     if (repeated.found()) return Refusal(*repeated.found(), parts);
   }
   const std::vector<uint64_t> ends = EndsOf(parts);
@@ -283,7 +284,6 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
   if (removed.size() > 0) {
     SHARDKIT_ASSIGN_OR_RETURN(manifest.removed, WriteRemoved(file_system, output, std::string(kRemovedName), removed));
   }
-  SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system, output, &manifest));
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system, output, manifest, /*must_be_new=*/true));
   SHARDKIT_RETURN_IF_ERROR(job->Finish());
   return manifest;

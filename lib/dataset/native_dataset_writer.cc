@@ -17,9 +17,9 @@
 #include "container/shard_index_part.h"
 #include "container/stored_block.h"
 #include "dataset/dataset_job.h"
-#include "dataset/index_writer.h"
 #include "dataset/job_record.h"
 #include "dataset/schema_mapper.h"
+#include "dataset/segment_writer.h"
 #include "dataset/segments.h"
 #include "dataset/shard_collector.h"
 #include "dataset/stored_columns.h"
@@ -202,7 +202,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   }
 
   absl::Status Begin() override {
-    SHARDKIT_ASSIGN_OR_RETURN(index_, dataset::IndexWriter::Create(file_system_, directory_));
+    SHARDKIT_ASSIGN_OR_RETURN(index_, dataset::SegmentWriter::Create(file_system_, directory_));
     return absl::OkStatus();
   }
 
@@ -284,24 +284,21 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
       SHARDKIT_RETURN_IF_ERROR(index_->Abort());
       return update()->Abort();
     }
-    if (before.segments.empty() && !before.shards.empty()) {
-      SHARDKIT_RETURN_IF_ERROR(index_->Abort());  // a dataset without indexes stays one
-    } else {
-      SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
-                                index_->Finish(NameInGeneration(kIndexName, manifest_.generation), appended));
-      dataset::DuplicateKeyFinder repeated(file_system_, directory_, appended);
-      SHARDKIT_ASSIGN_OR_RETURN(segment.keys,
-                                index_->BuildKeys(NameInGeneration(kKeyTableName, manifest_.generation), appended,
-                                                  options_.cancellation, repeated_keys_.take ? &repeated : nullptr));
-      if (std::optional<dataset::RepeatedKey> found = repeated.found()) {
-        found->first += before.sample_count;
-        found->second += before.sample_count;
-        SHARDKIT_RETURN_IF_ERROR(repeated_keys_.take(*found));
-      }
-      manifest_.segments.push_back(std::move(segment));
-      SHARDKIT_RETURN_IF_ERROR(dataset::LimitSegments(file_system_, directory_, options_.cancellation, &manifest_));
-      SHARDKIT_RETURN_IF_ERROR(dataset::UpdateShardLists(file_system_, directory_, &manifest_));
-    }
+    dataset::DuplicateKeyFinder repeated(file_system_, directory_, appended);
+    const auto check = [&]() -> absl::Status {
+      std::optional<dataset::RepeatedKey> found = repeated.found();
+      if (!found) return absl::OkStatus();
+      found->first += before.sample_count;
+      found->second += before.sample_count;
+      return repeated_keys_.take(*found);
+    };
+    const dataset::KeySources keys{.tables = index_->KeysOf(appended),
+                                   .repeated = repeated_keys_.take ? &repeated : nullptr,
+                                   .check = check,
+                                   .cancellation = options_.cancellation};
+    SHARDKIT_ASSIGN_OR_RETURN(manifest_.segments.emplace_back(),
+                              index_->Finish(NameInGeneration(kSegmentName, manifest_.generation), appended, keys));
+    SHARDKIT_RETURN_IF_ERROR(dataset::LimitSegments(file_system_, directory_, options_.cancellation, &manifest_));
     manifest_.operation.arguments = {{"shards", {StrCat(appended.size())}},
                                      {"samples", {StrCat(manifest_.sample_count - before.sample_count)}}};
     return update()->Publish(manifest_);
@@ -562,7 +559,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   Schema file_schema_;
   uint64_t written_position_ = 0;
 
-  std::unique_ptr<dataset::IndexWriter> index_;
+  std::unique_ptr<dataset::SegmentWriter> index_;
   size_t reads_begun_ = 0;                       // of entries()
   std::vector<SkippedSample> skipped_in_shard_;  // in the blocks written to the current shard
   EncoderPool encoders_;

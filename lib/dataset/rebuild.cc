@@ -10,7 +10,6 @@
 #include "container/sha256.h"
 #include "dataset/dataset_update.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/index_reader.h"
 #include "dataset/job_directory.h"
 #include "dataset/job_record.h"
 #include "dataset/manifest_text.h"
@@ -37,19 +36,6 @@ absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
-// Where only a list of shards is lost, `shards` were taken by their names. The indexes tell whether that is their
-// order.
-absl::Status CheckOrder(ReadableFileSystem& file_system, const std::string& directory, const ManifestSummary& summary,
-                        std::span<const ManifestShard> shards, const absl::Status& lost) {
-  const Schema stored = summary.StoredSchema();
-  const auto index = dataset::IndexReader::Open(file_system, directory, stored, summary.segments);
-  const absl::Status order = index.ok() ? (*index)->CheckShards(shards) : index.status();
-  if (!absl::IsDataLoss(order) && !absl::IsNotFound(order)) return order;
-  return DataLoss(ToStd(lost.message()), "; cannot be made anew, since the order of the shards is not known: ",
-                  index.ok() ? "the index is of other ones, or of these in another order" : "the index is lost, too",
-                  "; shardctl repair ", directory, " -o OUT takes them by their names");
-}
-
 // RebuildIndex with the lock.
 absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& directory,
                                  const Cancellation* cancellation) {
@@ -61,21 +47,18 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     shards = old->shards;
   } else if (!absl::IsNotFound(listed) && !absl::IsDataLoss(listed)) {
     return listed;  // the manifest may be good: its order must not be lost
+  } else if (old.ok()) {
+    return DataLoss(ToStd(listed.message()), "; shardctl index cannot make it again");
   } else {
     for (const DirectoryEntry& entry : entries) {
       if (entry.name.ends_with(".shard")) shards.push_back({.name = entry.name});
     }
-    if (!old.ok() && dataset::WasChanged(entries)) {
+    if (dataset::WasChanged(entries)) {
       return DataLoss(ToStd(listed.message()),
-                      "; cannot be made anew: the dataset had column files or removed samples, ", "and only ",
+                      "; cannot be made again: the dataset had column files or removed samples, ", "and only ",
                       kManifestName, " says which; copy it again, or take the newest of dataset-*.json");
     }
     if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
-    if (old.ok() && shards.size() != old->shard_count) {
-      return DataLoss(ToStd(listed.message()), "; cannot be made anew: ", directory, " has ", shards.size(),
-                      " shards (*.shard), but ", kManifestName, " counts ", old->shard_count,
-                      ": copy the others, or remove ", kManifestName, " to have a dataset of those that are there");
-    }
   }
   for (const DirectoryEntry& entry : entries) {
     const std::optional<uint64_t> generation = dataset::GenerationOfTable(entry.name);
@@ -95,11 +78,6 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     }
     SHARDKIT_RETURN_IF_ERROR(status);
     if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256, check));
-  }
-  const bool list_is_lost = old.ok() && !listed.ok();
-  if (list_is_lost) {
-    SHARDKIT_RETURN_IF_ERROR(CheckOrder(file_system, directory, *old, collector.manifest().shards, listed));
-    SHARDKIT_RETURN_IF_ERROR(collector.Follow(*old));
   }
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
   SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(listed.ok() ? &*old : nullptr, cancellation));

@@ -12,10 +12,8 @@
 #include "container/native_shard_reader.h"
 #include "container/shard_index_part.h"
 #include "dataset/index_reader.h"
-#include "dataset/index_writer.h"
 #include "dataset/key_table_builder.h"
-#include "dataset/key_tables.h"
-#include "format/shard_list.h"
+#include "dataset/segment_tables.h"
 
 namespace shardkit::dataset {
 namespace {
@@ -38,9 +36,8 @@ Manifest PartOf(const Manifest& manifest, size_t first, size_t count) {
 constexpr std::string_view kJoiningStage = "joining the segments";
 
 absl::Status AddIndexes(FileSystem& file_system, const SegmentPart& of, const Cancellation* cancellation,
-                        IndexWriter& writer) {
+                        SegmentWriter& writer) {
   const Manifest& part = of.manifest;
-  if (part.segments.empty() && !part.shards.empty()) return NotFound(of.directory, ": has no offset index");
   SHARDKIT_ASSIGN_OR_RETURN(const auto reader,
                             IndexReader::Open(file_system, of.directory, part.schema, part.segments));
   SHARDKIT_RETURN_IF_ERROR(reader->CheckAll(part.shards));
@@ -57,7 +54,7 @@ absl::Status AddIndexes(FileSystem& file_system, const SegmentPart& of, const Ca
 }
 
 absl::Status AddShards(FileSystem& file_system, const std::string& directory, std::span<const ManifestShard> shards,
-                       const Cancellation* cancellation, IndexWriter& writer) {
+                       const Cancellation* cancellation, SegmentWriter& writer) {
   for (const ManifestShard& shard : shards) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kJoiningStage));
     Schema schema;
@@ -70,7 +67,7 @@ absl::Status AddShards(FileSystem& file_system, const std::string& directory, st
 
 // The index of the shards of `manifest`: from the tables of `before` for those that it has, too.
 absl::Status AddKnown(FileSystem& file_system, const std::string& directory, const Manifest& before,
-                      const Manifest& manifest, const Cancellation* cancellation, IndexWriter& writer) {
+                      const Manifest& manifest, const Cancellation* cancellation, SegmentWriter& writer) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto reader,
                             IndexReader::Open(file_system, directory, before.schema, before.segments));
   SHARDKIT_RETURN_IF_ERROR(reader->CheckAll(before.shards));
@@ -105,11 +102,12 @@ absl::Status AddKnown(FileSystem& file_system, const std::string& directory, con
 }
 
 // Adds all parts to a new index.
-absl::StatusOr<std::unique_ptr<IndexWriter>> AddParts(FileSystem& file_system, std::span<const SegmentPart> parts,
-                                                      const std::string& directory, const Cancellation* cancellation) {
+absl::StatusOr<std::unique_ptr<SegmentWriter>> AddParts(FileSystem& file_system, std::span<const SegmentPart> parts,
+                                                        const std::string& directory,
+                                                        const Cancellation* cancellation) {
   std::vector<bool> lost(parts.size());  // the indexes of a part
   while (true) {
-    SHARDKIT_ASSIGN_OR_RETURN(auto writer, IndexWriter::Create(file_system, directory));
+    SHARDKIT_ASSIGN_OR_RETURN(auto writer, SegmentWriter::Create(file_system, directory));
     absl::Status status;
     size_t i = 0;
     for (; i < parts.size(); ++i) {
@@ -124,14 +122,12 @@ absl::StatusOr<std::unique_ptr<IndexWriter>> AddParts(FileSystem& file_system, s
   }
 }
 
-// A name of the generation that no table of the manifest has.
-std::string FreeName(const Manifest& manifest, std::string_view first) {
-  std::string name = NameInGeneration(first, manifest.generation);
-  const auto taken = [&](const Segment& segment) {
-    return std::ranges::any_of(segment.tables(), [&](const TableReference* table) { return table->name == name; });
-  };
+// A name of the generation that no segment of the manifest has.
+std::string FreeName(const Manifest& manifest) {
+  std::string name = NameInGeneration(kSegmentName, manifest.generation);
+  const auto taken = [&](const Segment& segment) { return segment.table.name == name; };
   for (int number = 1; std::ranges::any_of(manifest.segments, taken); ++number) {
-    name = StrCat("dataset-", manifest.generation, "-", number, first.substr(first.rfind('.')));
+    name = StrCat("dataset-", manifest.generation, "-", number, kSegmentName.substr(kSegmentName.rfind('.')));
   }
   return name;
 }
@@ -144,14 +140,12 @@ absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, st
   for (const SegmentPart& part : parts) {
     if (of_segments) {
       for (const Segment& segment : part.manifest.segments) {
-        SHARDKIT_RETURN_IF_ERROR(OpenKeyTable(file_system, part.directory, segment).status());
-        const TableReference& keys = *segment.keys;
-        inputs.push_back(
-            {JoinPath(part.directory, keys.name), {.length = keys.bytes, .root = keys.root}, segment.samples, sample});
+        const TableReference& table = segment.table;
+        inputs.push_back({JoinPath(part.directory, table.name),
+                          {.length = table.bytes, .root = table.root},
+                          segment.samples,
+                          sample});
         sample += segment.samples;
-      }
-      if (part.manifest.segments.empty() && !part.manifest.shards.empty()) {
-        return NotFound(part.directory, ": has no table of the keys");
       }
       continue;
     }
@@ -167,140 +161,70 @@ absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, st
   return inputs;
 }
 
-absl::StatusOr<std::optional<TableReference>> JoinKeys(FileSystem& file_system, std::span<const SegmentPart> parts,
-                                                       const std::string& directory, const std::string& name,
-                                                       const Cancellation* cancellation, DuplicateKeyFinder* repeated) {
-  if (!parts[0].manifest.schema.key_column()) return std::optional<TableReference>();
-  absl::StatusOr<format::TableTail> tail;
-  for (const bool of_segments : {true, false}) {
-    std::function<absl::Status(const format::KeyEntry&)> take;
-    if (repeated) {
-      repeated->Restart();
-      take = [&](const format::KeyEntry& entry) { return repeated->Add(entry); };
-    }
-    auto inputs = KeyInputs(file_system, parts, of_segments);
-    tail = inputs.ok() ? BuildKeyTable(file_system, JoinPath(directory, name), *std::move(inputs), cancellation, take)
-                       : absl::StatusOr<format::TableTail>(inputs.status());
-    if (!absl::IsDataLoss(tail.status()) && !absl::IsNotFound(tail.status())) break;
-  }
-  SHARDKIT_RETURN_IF_ERROR(tail.status());
-  return ReferenceTo(name, *tail);
-}
-
 }  // namespace
 
-absl::StatusOr<TableReference> WriteShardList(FileSystem& file_system, const std::string& directory,
-                                              std::span<const ManifestShard> shards, const std::string& name) {
-  const std::string path = JoinPath(directory, name);
-  const std::string temporary = StrCat(path, ".tmp");
-  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.Create(temporary));
-  const auto write = [&]() -> absl::StatusOr<format::TableTail> {
-    format::PagedTableWriter table(format::TableKind::kShardList,
-                                   [&](std::string_view bytes) { return file->Append(bytes); });
-    format::ShardListTotals totals;
-    std::vector<format::ShardEntry> entries;
-    for (const ManifestShard& shard : shards) {
-      if (shard.name.size() > format::kMaxShardNameBytes) {
-        return InvalidArgument(JoinPath(directory, shard.name), ": the name of a shard has more than ",
-                               format::kMaxShardNameBytes, " bytes: rename the file");
-      }
-      entries.push_back(
-          {totals.samples, shard.samples, shard.bytes, shard.blocks, shard.content_hash, shard.sha256, shard.name});
-      ++totals.shards;
-      totals.samples += shard.samples;
-      totals.blocks += shard.blocks;
-      totals.bytes += shard.bytes;
-      if (entries.size() < format::kShardsOfPage && totals.shards < shards.size()) continue;
-      SHARDKIT_RETURN_IF_ERROR(table.AddPage(entries[0].first_sample, format::EncodeShardPage(entries)));
-      entries.clear();
-    }
-    SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, table.Finish(format::EncodeShardListTotals(totals)));
-    SHARDKIT_RETURN_IF_ERROR(file->Sync());
-    SHARDKIT_RETURN_IF_ERROR(file->Close());
-    SHARDKIT_RETURN_IF_ERROR(file_system.Rename(temporary, path));
-    return tail;
-  };
-  const absl::StatusOr<format::TableTail> tail = write();
-  if (!tail.ok()) {
-    (void)file_system.RemoveFile(temporary);
-    return tail.status();
-  }
-  return ReferenceTo(name, *tail);
-}
-
 absl::StatusOr<Segment> MakeSegment(FileSystem& file_system, std::span<const SegmentPart> parts,
-                                    const std::string& directory, const std::string& index_name,
-                                    const std::string& keys_name, const Cancellation* cancellation,
+                                    const std::string& directory, const std::string& name,
+                                    std::span<const ManifestShard> listed, const Cancellation* cancellation,
                                     DuplicateKeyFinder* repeated) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, AddParts(file_system, parts, directory, cancellation));
-  std::vector<ManifestShard> shards;
-  for (const SegmentPart& part : parts) {
-    shards.insert(shards.end(), part.manifest.shards.begin(), part.manifest.shards.end());
+  absl::StatusOr<Segment> segment;
+  for (const bool of_segments : {true, false}) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto writer, AddParts(file_system, parts, directory, cancellation));
+    KeySources keys{.repeated = repeated, .cancellation = cancellation};
+    if (parts[0].manifest.schema.key_column()) {
+      SHARDKIT_ASSIGN_OR_RETURN(keys.tables, KeyInputs(file_system, parts, of_segments));
+    }
+    if (repeated) repeated->Restart();
+    segment = writer->Finish(name, listed, keys);
+    const absl::Status& status = segment.status();
+    if (!absl::IsDataLoss(status) && !absl::IsNotFound(status) && !absl::IsOutOfRange(status)) break;
   }
-  SHARDKIT_ASSIGN_OR_RETURN(Segment segment, writer->Finish(index_name, shards));
-  SHARDKIT_ASSIGN_OR_RETURN(segment.keys, JoinKeys(file_system, parts, directory, keys_name, cancellation, repeated));
   return segment;
 }
 
-absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, IndexWriter& index,
+absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, SegmentWriter& segment,
                               Manifest* manifest, const Cancellation* cancellation, const RepeatedKeyCheck& check) {
   manifest->segments.clear();
-  if (manifest->shards.empty()) return index.Abort();
+  if (manifest->shards.empty()) return segment.Abort();
   DuplicateKeyFinder repeated(file_system, directory, manifest->shards, check.ends);
-  // The keys first: a cancellation leaves no file then.
+  const KeySources keys{.tables = segment.KeysOf(manifest->shards),
+                        .repeated = check.take ? &repeated : nullptr,
+                        .check = [&] { return repeated.found() ? check.take(*repeated.found()) : absl::OkStatus(); },
+                        .cancellation = cancellation};
   SHARDKIT_ASSIGN_OR_RETURN(
-      auto keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation), manifest->shards, cancellation,
-                                 check.take ? &repeated : nullptr));
-  if (repeated.found()) SHARDKIT_RETURN_IF_ERROR(check.take(*repeated.found()));
-  SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
-                            index.Finish(NameInGeneration(kIndexName, manifest->generation), manifest->shards));
-  segment.keys = std::move(keys);
-  manifest->segments.push_back(std::move(segment));
-  return UpdateShardLists(file_system, directory, manifest);
-}
-
-absl::Status UpdateShardLists(FileSystem& file_system, const std::string& directory, Manifest* manifest) {
-  const bool wanted = manifest->shards.size() > kMostShardsInManifest;
-  size_t begin = 0;
-  for (Segment& segment : manifest->segments) {
-    const auto shards = std::span<const ManifestShard>(manifest->shards).subspan(begin, segment.shards);
-    begin += segment.shards;
-    if (!wanted) segment.list.reset();
-    if (!wanted || segment.list) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(segment.list,
-                              WriteShardList(file_system, directory, shards, FreeName(*manifest, kShardListName)));
-  }
+      manifest->segments.emplace_back(),
+      segment.Finish(NameInGeneration(kSegmentName, manifest->generation), manifest->shards, keys));
   return absl::OkStatus();
 }
 
 absl::Status MakeOneSegment(FileSystem& file_system, const std::string& directory, const Manifest& before,
                             const Cancellation* cancellation, Manifest* manifest) {
   manifest->segments.clear();
-  if (manifest->shards.empty() || (before.segments.empty() && !before.shards.empty())) return absl::OkStatus();
-  const std::string name = NameInGeneration(kIndexName, manifest->generation);
-  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<IndexWriter> writer, IndexWriter::Create(file_system, directory));
+  if (manifest->shards.empty()) return absl::OkStatus();
+  const SegmentPart all{directory, *manifest};
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<SegmentWriter> writer, SegmentWriter::Create(file_system, directory));
   const absl::Status added = AddKnown(file_system, directory, before, *manifest, cancellation, *writer);
   if (!added.ok()) {
     if (!absl::IsDataLoss(added) && !absl::IsNotFound(added)) return added;
     SHARDKIT_RETURN_IF_ERROR(writer->Abort());
-    SHARDKIT_ASSIGN_OR_RETURN(writer, IndexWriter::Create(file_system, directory));
+    SHARDKIT_ASSIGN_OR_RETURN(writer, SegmentWriter::Create(file_system, directory));
     SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, manifest->shards, cancellation, *writer));
   }
-  SHARDKIT_ASSIGN_OR_RETURN(Segment segment, writer->Finish(name, manifest->shards));
-  const SegmentPart all{directory, *manifest};
+  KeySources keys{.cancellation = cancellation};
+  if (manifest->schema.key_column()) {
+    SHARDKIT_ASSIGN_OR_RETURN(keys.tables, KeyInputs(file_system, {&all, 1}, /*of_segments=*/false));
+  }
   SHARDKIT_ASSIGN_OR_RETURN(
-      segment.keys, JoinKeys(file_system, {&all, 1}, directory, NameInGeneration(kKeyTableName, manifest->generation),
-                             cancellation, nullptr));
-  manifest->segments.push_back(std::move(segment));
-  return UpdateShardLists(file_system, directory, manifest);
+      manifest->segments.emplace_back(),
+      writer->Finish(NameInGeneration(kSegmentName, manifest->generation), manifest->shards, keys));
+  return absl::OkStatus();
 }
 
 absl::Status JoinSegments(FileSystem& file_system, const std::string& directory, size_t first, size_t count,
                           const Cancellation* cancellation, Manifest* manifest) {
   const SegmentPart part{directory, PartOf(*manifest, first, count)};
-  SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
-                            MakeSegment(file_system, {&part, 1}, directory, FreeName(*manifest, kIndexName),
-                                        FreeName(*manifest, kKeyTableName), cancellation));
+  SHARDKIT_ASSIGN_OR_RETURN(Segment segment, MakeSegment(file_system, {&part, 1}, directory, FreeName(*manifest),
+                                                         part.manifest.shards, cancellation));
   const auto begin = manifest->segments.begin() + static_cast<std::ptrdiff_t>(first);
   manifest->segments.erase(begin + 1, begin + static_cast<std::ptrdiff_t>(count));
   manifest->segments[first] = std::move(segment);

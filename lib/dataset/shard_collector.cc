@@ -39,7 +39,7 @@ void KeepCommon(const Metadata& part, Metadata* whole) {
 }
 
 absl::Status ShardCollector::Start() {
-  SHARDKIT_ASSIGN_OR_RETURN(index_, IndexWriter::Create(file_system_, directory_));
+  SHARDKIT_ASSIGN_OR_RETURN(index_, SegmentWriter::Create(file_system_, directory_));
   return absl::OkStatus();
 }
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "dataset/index_writer.h"
+#include "dataset/segment_writer.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/job.h"
 #include "shardkit/manifest.h"
@@ -54,7 +54,7 @@ class ShardCollector {
  private:
   FileSystem& file_system_;
   const std::string directory_;
-  std::unique_ptr<IndexWriter> index_;
+  std::unique_ptr<SegmentWriter> index_;
   Manifest manifest_;
 };
 

@@ -7,7 +7,6 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "io/prefetched_file.h"
 
 namespace shardkit::dataset {
 
@@ -28,55 +27,46 @@ ShardListReader::ShardListReader(std::vector<ManifestShard> shards) : shard_coun
   all_ = std::move(page);
 }
 
-absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(ReadableFileSystem& file_system,
-                                                                       const std::string& directory,
-                                                                       Manifest* manifest) {
-  if (!manifest->has_lists()) return std::make_unique<ShardListReader>(std::move(manifest->shards));
+absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(
+    const std::string& directory, Manifest* manifest, std::vector<absl::StatusOr<SegmentTables>>* segments) {
+  if (!manifest->shards_in_segments()) return std::make_unique<ShardListReader>(std::move(manifest->shards));
   std::unique_ptr<ShardListReader> reader(new ShardListReader());
   reader->directory_ = directory;
   reader->summary_ = *manifest;
   uint64_t bytes = 0;
   bool fits = true;
-  std::vector<std::unique_ptr<RandomAccessFile>> files;
-  for (const Segment& segment : reader->summary_.segments) {
-    const std::string list = JoinPath(directory, segment.list->name);
-    auto file = io::OpenFromEnd(file_system, list, segment.list->bytes, segment.list->root);
-    if (absl::IsNotFound(file.status())) {
-      return NotFound(list, ": the list of shards is missing; copy it again, or run shardctl index ", directory,
-                      " to make it anew");
-    }
-    if (!file.ok()) return file.status();
-    files.push_back(*std::move(file));
-  }
-  for (size_t i = 0; i < files.size(); ++i) {
-    SHARDKIT_RETURN_IF_ERROR(reader->OpenPart(std::move(files[i]), reader->summary_.segments[i]));
+  for (size_t i = 0; i < segments->size(); ++i) {
+    absl::StatusOr<SegmentTables>& segment = (*segments)[i];
+    SHARDKIT_RETURN_IF_ERROR(reader->Advise(segment.status()));
+    SHARDKIT_RETURN_IF_ERROR(reader->AddPart(std::move(segment->list), reader->summary_.segments[i]));
     fits = fits && CheckedAdd(bytes, reader->parts_.back().totals.bytes, &bytes);
   }
   if (!fits || bytes != manifest->bytes) {
     return DataLoss(JoinPath(directory, kManifestName), ": manifest: bytes are not the sum over its lists of shards; ",
-                    "run shardctl index ", directory, " to make it anew");
+                    "run shardctl index ", directory, " to make it again");
   }
   return reader;
 }
 
-absl::Status ShardListReader::OpenPart(std::unique_ptr<RandomAccessFile> file, const Segment& segment) {
-  Part part{.path = file->path(), .first_shard = shard_count_, .first_sample = sample_count_};
-  const container::TablePlace place{.length = file->size(), .root = segment.list->root};
-  auto table = container::PagedTable::Open(std::move(file), place, format::TableKind::kShardList);
-  if (!table.ok()) return Advise(part, table.status());
-  part.table = *std::move(table);
-  const format::TableTail& tail = part.table->tail();
+absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Of(std::unique_ptr<container::PagedTable> list,
+                                                                     const Segment& segment) {
+  std::unique_ptr<ShardListReader> reader(new ShardListReader());
+  SHARDKIT_RETURN_IF_ERROR(reader->AddPart(std::move(list), segment));
+  return reader;
+}
+
+absl::Status ShardListReader::AddPart(std::unique_ptr<container::PagedTable> list, const Segment& segment) {
+  Part part{.path = list->path(), .first_shard = shard_count_, .first_sample = sample_count_};
+  part.table = std::move(list);
   const auto totals = format::DecodeShardListTotals(part.table->payload());
-  if (!totals.ok()) return Advise(part, part.table->Damage(ToStd(totals.status().message())));
+  if (!totals.ok()) return Advise(part.table->Damage(ToStd(totals.status().message())));
   part.totals = *totals;
-  if (tail.checksum != segment.list->checksum || tail.table_length != segment.list->bytes ||
-      tail.root_length() + format::kTableTailBytes != segment.list->root || totals->shards != segment.shards ||
-      totals->samples != segment.samples || totals->blocks != segment.blocks) {
-    return Advise(part,
-                  part.table->Damage(StrCat("is of other shards: it is not the one that ", kManifestName, " names")));
+  if (totals->shards != segment.shards || totals->samples != segment.samples || totals->blocks != segment.blocks) {
+    return Advise(part.table->Damage("is of other shards: its totals are not those of the segment"));
   }
-  if (tail.page_count != segment.shards / kShardsOfPage + (segment.shards % kShardsOfPage > 0 ? 1 : 0)) {
-    return Advise(part, part.table->Damage(StrCat(tail.page_count, " pages do not hold ", segment.shards, " shards")));
+  const uint64_t pages = part.table->page_count();
+  if (pages != segment.shards / kShardsOfPage + (segment.shards % kShardsOfPage > 0 ? 1 : 0)) {
+    return Advise(part.table->Damage(StrCat(pages, " pages do not hold ", segment.shards, " shards")));
   }
   SHARDKIT_RETURN_IF_ERROR(part.table->CheckMapped());
   shard_count_ += segment.shards;
@@ -86,10 +76,11 @@ absl::Status ShardListReader::OpenPart(std::unique_ptr<RandomAccessFile> file, c
 }
 
 // An error of a list, with what to do about it.
-absl::Status ShardListReader::Advise(const Part& part, const absl::Status& status) const {
-  if (!absl::IsDataLoss(status)) return status;
-  return DataLoss(ToStd(status.message()), "; copy ", part.path, " again, or run shardctl index ", directory_,
-                  " to make it anew");
+absl::Status ShardListReader::Advise(const absl::Status& status) const {
+  if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
+  return Reworded(
+      status, StrCat(ToStd(status.message()), "; nothing else lists the shards: copy it again, or shardctl ", "repair ",
+                     directory_, " -o OUT takes them by their names"));
 }
 
 absl::StatusOr<ShardListReader::Page> ShardListReader::Decode(const Part& part,
@@ -141,9 +132,9 @@ absl::StatusOr<std::shared_ptr<const ShardListReader::Page>> ShardListReader::Lo
                                                                                    uint64_t number) const {
   // Read outside the lock: two threads may read the same page at once.
   absl::StatusOr<container::TablePage> bytes = part.table->Page(number, /*keep=*/false);
-  if (!bytes.ok()) return Advise(part, bytes.status());
+  if (!bytes.ok()) return Advise(bytes.status());
   absl::StatusOr<Page> decoded = Decode(part, *bytes);
-  if (!decoded.ok()) return Advise(part, decoded.status());
+  if (!decoded.ok()) return Advise(decoded.status());
   auto page = std::make_shared<const Page>(*std::move(decoded));
   std::lock_guard lock(mutex_);
   kept_.push_front(page);
@@ -173,8 +164,8 @@ absl::StatusOr<std::shared_ptr<const ShardListReader::Page>> ShardListReader::Pa
     if (holds(*page)) return page;
     if (page->first_samples.front() > sample) break;
   }
-  if (!number.ok()) return Advise(part, number.status());
-  return Advise(part, part.table->Damage(StrCat("no shard holds sample ", sample)));
+  if (!number.ok()) return Advise(number.status());
+  return Advise(part.table->Damage(StrCat("no shard holds sample ", sample)));
 }
 
 // The last segment that begins with the sample or before: those without samples lie before it.
@@ -242,9 +233,9 @@ absl::Status ShardListReader::ForEach(const std::function<absl::Status(const Man
       return absl::OkStatus();
     });
     SHARDKIT_RETURN_IF_ERROR(taken);
-    if (!read.ok()) return Advise(part, read);
+    if (!read.ok()) return Advise(read);
     if (!fits || sums != part.totals) {
-      return Advise(part, part.table->Damage("samples, blocks or bytes in its root are not the sums over its shards"));
+      return Advise(part.table->Damage("samples, blocks or bytes in its root are not the sums over its shards"));
     }
   }
   return absl::OkStatus();
@@ -262,8 +253,9 @@ absl::StatusOr<std::vector<ManifestShard>> ShardListReader::ReadAll() const {
 }
 
 absl::Status ReadListedShards(ReadableFileSystem& file_system, const std::string& directory, Manifest* manifest) {
-  if (!manifest->has_lists()) return absl::OkStatus();
-  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, ShardListReader::Open(file_system, directory, manifest));
+  if (!manifest->shards_in_segments()) return absl::OkStatus();
+  auto segments = OpenSegments(file_system, directory, manifest->segments);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, ShardListReader::Open(directory, manifest, &segments));
   SHARDKIT_ASSIGN_OR_RETURN(manifest->shards, reader->ReadAll());
   return absl::OkStatus();
 }

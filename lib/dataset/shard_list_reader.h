@@ -1,5 +1,5 @@
 // What a dataset says of its shards, shard by shard: from the manifest, or from the lists that it names (format-spec/
-// spec.md, section 9.5).
+// spec.md, section 9.2).
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "container/paged_table_reader.h"
 #include "dataset/manifest_text.h"
+#include "dataset/segment_tables.h"
 #include "format/shard_list.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
@@ -31,10 +32,13 @@ struct PlacedShard {
 // most 64 of 256 shards each. Errors name the file: DataLoss of a page when it is asked for.
 class ShardListReader {
  public:
-  // Opens the lists of the segments, if the manifest names some: reads their roots at once, one request each. NotFound
-  // when one is missing, DataLoss when one is not the one that is named. Takes its other shards out of it.
-  static absl::StatusOr<std::unique_ptr<ShardListReader>> Open(ReadableFileSystem& file_system,
-                                                               const std::string& directory, Manifest* manifest);
+  // The shards of the manifest, which are taken out of it; where only the segments list them, their lists, which are
+  // taken out of *segments. An error of a segment then, and DataLoss when a list does not fit.
+  static absl::StatusOr<std::unique_ptr<ShardListReader>> Open(const std::string& directory, Manifest* manifest,
+                                                               std::vector<absl::StatusOr<SegmentTables>>* segments);
+  // Of a list alone, in a segment of this many shards, samples and blocks.
+  static absl::StatusOr<std::unique_ptr<ShardListReader>> Of(std::unique_ptr<container::PagedTable> list,
+                                                             const Segment& segment);
 
   // Of shards that are known.
   explicit ShardListReader(std::vector<ManifestShard> shards);
@@ -82,8 +86,8 @@ class ShardListReader {
   };
 
   ShardListReader() = default;
-  absl::Status OpenPart(std::unique_ptr<RandomAccessFile> file, const Segment& segment);
-  absl::Status Advise(const Part& part, const absl::Status& status) const;
+  absl::Status AddPart(std::unique_ptr<container::PagedTable> list, const Segment& segment);
+  absl::Status Advise(const absl::Status& status) const;
   absl::StatusOr<Page> Decode(const Part& part, const container::TablePage& bytes) const;
   std::shared_ptr<const Page> FindKept(const std::function<bool(const Page&)>& wanted) const;
   absl::StatusOr<std::shared_ptr<const Page>> Load(const Part& part, uint64_t number) const;

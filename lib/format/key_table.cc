@@ -10,12 +10,11 @@ namespace shardkit::format {
 
 KeyEntry LoadKeyEntry(const char* from) { return {LoadLittle<uint64_t>(from), LoadLittle<uint64_t>(from + 8)}; }
 
-absl::StatusOr<uint64_t> DecodeKeyCount(const TableTail& tail, std::string_view payload) {
+absl::StatusOr<uint64_t> DecodeKeyCount(uint64_t page_bytes, std::string_view payload) {
   if (payload.size() != 8) return DataLoss("root has ", payload.size(), " bytes besides the fences instead of 8");
   const uint64_t count = LoadLittle<uint64_t>(payload.data());
-  const uint64_t bytes = tail.pages_end() - kTableMagicBytes;
-  if (bytes % kKeyEntryBytes != 0 || bytes / kKeyEntryBytes != count) {
-    return DataLoss("pages of ", bytes, " bytes do not hold ", count, " entries");
+  if (page_bytes % kKeyEntryBytes != 0 || page_bytes / kKeyEntryBytes != count) {
+    return DataLoss("pages of ", page_bytes, " bytes do not hold ", count, " entries");
   }
   return count;
 }
@@ -44,17 +43,17 @@ absl::Status KeyTableWriter::Add(const KeyEntry& entry) {
 // What stands behind `end` begins the next page; 0 means that the whole page is of one hash.
 absl::Status KeyTableWriter::EndPage(size_t end) {
   if (end == 0) end = page_.size();
-  SHARDKIT_RETURN_IF_ERROR(table_.AddPage(LoadLittle<uint64_t>(page_.data()), std::string_view(page_).substr(0, end)));
+  SHARDKIT_RETURN_IF_ERROR(add_page_(LoadLittle<uint64_t>(page_.data()), std::string_view(page_).substr(0, end)));
   page_.erase(0, end);
   run_begin_ = 0;
   return absl::OkStatus();
 }
 
-absl::StatusOr<TableTail> KeyTableWriter::Finish() {
+absl::StatusOr<std::string> KeyTableWriter::Finish() {
   if (!page_.empty()) SHARDKIT_RETURN_IF_ERROR(EndPage(page_.size()));
   std::string payload;
   AppendLittle(payload, count_);
-  return table_.Finish(payload);
+  return payload;
 }
 
 std::string EncodeKeyTable(const std::vector<uint64_t>& hashes) {
@@ -62,13 +61,15 @@ std::string EncodeKeyTable(const std::vector<uint64_t>& hashes) {
   for (size_t i = 0; i < entries.size(); ++i) entries[i] = {hashes[i], i};
   std::ranges::sort(entries);
   std::string out;
-  KeyTableWriter writer([&](std::string_view bytes) {
+  PagedTableWriter table([&](std::string_view bytes) {
     out += bytes;
     return absl::OkStatus();
   });
-  // Neither call fails: the entries ascend, and memory would end long before the pages that a table may have.
+  KeyTableWriter writer([&](uint64_t first, std::string_view page) { return table.AddPage(first, page); });
+  // No call fails: the entries ascend, and memory would end long before the pages that a table may have.
   for (const KeyEntry& entry : entries) (void)writer.Add(entry);
-  (void)writer.Finish();
+  (void)table.EndSection(TableKind::kKeys, writer.Finish().value_or(""));
+  (void)table.Finish();
   return out;
 }
 

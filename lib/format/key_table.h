@@ -27,29 +27,30 @@ struct KeyEntry {
 
 KeyEntry LoadKeyEntry(const char* from);
 
-// The number of entries. DataLoss unless payload and pages have the lengths that belong to it.
-absl::StatusOr<uint64_t> DecodeKeyCount(const TableTail& tail, std::string_view payload);
+// The number of entries. DataLoss unless the payload, and all pages together, have the lengths that belong to it.
+absl::StatusOr<uint64_t> DecodeKeyCount(uint64_t page_bytes, std::string_view payload);
 
 // DataLoss unless the page has 1 to kKeysOfPage entries and begins with the hash `first`. Does not look at their order.
 absl::Status CheckKeyPage(uint64_t first, std::string_view page);
 
-// Divides entries into pages. The bytes depend on the entries alone. Keeps one page in memory, and 24 bytes for each.
+// Divides entries into pages. The bytes depend on the entries alone. Keeps one page in memory.
 // One thread at a time.
 class KeyTableWriter {
  public:
-  // As PagedTableWriter's.
-  explicit KeyTableWriter(std::function<absl::Status(std::string_view)> write)
-      : table_(TableKind::kKeys, std::move(write)) {}
+  // `add_page` takes the pages, as PagedTableWriter::AddPage.
+  explicit KeyTableWriter(std::function<absl::Status(uint64_t first, std::string_view page)> add_page)
+      : add_page_(std::move(add_page)) {}
 
   // Entries must ascend.
   absl::Status Add(const KeyEntry& entry);
 
-  absl::StatusOr<TableTail> Finish();
+  // The payload of the section, after its last page.
+  absl::StatusOr<std::string> Finish();
 
  private:
   absl::Status EndPage(size_t end);
 
-  PagedTableWriter table_;
+  const std::function<absl::Status(uint64_t first, std::string_view page)> add_page_;
   uint64_t count_ = 0;
   KeyEntry last_;
   std::string page_;

@@ -29,58 +29,93 @@ std::string_view TableName(TableKind kind) {
 
 std::string EncodeTableTail(TableTail* tail) {
   std::string out;
-  AppendLittle(out, static_cast<uint32_t>(tail->kind));
+  AppendLittle(out, tail->section_count);
   AppendLittle(out, kMajorVersion);
   AppendLittle(out, kMinorVersion);
-  AppendLittle(out, tail->page_count);
-  AppendLittle(out, tail->payload_length);
+  AppendLittle(out, tail->root_length);
   AppendLittle(out, tail->table_length);
   AppendLittle(out, tail->root_checksum);
-  AppendLittle(out, uint64_t{0});
+  out.append(16, '\0');
   tail->checksum = Hash64(out);
   AppendLittle(out, tail->checksum);
   out += kTableTailMagic;
   return out;
 }
 
-absl::StatusOr<TableTail> DecodeTableTail(std::string_view bytes, TableKind kind, uint64_t table_length) {
-  const std::string_view name = TableName(kind);
+absl::StatusOr<TableTail> DecodeTableTail(std::string_view bytes, uint64_t table_length) {
   if (bytes.size() != kTableTailBytes || table_length < kTableMagicBytes + kTableTailBytes) {
-    return DataLoss(name, ": has ", table_length, " bytes, too few for one");
+    return DataLoss("table: has ", table_length, " bytes, too few for one");
   }
   if (bytes.substr(kTableTailBytes - kTableTailMagic.size()) != kTableTailMagic) {
-    return DataLoss(name, ": does not end as one does: it was cut short, or is something else");
+    return DataLoss("table: does not end as one does: it was cut short, or is something else");
   }
   const uint64_t checksum = LoadLittle<uint64_t>(bytes.data() + 48);
-  if (checksum != Hash64(bytes.substr(0, 48))) return DataLoss(name, ": checksum of the tail is wrong");
+  if (checksum != Hash64(bytes.substr(0, 48))) return DataLoss("table: checksum of the tail is wrong");
   const uint16_t major = LoadLittle<uint16_t>(bytes.data() + 4);
   if (major != kMajorVersion) {
-    return Unimplemented(name, ": version ", major, " is not known to this version: read it with a newer one");
-  }
-  if (LoadLittle<uint32_t>(bytes.data()) != static_cast<uint32_t>(kind)) {
-    return DataLoss(name, ": the table there is of another kind");
+    return Unimplemented("table: version ", major, " is not known to this version: read it with a newer one");
   }
   TableTail tail;
-  tail.kind = kind;
-  tail.page_count = LoadLittle<uint64_t>(bytes.data() + 8);
-  tail.payload_length = LoadLittle<uint64_t>(bytes.data() + 16);
-  tail.table_length = LoadLittle<uint64_t>(bytes.data() + 24);
-  tail.root_checksum = LoadLittle<uint64_t>(bytes.data() + 32);
+  tail.section_count = LoadLittle<uint32_t>(bytes.data());
+  tail.root_length = LoadLittle<uint64_t>(bytes.data() + 8);
+  tail.table_length = LoadLittle<uint64_t>(bytes.data() + 16);
+  tail.root_checksum = LoadLittle<uint64_t>(bytes.data() + 24);
   tail.checksum = checksum;
-  if (LoadLittle<uint64_t>(bytes.data() + 40) != 0) return DataLoss(name, ": reserved bytes of the tail are not zero");
+  if (bytes.substr(32, 16).find_first_not_of('\0') != bytes.npos) {
+    return DataLoss("table: reserved bytes of the tail are not zero");
+  }
   if (tail.table_length != table_length) {
-    return DataLoss(name, ": should have ", tail.table_length, " bytes, but has ", table_length);
+    return DataLoss("table: table_length is ", tail.table_length, ", but it has ", table_length, " bytes");
   }
-  if (tail.page_count > kMostPages || tail.payload_length > kMaxTablePayload || tail.payload_length % 8 != 0) {
-    return DataLoss(name, ": number of pages or length of the root is over its limit");
+  if (tail.section_count == 0 || tail.section_count > kMostSections) {
+    return DataLoss("table: a section_count of ", tail.section_count, " cannot be");
   }
-  // The pages have 8 bytes at least. Nothing overflows: the limits are far below 2^63.
-  uint64_t least = kTableMagicBytes + kTableTailBytes + tail.root_length() + 8 * tail.page_count;
-  if (tail.fence_page_count() > 0) least += kFenceBytes * tail.page_count;
-  if (table_length < least || (tail.page_count == 0 && table_length != least)) {
-    return DataLoss(name, ": pages and root do not fit in ", table_length, " bytes");
+  if (tail.root_length % 8 != 0 || tail.root_length > table_length - kTableMagicBytes - kTableTailBytes) {
+    return DataLoss("table: a root of ", tail.root_length, " bytes does not fit in ", table_length);
   }
   return tail;
+}
+
+absl::StatusOr<std::vector<TableSection>> DecodeTableRoot(const TableTail& tail, std::string_view root) {
+  std::vector<TableSection> sections;
+  uint64_t begin = kTableMagicBytes;
+  ByteCursor cursor(root);
+  for (uint32_t i = 0; i < tail.section_count; ++i) {
+    TableSection section{.begin = begin};
+    uint32_t kind = 0, reserved = 0;
+    uint64_t payload = 0;
+    const bool read = cursor.Read(&kind) && cursor.Read(&reserved) && cursor.Read(&section.page_count) &&
+                      cursor.Read(&section.pages_end) && cursor.Read(&payload);
+    section.kind = static_cast<TableKind>(kind);
+    const auto wrong = [&](const auto&... what) { return DataLoss("root: section ", i, ": ", what...); };
+    if (!read) return wrong("its header does not fit");
+    if (reserved != 0) return wrong("reserved bytes are not zero");
+    if (i > 0 && section.kind <= sections.back().kind) return wrong("its kind does not follow that of the one before");
+    if (section.page_count > kMostPages || payload > kMaxTablePayload || payload % 8 != 0) {
+      return wrong("number of pages or length of the payload is over its limit");
+    }
+    // The pages have 8 bytes at least.
+    if (section.pages_end < begin || section.pages_end > tail.root_offset() || section.pages_end % 8 != 0 ||
+        (section.pages_end - begin) / 8 < section.page_count ||
+        (section.page_count == 0 && section.pages_end > begin) || section.end() > tail.root_offset()) {
+      return wrong("its pages do not fit");
+    }
+    const uint64_t fences = section.fence_page_count() > 0 ? section.fence_page_count() : section.page_count;
+    std::string_view bytes, rest;
+    if (!cursor.ReadBytes(kFenceBytes * fences, &bytes) || !cursor.ReadBytes(payload, &rest)) {
+      return wrong("fences and payload do not fit in the root");
+    }
+    section.fences = DecodeFences(bytes);
+    section.payload = std::string(rest);
+    if (absl::Status status = CheckFences(section.fences, begin, section.pages_end, 0); !status.ok()) {
+      return wrong(ToStd(status.message()));
+    }
+    begin = section.end();
+    sections.push_back(std::move(section));
+  }
+  if (begin != tail.root_offset()) return DataLoss("root: its sections end at byte ", begin, ", before the root");
+  if (cursor.remaining() > 0) return DataLoss("root: has bytes behind its sections");
+  return sections;
 }
 
 void AppendFence(const Fence& fence, std::string* out) {
@@ -118,38 +153,45 @@ absl::Status PagedTableWriter::Write(std::string_view bytes) {
 
 absl::Status PagedTableWriter::AddPage(uint64_t first, std::string_view page) {
   if (page.empty() || page.size() % 8 != 0 || (!fences_.empty() && first < fences_.back().first)) {
-    return Internal(TableName(kind_), ": a page that no table may have");
+    return Internal("a page that no table may have");
   }
-  if (fences_.size() == kMostPages) {
-    return ResourceExhausted(TableName(kind_), ": would have more than ", kMostPages, " pages");
-  }
+  if (fences_.size() == kMostPages) return ResourceExhausted("a table would have more than ", kMostPages, " pages");
   if (length_ == 0) SHARDKIT_RETURN_IF_ERROR(Write(kTableMagic));
   fences_.push_back({first, length_, Hash64(page)});
   return Write(page);
 }
 
-absl::StatusOr<TableTail> PagedTableWriter::Finish(std::string_view payload) {
+absl::Status PagedTableWriter::EndSection(TableKind kind, std::string_view payload) {
   if (payload.size() % 8 != 0 || payload.size() > kMaxTablePayload) {
-    return ResourceExhausted(TableName(kind_), ": its root would have ", payload.size(), " bytes besides the fences");
+    return ResourceExhausted(TableName(kind), ": its root would have ", payload.size(), " bytes besides the fences");
   }
   if (length_ == 0) SHARDKIT_RETURN_IF_ERROR(Write(kTableMagic));
-  TableTail tail{.kind = kind_, .page_count = fences_.size(), .payload_length = payload.size()};
-  std::string root;
-  if (tail.fence_page_count() > 0) {
+  ++sections_;
+  AppendLittle(root_, static_cast<uint32_t>(kind));
+  AppendLittle(root_, uint32_t{0});
+  AppendLittle(root_, uint64_t{fences_.size()});
+  AppendLittle(root_, length_);
+  AppendLittle(root_, uint64_t{payload.size()});
+  if (fences_.size() > kMostRootFences) {
     std::string page;
     for (size_t begin = 0; begin < fences_.size(); begin += kFencesOfPage) {
       page.clear();
       const size_t end = std::min<size_t>(begin + kFencesOfPage, fences_.size());
       for (size_t i = begin; i < end; ++i) AppendFence(fences_[i], &page);
-      AppendFence({fences_[begin].first, fences_[begin].offset, Hash64(page)}, &root);
+      AppendFence({fences_[begin].first, fences_[begin].offset, Hash64(page)}, &root_);
       SHARDKIT_RETURN_IF_ERROR(Write(page));
     }
   } else {
-    for (const Fence& fence : fences_) AppendFence(fence, &root);
+    for (const Fence& fence : fences_) AppendFence(fence, &root_);
   }
-  root += payload;
-  tail.root_checksum = Hash64(root);
-  SHARDKIT_RETURN_IF_ERROR(Write(root));
+  fences_.clear();
+  root_ += payload;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TableTail> PagedTableWriter::Finish() {
+  TableTail tail{.section_count = sections_, .root_length = root_.size(), .root_checksum = Hash64(root_)};
+  SHARDKIT_RETURN_IF_ERROR(Write(root_));
   tail.table_length = length_ + kTableTailBytes;
   SHARDKIT_RETURN_IF_ERROR(Write(EncodeTableTail(&tail)));
   return tail;

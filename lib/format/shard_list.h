@@ -1,4 +1,4 @@
-// Lists of shards (format-spec/spec.md, section 9.5): what a manifest says of each shard of a segment, in checked
+// Lists of shards (format-spec/spec.md, section 9.2): what a manifest says of each shard of a segment, in checked
 // pages.
 #pragma once
 

@@ -337,7 +337,7 @@ def validate(
         As for `pack`, with bytes.
     **options
         ``mode``, ``max_problems``, ``max_decompression``, ``max_image_memory``; ``task`` and ``tasks``, to check one of
-        several parts of the shards: part 0 also checks what there is once, index and keys.
+        several parts of the shards: part 0 also checks what there is once, the segments.
 
     Returns
     -------
@@ -412,7 +412,7 @@ def repair(
 
 @checked
 def index(path: str | os.PathLike[str]) -> reports.Published:
-    """Rebuild the index, the key table and the manifest of a dataset from its shards.
+    """Rebuild the segment and the manifest of a dataset from its shards.
 
     Parameters
     ----------
@@ -433,7 +433,7 @@ def compact(
     threads: int = 1,
     progress: Progress = None,
 ) -> reports.Compacted:
-    """Rewrite the shards of a dataset that removed samples have left hollow, and make its indexes one.
+    """Rewrite the shards of a dataset that removed samples have left hollow, and make its segments one.
 
     Parameters
     ----------

@@ -164,7 +164,7 @@ def validate(
     progress: Progress = None,
     **options: Any,
 ) -> reports.Validated:
-    """Check a dataset by tasks of Ray, each some of the shards, and the first also index and keys.
+    """Check a dataset by tasks of Ray, each some of the shards, and the first also the segments.
 
     Parameters
     ----------

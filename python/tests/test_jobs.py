@@ -135,7 +135,7 @@ def test_tasks_make_what_one_call_makes(tmp_path: Path, monkeypatch: pytest.Monk
 def test_index_merge_repair(tmp_path: Path, dataset: str) -> None:
     sk.convert(dataset, tmp_path / "a", codecs={"key": "none"}, shard_samples=50)
     sk.convert(dataset, tmp_path / "b", columns=["key", "label"], codecs={"key": "none"}, shard_samples=64)
-    (tmp_path / "a" / "dataset.idx").unlink()
+    (tmp_path / "a" / "dataset.segment").unlink()
     assert sk.index(tmp_path / "a").samples == 200
     assert sk.compact(tmp_path / "a").samples == 200
     assert sk.validate(tmp_path / "a")

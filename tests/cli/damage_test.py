@@ -82,60 +82,61 @@ class DamageTest(CliTest):
         os.rename(first + ".away", second)
         self.assertIn(self.shards[0], self.shardctl("validate", "out", code=1).stderr)
 
-    def test_damaged_index_is_found_and_rebuilt(self):
-        for offset in (9, 40, 190, 300, os.path.getsize(self.path("out", "dataset.idx")) - 1):
-            with self.subTest(offset=offset):
-                before = self.read("out", "dataset.idx")
-                self.flip("out/dataset.idx", offset)
-                self.assertIn("dataset.idx", self.shardctl("validate", "out", code=1).stderr)
-                self.shardctl("index", "out")
-                self.shardctl("validate", "out")
-                self.assertEqual(self.read("out", "dataset.idx"), before)
-
-    def test_damaged_key_table_is_found_and_rebuilt(self):
+    def test_damaged_segment_is_found_and_rebuilt(self):
         key = "000033"
-        before = self.read("out", "dataset.keys")
-        for offset in (3, 9, 40, len(before) - 90, len(before) - 1):
+        before = self.read("out", "dataset.segment")
+        root = len(before) - 64 - int.from_bytes(before[-56:-48], "little")  # where it begins
+        in_index, in_list_or_keys = (9, 40, 190, 300), (root // 2, root - 200)
+        in_keys_or_root = (3, root - 9, root + 5, root + 40, len(before) - 90, len(before) - 1)
+        for offset in (*in_index, *in_list_or_keys, *in_keys_or_root):
             with self.subTest(offset=offset):
-                self.flip("out/dataset.keys", offset)
-                self.assertIn("dataset.keys", self.shardctl("validate", "out", code=1).stderr)
-                self.assertEqual(self.shardctl("cat", "out", "--key", key, "-c", "bin").out, self.read("in", key + ".bin"))
+                self.flip("out/dataset.segment", offset)
+                self.assertIn("dataset.segment", self.shardctl("validate", "out", code=1).stderr)
+                if offset in in_keys_or_root:  # the keys, or else all of it, are then not used
+                    self.assertEqual(self.shardctl("cat", "out", "--key", key, "-c", "bin").out, self.read("in", key + ".bin"))
                 self.shardctl("index", "out")
                 self.shardctl("validate", "out")
-                self.assertEqual(self.read("out", "dataset.keys"), before)
+                self.assertEqual(self.read("out", "dataset.segment"), before)
 
-    def test_damaged_list_of_shards_is_found_and_rebuilt(self):
+    def test_only_the_segment_lists_many_shards(self):
         for i in range(1025):
             self.write(f"small/{i:04}.txt", b"%d" % i)
         self.shardctl("pack", "small", "-o", "many", "--shard-samples", "1")
-        self.assertIn(b'"shard-pages"', self.read("many", "dataset.json"))
+        self.assertNotIn(b'"shards": [', self.read("many", "dataset.json"))
         rows = self.shardctl("ls", "--shards", "many", "--json").json()["shards"]
         self.assertEqual([row["name"] for row in rows], [f"{i:08}.shard" for i in range(1025)])
         self.assertEqual(self.shardctl("inspect", "many", "--json").json()["shards"], 1025)
-        before = self.read("many", "dataset.shards")
+        before = self.read("many", "dataset.segment")
         for offset in (3, 40, len(before) // 2, len(before) - 90):
             with self.subTest(offset=offset):
-                self.flip("many/dataset.shards", offset)
-                self.assertIn("many/dataset.shards", self.shardctl("validate", "many", code=1).stderr)
-                self.write("many/dataset.shards", before)
-        os.remove(self.path("many", "dataset.shards"))
-        self.assertIn("many/dataset.shards: the list of shards is missing", self.shardctl("ls", "many", code=3).stderr)
+                self.flip("many/dataset.segment", offset)
+                self.assertIn("many/dataset.segment", self.shardctl("validate", "many", code=1).stderr)
+                self.write("many/dataset.segment", before)
+        os.remove(self.path("many", "dataset.segment"))
+        self.assertIn("many/dataset.segment: the segment is missing", self.shardctl("ls", "many", code=3).stderr)
+        refused = self.shardctl("index", "many", code=1).stderr
+        self.assertIn("cannot make it again", refused)
+        self.assertIn("shardctl repair many -o OUT takes them by their names", refused)
+        self.assertIn("they were taken by their names", self.shardctl("repair", "many", "-o", "mended").stderr)
+        self.shardctl("validate", "mended")
+        entries = self.shardctl("ls", "mended", "--json").json()["entries"]
+        self.assertEqual([entry["key"] for entry in entries], [f"{i:04}" for i in range(1025)])
+        os.remove(self.path("many", "dataset.json"))
         self.shardctl("index", "many")
         self.shardctl("validate", "many")
         self.assertEqual(self.shardctl("ls", "--shards", "many", "--json").json()["shards"], rows)
 
-    def test_lost_indexes_and_manifest_are_rebuilt(self):
+    def test_lost_segment_and_manifest_are_rebuilt(self):
         before = self.tree("out")
-        os.remove(self.path("out", "dataset.idx"))
-        os.remove(self.path("out", "dataset.keys"))
+        os.remove(self.path("out", "dataset.segment"))
         os.remove(self.path("out", "dataset.json"))
         self.shardctl("ls", "out", code=3)
         self.shardctl("index", "out")
         self.assertEqual(self.tree("out"), before)
 
-    def test_works_without_index(self):
+    def test_works_without_segment(self):
         listing = self.shardctl("ls", "out", "--values-xxh3").stdout
-        os.remove(self.path("out", "dataset.idx"))
+        os.remove(self.path("out", "dataset.segment"))
         self.assertEqual(self.shardctl("ls", "out", "--values-xxh3").stdout, listing)
         self.assertEqual(self.shardctl("cat", "out", "--sample", "33", "-c", "bin").out, self.read("in", "000033.bin"))
         self.assertIn("shardctl index", self.shardctl("inspect", "out").stdout)

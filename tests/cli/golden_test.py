@@ -75,7 +75,7 @@ class GoldenTest(CliTest):
         for part in ("b0", "b1"):
             self.write(f"in-{part}/{part}.txt", f"text of {part}")
             self.shardctl("pack", f"in-{part}", "-o", part, *self.plain_codecs("key", "txt"))
-        os.remove(self.path("a", "dataset.idx"))
+        os.remove(self.path("a", "dataset.segment"))
         self.write("plain.txt", "text")
         self.write("some.tar", "tar")
         shard = next(name for name in os.listdir(self.path("a")) if name.endswith(".shard"))

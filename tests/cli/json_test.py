@@ -64,7 +64,7 @@ class JsonTest(CliTest):
         self.assertEqual(columns["image_id"]["range"], {"min": 1, "max": 3})
         self.assertIsNone(columns["image"]["range"])
         self.assertTrue(columns["key"]["key"])
-        os.remove(self.path("out", "dataset.idx"))
+        os.remove(self.path("out", "dataset.segment"))
         index = self.shardctl("inspect", "out", "--json").json()["index"]
         self.assertFalse(index["used"])
         self.assertIn("shardctl index", index["problem"])
@@ -157,7 +157,8 @@ class JsonTest(CliTest):
         before = self.tree("parts")
         self.assertIn("parts: 3 samples in 2 shards", self.shardctl("compact", "parts").stdout)
         self.assertEqual(self.tree("parts"), before)
-        self.assertEqual(sorted(name for name in before if name.endswith(".idx")), ["dataset-2.idx", "dataset-3.idx", "dataset.idx"])
+        self.assertEqual(sorted(name for name in before if name.endswith(".segment")),
+                         ["dataset-2.segment", "dataset-3.segment", "dataset.segment"])
         self.shardctl("compact", "missing", code=3)
         self.shardctl("compact", "parts", "--grace", "5", code=2)
         self.shardctl("compact", "parts", "--lost", "2", code=2)

@@ -38,8 +38,7 @@ WRONG_INPUTS = {
     "empty.tar": (1, "empty.tar: is not a tar", {}),
     "empty.mds": (1, "empty.mds: ", {}),
     "ds/dataset.json": (2, "ds/dataset.json: is a part of a dataset: give the directory that holds it, ds", {}),
-    "ds/dataset.idx": (2, "ds/dataset.idx: is a part of a dataset: give the directory that holds it, ds", {}),
-    "ds/dataset.keys": (2, "ds/dataset.keys: is a part of a dataset: give the directory that holds it, ds", {}),
+    "ds/dataset.segment": (2, "ds/dataset.segment: is a part of a dataset: give the directory that holds it, ds", {}),
     "lost": (3, "lost: dataset.json is missing, but there are shards: shardctl index lost makes it anew", {}),
     "interrupted": (3, "interrupted: is being written, or its writer was interrupted: run that again with --resume", {}),
     "mdsnoindex": (3, "mdsnoindex: there are MDS shards, but no index.json", {}),
@@ -294,7 +293,7 @@ class FolderTest(CliTest):
         self.copy("interrupted", "dataset.json")
         self.write("interrupted/.shardkit-pack.journal", "shardkit-pack-journal 1 0\n")
         self.copy("noshard", "*.shard")
-        self.copy("jsononly", "*.shard", "dataset.idx", "dataset.keys")
+        self.copy("jsononly", "*.shard", "dataset.segment")
         self.copy("badjson")
         self.write("badjson/dataset.json", "{}")
         self.copy("cut")
@@ -469,7 +468,7 @@ class ContainersTest(FolderTest):
 
     def test_files_where_it_is_said(self):
         for line, samples, columns in [
-                ("ds --from files", 3, ["key", "idx", "json", "keys", "shard", "shardkit-job"]),
+                ("ds --from files", 3, ["key", "json", "segment", "shard", "shardkit-job"]),
                 ("mds --from files", 4, ["key", "00000.mds", "json", "shardkit-job"]),
                 ("tars --from files", 2, ["key", "tar"])]:
             with self.subTest(line):

@@ -135,27 +135,34 @@ TABLE_PAYLOADS = {1: "shard_count:8 block_count:8 sample_count:8 dataset_hash:8 
 
 
 class TablePlaces:
-    """Where the parts of a table of at most 4096 pages lie that begins at `base`."""
+    """Where the parts of a table of at most 4096 pages lie that begins at `base`, of sections of these classes."""
 
-    def __init__(self, out, data, base, kind):
-        table = T.Table(data[base:], kind)
-        what, self.base, self.length = table.name, base, len(table.data)
-        self.root = base + self.length - table.root_bytes
-        self.ends = [base + fence.offset for fence in table.root] + [base + table.pages_end]
-        out.row(base, what, "magic:8")
-        for number in range(table.page_count):
-            self.page(out, data, f"{what} page", kind, self.ends[number], self.ends[number + 1])
-            out.row(self.root + 24 * number, what, "fence_first:8 fence_offset:8 fence_checksum:8")
-        self.payload = self.root + 24 * table.page_count
-        at, end = out.row(self.payload, what, TABLE_PAYLOADS[kind]), base + self.length - 64
-        while kind == 1 and end - at >= 8:  # lists of columns
-            count, = struct.unpack_from("<I", data, at)
-            at = out.row(at, what, "layout_columns:4")
-            for _ in range(count):
-                length, = struct.unpack_from("<I", data, at)
-                at = out.text(f"{what} layout name", out.row(at, what, "layout_name_length:4"), length)
-        out.text(f"{what} pad", at, end - at)
-        out.row(end, what, "kind:4 major:2 minor:2 page_count:8 payload_length:8 table_length:8 root_checksum:8 reserved:8 checksum:8 magic:8")
+    def __init__(self, out, data, base, wanted):
+        table = T.Table("table", wanted, data[base:])
+        self.base, self.length = base, table.identity[0]
+        self.tail = base + self.length - 64
+        self.root = base + self.length - table.identity[1]
+        self.payloads, self.pages, at = {}, [], self.root  # by kind; begin and end of each page, and the place of its checksum
+        out.row(base, "table", "magic:8")
+        for section in table.sections:
+            what = section.name
+            at = out.row(at, what, "kind:4 reserved:4 page_count:8 pages_end:8 payload_length:8")
+            ends = [base + fence.offset for fence in section.root] + [base + section.pages_end]
+            for begin, end in zip(ends, ends[1:]):
+                self.page(out, data, f"{what} page", section.kind, begin, end)
+                at = out.row(at, what, "fence_first:8 fence_offset:8 fence_checksum:8")
+                self.pages.append((begin, end, at - 8))
+            self.payloads[section.kind] = at
+            end, at = at + len(section.payload), out.row(at, what, TABLE_PAYLOADS[section.kind])
+            while section.kind == 1 and end - at >= 8:  # lists of columns
+                count, = struct.unpack_from("<I", data, at)
+                at = out.row(at, what, "layout_columns:4")
+                for _ in range(count):
+                    length, = struct.unpack_from("<I", data, at)
+                    at = out.text(f"{what} layout name", out.row(at, what, "layout_name_length:4"), length)
+            out.text(f"{what} pad", at, end - at)
+            at = end
+        out.row(self.tail, "table", "section_count:4 major:2 minor:2 root_length:8 table_length:8 root_checksum:8 reserved:8 reserved:8 checksum:8 magic:8")
 
     @staticmethod
     def page(out, data, what, kind, begin, end):
@@ -178,11 +185,10 @@ class TablePlaces:
                 out.text(f"{what} names", begin + 8 + 56 * count, end - begin - 8 - 56 * count)
 
     def repair(self, data):
-        for number, (begin, end) in enumerate(zip(self.ends, self.ends[1:])):
-            data.put(self.root + 24 * number + 16, checksum(data[begin:end]))
-        tail = self.base + self.length - 64
-        data.put(tail + 32, checksum(data[self.root:tail]))
-        data.put(tail + 48, checksum(data[tail:tail + 48]))
+        for begin, end, place in self.pages:
+            data.put(place, checksum(data[begin:end]))
+        data.put(self.tail + 24, checksum(data[self.root:self.tail]))
+        data.put(self.tail + 48, checksum(data[self.tail:self.tail + 48]))
 
 
 def checksum(data):
@@ -238,7 +244,7 @@ class ShardFile:
         elif kind == R.BLOCK_RANGES:
             out.row(at, "range", "present_count:4 flags:4 minimum:8 maximum:8 " * (length // 24))
         elif kind == R.KEY_INDEX:
-            self.table = TablePlaces(out, memoryview(self.data)[:at + length], at, T.KEYS)
+            self.table = TablePlaces(out, memoryview(self.data)[:at + length], at, [T.KeyTable])
         elif kind == R.METADATA:
             metadata_fields(out, self.data, at, "metadata")
         elif kind == R.STATISTICS:
@@ -328,10 +334,10 @@ class ShardFile:
                     keys = [P.xxh3(values.raw(i)) for k in range(shard.block_count) for values in [shard.block(k).column(c)]
                             for i in range(values.block.sample_count)]
                     pages = T.divide(sorted((key, i) for i, key in enumerate(keys)))
-                    for number, (page, begin, end) in enumerate(zip(pages, self.table.ends, self.table.ends[1:])):
+                    for page, (begin, end, place) in zip(pages, self.table.pages):
                         if 16 * len(page) == end - begin:
                             put(begin, b"".join(struct.pack("<QQ", *entry) for entry in page))
-                            put(self.table.root + 24 * number, struct.pack("<Q", page[0][0]))
+                            put(place - 16, struct.pack("<Q", page[0][0]))
         except (P.ShardError, ValueError, struct.error, OverflowError, MemoryError):
             pass
 

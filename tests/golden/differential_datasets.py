@@ -7,6 +7,7 @@ import os
 import re
 
 from differential_changes import Changed, Fields, ShardFile, TablePlaces, another, checksum, group, some_keys
+import reference_table as T
 from reference_parts import xxh3
 from reference_dataset import read_dataset
 
@@ -60,8 +61,8 @@ def nodes(tree, path=()):
 NUMBERS = ("0", "1", "2", "-1", "-0", "1.0", "1e0", "01", "4096", "65536", "4294967296", str(1 << 62), str((1 << 62) + 1), str((1 << 63) - 1), str(1 << 63),
            str((1 << 64) - 1), str(1 << 64), "1" + "0" * 30, "1E400", '"1"', "+1", "NaN")
 TEXTS = ("", "a\0b", "a\nb", "..", "a/../b", "a//b", "/a", "a/", "./a", "é", "\ud800", "x" * 256, "x" * 255, "x" * 4097, "0", "utf8", "bytes", "none", "zstd",
-         "dataset.json", "shard-pages", "label@2", "json", "key", "ndarray", "i64", "A\u0308")
-KEYS = ("later", "list", "keys", "sha256", "stored", "dropped", "column_files", "removed", "next_shard", "replaced", "value_size", "dtype", "shape",
+         "dataset.json", "dataset.segment", "label@2", "json", "key", "ndarray", "i64", "A\u0308")
+KEYS = ("later", "index", "table", "sha256", "stored", "dropped", "column_files", "removed", "next_shard", "replaced", "value_size", "dtype", "shape",
         "metadata", "features", "shards", "columns", "runs")
 
 
@@ -76,19 +77,17 @@ class DatasetFile:
                     self.files[os.path.relpath(os.path.join(root, name), folder)] = file.read()
         tree = parse_manifest(self.files["dataset.json"])
         for segment in tree.get("segments"):
-            for key, kind in (("index", 1), ("list", 2), ("keys", 3)):
-                if segment.get(key):
-                    self.add_table(segment.get(key).get("name"), kind)
+            self.add_table(segment.get("table").get("name"), [T.Index, T.ShardList, T.KeyTable])
         if tree.get("removed"):
-            self.add_table(tree.get("removed").get("table").get("name"), 4)
+            self.add_table(tree.get("removed").get("table").get("name"), [T.RemovedSamples])
         for row in rows_of_files(tree):
             self.shards[row.get("name")] = ShardFile(self.files[row.get("name")])
         self.names = sorted(name for name in self.files if name in self.tables or name in self.shards or name == "dataset.json")
         self.keys = some_keys(read_dataset(folder))
 
-    def add_table(self, name, kind):
+    def add_table(self, name, wanted):
         out = Fields()
-        self.tables[name] = TablePlaces(out, memoryview(self.files[name]), 0, kind), out, group(out)
+        self.tables[name] = TablePlaces(out, memoryview(self.files[name]), 0, wanted), out, group(out)
 
     def changed(self, rng):
         """What was changed, and the files."""
@@ -124,13 +123,13 @@ class DatasetFile:
 
     @staticmethod
     def refer(files, tree):
-        references = [segment.get(key) for segment in tree.get("segments") for key in ("index", "keys", "list") if segment.get(key)]
-        for named in references + ([tree.get("removed").get("table")] if tree.get("removed") else []):
+        for holder in [*tree.get("segments"), *([tree.get("removed")] if tree.get("removed") else [])]:
+            named = holder.get("table")
             named.put("checksum", files[named.get("name")][-16:-8][::-1].hex())
         return tree
 
     def follow(self, files, name):
-        """After a shard or column file has changed: the manifest's row and, of a shard, list and index."""
+        """After a shard or column file has changed: the manifest's row and, of a shard, the segment file."""
         tree = parse_manifest(files["dataset.json"])
         data, before = files[name], self.files[name]
         for row in rows_of_files(tree):
@@ -142,9 +141,12 @@ class DatasetFile:
         hashes = [bytes.fromhex(row.get("content_hash")) for row in tree.get("shards")]
         shard, first = self.shards[name].shard, 0
         for segment in tree.get("segments"):
-            table = segment.get("index").get("name")
+            table = segment.get("table").get("name")
             places, last = self.tables[table][0], first + int(segment.get("shards"))
-            pins = [(places.payload + 24, checksum(b"".join(hashes[first:last])))]
+            pins = [(places.payloads[1] + 24, checksum(b"".join(hashes[first:last])))]
+            for old, new in ((before[-56:-40], data[-56:-40]), (hashlib.sha256(before).digest(), hashlib.sha256(data).digest())):  # in the list
+                at = files[table].find(old)
+                pins += [(at, new)] if at >= 0 else []
             for block in self.shards[name].blocks:
                 at = block.offset + 64 * (len(shard.columns) + 1) - 8
                 pins += [(field.at, data[at:at + 8]) for field in self.tables[table][1]

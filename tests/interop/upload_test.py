@@ -151,7 +151,7 @@ class ConditionsTest(UploadTest):
         self.shardctl("merge", self.path("part0"), self.path("part1"), "-o", self.path("merged"), *keep)
         self.remote("merge", "s3://bucket/part0", "s3://bucket/part1", "-o", "s3://bucket/merged", *keep)
         self.assert_same_objects(self.path("merged"), self.objects("merged"))
-        for name in ("dataset.json", "dataset.idx"):
+        for name in ("dataset.json", "dataset.segment"):
             self.request("DELETE", "bucket/merged/" + name)
         self.remote("index", "s3://bucket/merged")
         self.assert_same_objects(self.path("merged"), self.objects("merged"))

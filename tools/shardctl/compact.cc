@@ -52,7 +52,7 @@ Json ReportJson(const std::string& path, const shardkit::CompactReport& report) 
 }  // namespace
 
 int RunCompact(int argc, char** argv) {
-  CommandLine line("compact", "rewrite what a dataset has lost, join its indexes, purge what was removed",
+  CommandLine line("compact", "rewrite what a dataset has lost, join its segments, purge what was removed",
                    "[OPTION]... DATASET...");
   std::vector<std::string> paths;
   std::optional<std::string> lost;
@@ -76,11 +76,10 @@ int RunCompact(int argc, char** argv) {
   line.Notes(
       "The dataset has the same samples and columns afterwards, in its next generation, if there is anything to do. "
       "The\n"
-      "indexes of the segments that appending has left become one, without reading the shards that stay. --purge "
-      "deletes\n"
+      "segments that appending has left become one, without reading the shards that stay. --purge deletes\n"
       "all files with names that Shardkit gives, as 00000000.shard and dataset-2.columns, which the dataset does not "
       "have.");
-  line.Example("shardctl compact corpus", "one index, and no shard that is hollow");
+  line.Example("shardctl compact corpus", "one segment, and no shard that is hollow");
   line.Example("shardctl compact corpus --purge", "after shardctl rm: what a take-down request needs");
   line.Example("shardctl compact corpus --fold --purge", "captions and scores in the shards, and nothing else");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;

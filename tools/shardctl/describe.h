@@ -24,7 +24,7 @@ inline constexpr uint64_t kFrontBytes = uint64_t{16} << 20;
 // At most `limit` bytes of text, without cutting a character of UTF-8.
 std::string_view TextFront(std::string_view text, size_t limit);
 
-// What a generation did: "appended 40 samples in 2 shards", "columns added caption". Names are as they are.
+// What a generation did: "append (samples 40; shards 2)", "columns (add caption)". Names are as they are.
 std::string DescribeOperation(const shardkit::DatasetOperation& operation);
 
 // Describes a stored value of `column` that has `length` bytes. For a byte string, `value` may hold only the first

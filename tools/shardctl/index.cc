@@ -134,12 +134,13 @@ int RunIndex(int argc, char** argv) {
   line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
-      "Indexes and manifest are made from the shards alone, so that all can be rebuilt when they are lost. The\n"
-      "SHA-256 of shards that an old manifest lists are compared and kept.\n"
+      "Segment and manifest are made from the shards alone, so that both can be rebuilt when they are lost. The\n"
+      "SHA-256 of shards that an old manifest lists are compared and kept. Of more than 1024 shards, only the segment\n"
+      "says in which order they stand: where it alone is lost, shardctl repair takes them by their names.\n"
       "DATASET may also be a tar of WebDataset, or a directory of such tars: the index of X.tar is written to\n"
       "X.tar.shardidx. With it X.tar opens quickly, and each value read is compared with the checksum it had.\n"
       "TAR is a tar, or a directory that stands for its tars in the order of their names.");
-  line.Example("shardctl index photos", "rebuild photos/dataset.idx, photos/dataset.keys and photos/dataset.json");
+  line.Example("shardctl index photos", "rebuild photos/dataset.segment and photos/dataset.json");
   line.Example("shardctl index train-0.tar", "write train-0.tar.shardidx");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   return Rebuild(paths, dali, json);

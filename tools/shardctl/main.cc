@@ -40,7 +40,7 @@ constexpr std::array<Verb, 27> kVerbs = {{
     {"split", "divide a dataset at random, by key, into parts such as train and val", RunSplit},
     {"merge", "make one dataset of several", RunMerge},
     {"rm", "remove samples from a dataset, at once and without rewriting it", RunRm},
-    {"compact", "rewrite what a dataset has lost, join its indexes, purge what was removed", RunCompact},
+    {"compact", "rewrite what a dataset has lost, join its segments, purge what was removed", RunCompact},
     {"reshard", "put the samples of a dataset into other shards, or into random order", RunReshard},
     {"plan", "show which samples the steps of an epoch have, and how well they are mixed", RunPlan},
     {"simulate", "predict how many nodes would read a dataset, and what bounds them", RunSimulate},

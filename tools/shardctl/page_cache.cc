@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path,
   const absl::StatusOr<shardkit::Manifest> manifest = (*dataset)->ReadManifest();
   if (!manifest.ok()) return manifest.status();
   for (const shardkit::Segment& segment : manifest->segments) {
-    for (const shardkit::TableReference* const table : segment.tables()) names.push_back(table->name);
+    names.push_back(segment.table.name);
   }
   if (manifest->removed) names.push_back(manifest->removed->table.name);
   for (const std::string& name : names) {

@@ -105,14 +105,15 @@ int RunValidate(int argc, char** argv) {
       "--deep", &options.deep,
       "decode every value too: JPEG and PNG pixels, JSON, UTF-8, masks and whether they fit their image, array shapes");
   line.Text("--task", "I/N", &task,
-            "check part I, counted from 0, of N parts of the shards of each dataset; part 0 also its index and keys");
+            "check part I, counted from 0, of N parts of the shards of each dataset; part 0 also its segments");
   jobs.AddTo(&line, "threads that read and check");
   io.AddTo(&line);
   decompression.AddTo(&line);
   line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &json, "print the report, problems included, as one JSON document");
   line.Notes(
-      "Of a dataset, manifest and index are compared with the shards, and the shards with the SHA-256 that it lists.\n"
+      "Of a dataset, manifest and segments are compared with the shards, and the shards with the SHA-256 that it "
+      "lists.\n"
       "Problems are listed on standard error, or in the JSON document. Exit code 1 when there is one.\n"
       "Keys that stand more than once in a dataset are allowed: a warning tells of them.");
   line.Example("shardctl validate photos", "is every byte of the dataset what was written?");

@@ -12,6 +12,7 @@
 #include "convert/sources/source_names.h"
 #include "convert/sources/source_walk.h"
 #include "dataset/foreign/foreign_dataset.h"
+#include "dataset/job_directory.h"
 #include "foreign/mds/mds_directory.h"
 #include "foreign/webdataset/webdataset_names.h"
 #include "shardkit/manifest.h"
@@ -162,7 +163,7 @@ enum class Found { kFiles, kTar, kTars, kMds };
 
 // What the names in a directory say about it. Hidden names do not count.
 struct Contents {
-  size_t tars = 0, shards = 0, mds = 0, others = 0;  // others: without *.idx, *.shardidx, *.json, dataset*.keys
+  size_t tars = 0, shards = 0, mds = 0, others = 0;  // others: without indexes and manifests
   bool manifest = false, mds_index = false;
   std::vector<std::string> folders;
 };
@@ -183,7 +184,7 @@ absl::StatusOr<Contents> LookInside(const std::string& path, ReadableFileSystem*
     } else if (foreign::IsMdsShardName(name)) {
       ++found.mds;
     } else if (!name.ends_with(".idx") && !name.ends_with(".shardidx") && !name.ends_with(".json") &&
-               !(name.starts_with("dataset") && name.ends_with(".keys"))) {
+               !dataset::GenerationOfTable(name)) {
       ++found.others;
     }
     return absl::OkStatus();

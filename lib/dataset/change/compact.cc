@@ -56,7 +56,6 @@ class Compaction {
     } else {
       SHARDKIT_RETURN_IF_ERROR(dataset::JoinSegments(file_system_, directory_, 0, manifest.segments.size(),
                                                      options_.cancellation, &manifest));
-      SHARDKIT_RETURN_IF_ERROR(dataset::UpdateShardLists(file_system_, directory_, &manifest));
     }
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("compacting"));
     SHARDKIT_RETURN_IF_ERROR(update_->Publish(manifest));

@@ -13,9 +13,9 @@
 #include "dataset/buffer_reserve.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/index_reader.h"
-#include "dataset/key_tables.h"
 #include "dataset/read/column_files.h"
 #include "dataset/read/removed_samples.h"
+#include "dataset/segment_tables.h"
 #include "dataset/shard_cache.h"
 #include "dataset/shard_list_reader.h"
 #include "shardkit/dataset_reader.h"
@@ -80,7 +80,7 @@ class AnyDatasetReader final : public DatasetReader {
 
   absl::StatusOr<std::string> DescribeShard(ReadableFileSystem& file_system, const ReadOptions& options,
                                             Manifest* manifest) const;
-  void OpenIndex(absl::StatusOr<IndexReader::Files> files);
+  void OpenIndex(std::vector<absl::StatusOr<SegmentTables>>* segments);
 
   absl::Status CheckShard(size_t shard) const;
   absl::Status CheckColumn(size_t column) const;
@@ -128,7 +128,7 @@ class AnyDatasetReader final : public DatasetReader {
   bool as_stored_ = false;  // blocks of the shards are what readers see
   std::unique_ptr<IndexReader> index_;
   std::string index_problem_;
-  std::unique_ptr<KeyTables> keys_;  // null where there are no segments
+  std::vector<std::shared_ptr<const container::KeyTable>> keys_;  // of the segments; null where one has none
   std::unique_ptr<ShardCache> shards_;
   const std::shared_ptr<BufferReserve> reserve_ = std::make_shared<BufferReserve>();
 };

@@ -1,4 +1,4 @@
-// Reading the columns of a dataset that lie in column files (format-spec/spec.md, section 9.6).
+// Reading the columns of a dataset that lie in column files (format-spec/spec.md, section 9.4).
 #pragma once
 
 #include <cstddef>

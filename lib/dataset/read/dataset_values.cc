@@ -245,20 +245,21 @@ absl::StatusOr<std::optional<uint64_t>> AnyDatasetReader::FindKey(std::string_vi
 
 absl::StatusOr<std::optional<uint64_t>> AnyDatasetReader::FindStoredKey(std::string_view key,
                                                                         BlockBuffer* buffer) const {
-  if (!keys_) return FindKeyInShards(0, shard_count(), key, buffer);
+  if (keys_.empty()) return FindKeyInShards(0, shard_count(), key, buffer);
   const uint64_t hash = Hash64(key);
   size_t shard = 0;
   uint64_t first_sample = 0;
   for (size_t i = 0; i < summary_.segments.size(); ++i) {
     const size_t shards_end = shard + summary_.segments[i].shards;
     std::optional<uint64_t> found;
-    SHARDKIT_ASSIGN_OR_RETURN(const bool complete, keys_->Find(i, hash, [&](uint64_t ordinal) -> absl::StatusOr<bool> {
-      const uint64_t sample = first_sample + ordinal;
-      if (removed_.Has(sample)) return false;
-      SHARDKIT_ASSIGN_OR_RETURN(const bool has, HasKey(sample, key, buffer));
-      if (has) found = sample;
-      return has;
-    }));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool complete,
+                              FindInKeys(keys_[i].get(), hash, [&](uint64_t ordinal) -> absl::StatusOr<bool> {
+                                const uint64_t sample = first_sample + ordinal;
+                                if (removed_.Has(sample)) return false;
+                                SHARDKIT_ASSIGN_OR_RETURN(const bool has, HasKey(sample, key, buffer));
+                                if (has) found = sample;
+                                return has;
+                              }));
     if (!complete) {
       SHARDKIT_ASSIGN_OR_RETURN(found, FindKeyInShards(shard, shards_end, key, buffer));
     }

@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/paged_table_reader.h"
-#include "dataset/index_writer.h"
+#include "dataset/segment_writer.h"
 #include "format/paged_table.h"
 #include "io/prefetched_file.h"
 #include "io/publish_file.h"
@@ -38,7 +38,7 @@ absl::StatusOr<RemovedList> RemovedList::Read(ReadableFileSystem& file_system, c
                             container::PagedTable::Open(*std::move(opened), place, format::TableKind::kRemoved));
   const format::TableTail& tail = table->tail();
   if (tail.checksum != named.table.checksum || tail.table_length != named.table.bytes ||
-      tail.root_length() + format::kTableTailBytes != named.table.root || table->payload().size() != 8 ||
+      tail.root_length + format::kTableTailBytes != named.table.root || table->payload().size() != 8 ||
       LoadLittle<uint64_t>(table->payload().data()) != named.samples) {
     return table->Damage(StrCat("is another list than the one that ", kManifestName, " names"));
   }
@@ -71,7 +71,7 @@ absl::StatusOr<RemovedSamples> WriteRemoved(FileSystem& file_system, const std::
                              "; shardctl compact ", directory, " leaves those of before out");
   }
   std::string bytes;
-  format::PagedTableWriter table(format::TableKind::kRemoved, [&](std::string_view part) {
+  format::PagedTableWriter table([&](std::string_view part) {
     bytes += part;
     return absl::OkStatus();
   });
@@ -84,7 +84,8 @@ absl::StatusOr<RemovedSamples> WriteRemoved(FileSystem& file_system, const std::
   }
   std::string count;
   AppendLittle(count, removed.size());
-  SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, table.Finish(count));
+  SHARDKIT_RETURN_IF_ERROR(table.EndSection(format::TableKind::kRemoved, count));
+  SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, table.Finish());
   SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system, JoinPath(directory, name), bytes));
   return RemovedSamples{removed.size(), ReferenceTo(name, tail)};
 }

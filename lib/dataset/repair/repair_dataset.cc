@@ -85,7 +85,7 @@ class DatasetRepair {
         return FailedPrecondition(directory_, ": had column files or removed samples, and only ", kManifestName,
                                   " says which; copy it again, or take the newest of dataset-*.json");
       }
-      report_.notes.push_back(described ? "a list of shards is missing or damaged: the shards were taken by their names"
+      report_.notes.push_back(described ? "the list of the shards is missing or damaged: they were taken by their names"
                               : absl::IsNotFound(manifest.status())
                                   ? "there is no dataset.json: the shards were taken by their names"
                                   : "dataset.json is damaged: the shards were taken by their names");

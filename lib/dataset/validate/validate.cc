@@ -4,7 +4,7 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
-#include <set>
+#include <span>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -16,10 +16,11 @@
 #include "dataset/foreign/validate_foreign.h"
 #include "dataset/index_reader.h"
 #include "dataset/job_directory.h"
-#include "dataset/key_tables.h"
 #include "dataset/manifest_text.h"
 #include "dataset/read/any_dataset_reader.h"
 #include "dataset/read/column_files.h"
+#include "dataset/segment_tables.h"
+#include "dataset/shard_list_reader.h"
 #include "dataset/validate/validate_index.h"
 #include "dataset/validate/validate_keys.h"
 #include "dataset/validate/validate_shard.h"
@@ -86,32 +87,15 @@ class Validator {
     }
     if (!manifest.ok()) return ReportDamage(manifest_path, manifest.status());
     const absl::Status listed = dataset::ReadListedShards(file_system_, directory, &*manifest);
-    if (!listed.ok()) return ReportDamage(PathOfTable(directory, manifest->segments, listed), listed);
+    if (!listed.ok()) return ReportDamage(PathOfSegment(directory, manifest->segments, listed), listed);
     const auto [begin, end] = dataset::ShardsOfTask(options_, manifest->shards.size());
     const bool first_task = options_.task == 0;
-    if (first_task) SHARDKIT_RETURN_IF_ERROR(WarnOfStrayLists(directory, *manifest));
     for (size_t i = begin; i < end; ++i) bytes_total_ += manifest->shards[i].bytes;
 
-    std::unique_ptr<dataset::IndexReader> index;
     const Schema stored_schema = manifest->StoredSchema();
-    auto opened = dataset::IndexReader::Open(file_system_, directory, stored_schema, manifest->segments);
-    absl::Status sound = opened.status();
-    if (sound.ok() && first_task) sound = (*opened)->CheckAll(manifest->shards);
-    if (!sound.ok() && first_task) {
-      const std::string path = PathOfTable(directory, manifest->segments, sound);
-      if (absl::IsNotFound(sound)) {
-        Report(path, DataLoss(ToStd(sound.message()), ": the index is missing; run shardctl index ", directory));
-      } else {
-        SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, sound));
-      }
-    } else if (sound.ok() && !manifest->segments.empty()) {
-      index = *std::move(opened);
-    }
-
     std::vector<dataset::SegmentKeys> keys;
-    if (first_task) {
-      SHARDKIT_ASSIGN_OR_RETURN(keys, OpenKeyTables(directory, *manifest));
-    }
+    SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<dataset::IndexReader> index,
+                              CheckSegments(directory, *manifest, stored_schema, &keys));
 
     // The dataset reader compares each shard with the manifest.
     absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = dataset::OpenWithRemoved(file_system_, directory);
@@ -295,60 +279,76 @@ class Validator {
     return absl::IsDataLoss(read) ? absl::OkStatus() : read;
   }
 
-  // The table that an error is about: its message begins with the path. Else the directory.
-  static std::string PathOfTable(const std::string& directory, const std::vector<Segment>& segments,
-                                 const absl::Status& status) {
+  // The segment that an error is about: its message begins with the path. Else the directory.
+  static std::string PathOfSegment(const std::string& directory, const std::vector<Segment>& segments,
+                                   const absl::Status& status) {
     for (const Segment& segment : segments) {
-      for (const TableReference* const table : segment.tables()) {
-        std::string path = JoinPath(directory, table->name);
-        if (ToStd(status.message()).starts_with(StrCat(path, ":"))) return path;
-      }
+      std::string path = JoinPath(directory, segment.table.name);
+      if (ToStd(status.message()).starts_with(StrCat(path, ":"))) return path;
     }
     return directory;
   }
 
-  // Lists of shards that neither this generation names nor the one before can have left.
-  absl::Status WarnOfStrayLists(const std::string& directory, const Manifest& manifest) {
-    std::set<std::string_view> named;
-    for (const Segment& segment : manifest.segments) {
-      if (segment.list) named.insert(segment.list->name);
-    }
-    SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory));
-    for (const DirectoryEntry& entry : entries) {
-      const uint64_t generation = dataset::GenerationOfTable(entry.name).value_or(0);
-      if (!entry.name.ends_with(".shards") || generation < manifest.generation || named.contains(entry.name)) continue;
-      report_.warnings.push_back({JoinPath(directory, entry.name),
-                                  StrCat("is a list of shards that ", kManifestName,
-                                         " does not name: it says nothing, ", "and shardctl index removes it")});
-    }
-    return absl::OkStatus();
-  }
-
-  // Those that are whole by themselves.
-  absl::StatusOr<std::vector<dataset::SegmentKeys>> OpenKeyTables(const std::string& directory,
-                                                                  const Manifest& manifest) {
-    std::vector<dataset::SegmentKeys> tables;
+  // Opens the index of all segments; null when it cannot be used. The first task checks all that the segments say by
+  // themselves, and sets *keys.
+  absl::StatusOr<std::unique_ptr<dataset::IndexReader>> CheckSegments(const std::string& directory,
+                                                                      const Manifest& manifest, const Schema& schema,
+                                                                      std::vector<dataset::SegmentKeys>* keys) {
+    auto segments = dataset::OpenSegments(file_system_, directory, manifest.segments);
+    const bool first_task = options_.task == 0;
+    size_t shard = 0;
     uint64_t first_sample = 0;
-    for (const Segment& segment : manifest.segments) {
-      dataset::SegmentKeys& keys = tables.emplace_back();
-      keys.first_sample = first_sample;
+    bool opened = true;
+    for (size_t i = 0; i < segments.size(); ++i) {
+      const Segment& segment = manifest.segments[i];
+      const auto shards = std::span(manifest.shards).subspan(shard, segment.shards);
+      dataset::SegmentKeys& checked = keys->emplace_back();
+      checked.first_sample = first_sample;
+      shard += segment.shards;
       first_sample += segment.samples;
-      if (!segment.keys) continue;
-      auto table = dataset::OpenKeyTable(file_system_, directory, segment);
-      const absl::Status status = table.ok() ? (*table)->CheckAll() : table.status();
-      if (status.ok()) {
-        keys.table = *std::move(table);
-      } else {
-        SHARDKIT_RETURN_IF_ERROR(ReportKeys(directory, segment, status));
+      opened = opened && segments[i].ok();
+      if (!first_task) continue;
+      absl::Status status = segments[i].status();
+      if (status.ok()) status = CheckList(std::move(segments[i]->list), segment, shards);
+      if (status.ok() && segments[i]->keys) {
+        status = segments[i]->keys->CheckAll();
+        if (status.ok()) checked.table = segments[i]->keys;
       }
+      SHARDKIT_RETURN_IF_ERROR(ReportSegment(directory, segment, status));
     }
-    return tables;
+    auto index = dataset::IndexReader::Open(&segments, schema, manifest.segments);
+    absl::Status sound = index.status();
+    if (sound.ok() && first_task) sound = (*index)->CheckAll(manifest.shards);
+    if (sound.ok()) return manifest.segments.empty() ? nullptr : *std::move(index);
+    if (opened && first_task) {
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(PathOfSegment(directory, manifest.segments, sound), sound));
+    }
+    return nullptr;
   }
 
-  absl::Status ReportKeys(const std::string& directory, const Segment& segment, const absl::Status& status) {
-    return ReportDamage(JoinPath(directory, segment.keys->name),
-                        absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), "; run shardctl index ",
-                                                                  directory, " to make it anew"))));
+  // The list repeats what the manifest says of the shards.
+  static absl::Status CheckList(std::unique_ptr<container::PagedTable> table, const Segment& segment,
+                                std::span<const ManifestShard> shards) {
+    const std::string path = table->path();
+    SHARDKIT_ASSIGN_OR_RETURN(const auto list, dataset::ShardListReader::Of(std::move(table), segment));
+    size_t number = 0;
+    return list->ForEach([&](const ManifestShard& shard) {
+      if (shard == shards[number++]) return absl::OkStatus();
+      return DataLoss(path, ": list of shards: shard ", number - 1, " is not the one that ", kManifestName, " lists");
+    });
+  }
+
+  absl::Status ReportSegment(const std::string& directory, const Segment& segment, const absl::Status& status) {
+    if (status.ok()) return status;
+    // The segment repeats what the shards say: whatever it lacks can be made again.
+    const bool unusable = absl::IsNotFound(status) || absl::IsUnimplemented(status);
+    const auto code = unusable ? absl::StatusCode::kDataLoss : status.code();
+    const std::string advice = StrCat("run shardctl index ", directory);
+    const std::string message(ToStd(status.message()));
+    const bool advised = absl::StrContains(message, advice);
+    return ReportDamage(
+        JoinPath(directory, segment.table.name),
+        absl::Status(code, ToAbsl(StrCat(message, advised ? "" : StrCat("; ", advice, " to make it again")))));
   }
 
   // Starts to hash the files of shard `first` and of some shards after it, up to `last`. A file is hashed by one
@@ -398,7 +398,7 @@ class Validator {
                               dataset::CheckKeys(file_system_, dataset, key_indexes, tables, options_.cancellation));
     for (size_t i = 0; i < tables.size(); ++i) {
       if (tables[i].difference.ok()) continue;
-      SHARDKIT_RETURN_IF_ERROR(ReportKeys(directory, dataset.summary().segments[i], tables[i].difference));
+      SHARDKIT_RETURN_IF_ERROR(ReportSegment(directory, dataset.summary().segments[i], tables[i].difference));
     }
     report_.repeated_keys = repeated.count;
     if (repeated.count == 0) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Reading a dataset: a directory with a manifest, an offset index and shards. A single shard file opens as a dataset of
+// Reading a dataset: a directory with a manifest, segments and shards. A single shard file opens as a dataset of
 // one shard.
 #pragma once
 
@@ -36,8 +36,8 @@ struct DatasetOptions : ReadOptions {
   bool skip_lost_samples = false;
 
   // The generation to read; 0 is the newest. NotFound for one that is not kept (see ReadHistory), InvalidArgument for a
-  // dataset of another container and for a single shard. Of those before the last two, the indexes may be gone: samples
-  // are then read through the shards.
+  // dataset of another container and for a single shard. Of those before the last two, the segments may be gone:
+  // samples are then read through the shards.
   uint64_t generation = 0;
 };
 
@@ -127,9 +127,9 @@ class DatasetReader {
 
   // Shards are opened when they are needed, so where the process changes its directory a relative `path` is lost.
   // `path` is a dataset's directory or a shard, or one of the other containers listed in format-spec/interop.md. Reads
-  // the manifest; where the shards stand in lists beside it, the root of each list; and together those of the offset
-  // indexes that exist and belong to the manifest. Shards and key tables are opened when first used, and of the lists
-  // 256 shards are read at once. NotFound when a list is missing, DataLoss when it is damaged.
+  // the manifest, and together the roots of the segments; one that is missing, damaged or another than the manifest
+  // names is not used, and index_problem() says why. Shards are opened when first used. Where only the segments list
+  // the shards, 256 of them are read at once; NotFound when such a segment is missing, DataLoss when it is damaged.
   static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(ReadableFileSystem& file_system, const std::string& path,
                                                              const DatasetOptions& options = {});
 
@@ -149,8 +149,8 @@ class DatasetReader {
   uint64_t shard_count() const { return summary().shard_count; }
 
   // What the dataset says of shard `shard`; its samples are those that readers see. Takes one read for 256 shards where
-  // they stand in lists, of which the last 64 pages are kept. OutOfRange past the end, DataLoss when the page is
-  // damaged.
+  // only the segments list them, of which the last 64 pages are kept. OutOfRange past the end, DataLoss when the page
+  // is damaged.
   virtual absl::StatusOr<ManifestShard> Shard(size_t shard) const = 0;
 
   // Calls `take` for each shard in order, reading lists in pieces of up to 16 MiB, in memory that does not grow with
@@ -167,7 +167,7 @@ class DatasetReader {
   // Position in columns(), or OutOfRange with a list of the columns.
   absl::StatusOr<size_t> FindColumn(std::string_view name) const;
 
-  // Empty when the offset index is used; else the reason why not ("dataset.idx is missing: run shardctl index PATH").
+  // Empty when the offset index is used; else the reason why not ("the segment is missing; run shardctl index PATH").
   virtual std::string index_problem() const = 0;
 
   // The shard of a sample; `local` is the sample's ordinal in it, where removed samples count. OutOfRange past the end.
@@ -193,7 +193,7 @@ class DatasetReader {
   // A value of any size; see ShardReader::CopyValue.
   virtual absl::StatusOr<bool> CopyValue(uint64_t sample, size_t column, const ByteSink& sink) const = 0;
 
-  // Ordinal of the first sample with this key that is seen, or empty. Asks the key table of each segment of the dataset
+  // Ordinal of the first sample with this key that is seen, or empty. Asks the keys of each segment of the dataset
   // (there are few, however many shards): one page of each, at most three reads when it is asked first; and reads the
   // sample. Where a table is missing or damaged, searches the shards of its segment in order, and so do single shards
   // and other containers. FailedPrecondition when no column is the key.

@@ -21,7 +21,7 @@
 
 namespace shardkit {
 
-// Writing a dataset: shards of limited size, then the offset index, and the manifest last.
+// Writing a dataset: shards of limited size, then the segment, and the manifest last.
 
 // What becomes of samples whose key a dataset that is appended to has already.
 enum class ExistingKeys : uint8_t {
@@ -68,7 +68,7 @@ struct DatasetWriterOptions : WriterOptions {
   // `shard.metadata`, and the dataset keeps those that all shards then have. Not together with `resume`.
   bool append = false;
 
-  // With `append`. Looking for a key reads a page of each segment's table of keys, which stay mapped or in memory.
+  // With `append`. Looking for a key reads a page of the keys of each segment, which stay mapped or in memory.
   ExistingKeys existing_keys = ExistingKeys::kRefuse;
 };
 
@@ -145,13 +145,13 @@ class DatasetWriter {
   virtual absl::Status Suspend() = 0;
 };
 
-// Rebuilds index, key table and manifest of a directory from its shards, in the order of the manifest if it is
+// Rebuilds segment and manifest of a directory from its shards, in the order of the manifest if it is
 // readable, otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists,
-// and when only a list of shards is lost and the offset indexes do not confirm that the order is that of the names. The
-// listed ones are kept; to compare them, those shards are read as a whole. Gives one segment. Where the readable
-// manifest says the same with one segment, its files are made again; else this is the next generation. Unavailable when
-// another writer uses the directory; Cancelled when `cancellation`, which may be null, asks for it. After an error the
-// dataset reads as it did; a table that no manifest names may be left, which the next call removes.
+// and when only lost segments say in which order the shards stand. The listed hashes are kept; to compare them, those
+// shards are read as a whole. Gives one segment. Where the readable manifest says the same with one segment, its files
+// are made again; else this is the next generation. Unavailable when another writer uses the directory; Cancelled when
+// `cancellation`, which may be null, asks for it. After an error the dataset reads as it did; a table that no manifest
+// names may be left, which the next call removes.
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory,
                                       const Cancellation* cancellation = nullptr);
 

@@ -19,9 +19,7 @@
 namespace shardkit {
 
 inline constexpr std::string_view kManifestName = "dataset.json";
-inline constexpr std::string_view kIndexName = "dataset.idx";
-inline constexpr std::string_view kKeyTableName = "dataset.keys";
-inline constexpr std::string_view kShardListName = "dataset.shards";
+inline constexpr std::string_view kSegmentName = "dataset.segment";
 inline constexpr std::string_view kRemovedName = "dataset.removed";
 
 struct ManifestShard {
@@ -45,17 +43,13 @@ struct TableReference {
   bool operator==(const TableReference&) const = default;
 };
 
-// A run of shards that share an offset index.
+// A run of shards that share a file of their offset index, their list and their keys (format-spec/spec.md,
+// section 9.2).
 struct Segment {
   uint64_t shards = 0;  // how many; at least 1
   uint64_t samples = 0;
   uint64_t blocks = 0;
-  TableReference index;
-  std::optional<TableReference> keys;  // absent when there is no table of the keys
-  std::optional<TableReference> list;  // of the shards; all segments of a dataset have one, or none has
-
-  // The tables that are there. The pointers are valid while the segment is.
-  std::vector<const TableReference*> tables() const;
+  TableReference table;
 
   bool operator==(const Segment&) const = default;
 };
@@ -70,7 +64,7 @@ struct ColumnRun {
 };
 
 // A shard without a key, whose columns belong to samples of the dataset's shards. Its blocks have the same samples as
-// theirs, one for one (format-spec/spec.md, section 9.6).
+// theirs, one for one (format-spec/spec.md, section 9.4).
 struct ColumnFile : ManifestShard {
   std::vector<std::string> columns;  // their stored names, in the order of its schema; not empty
   std::vector<ColumnRun> runs;       // ascend, and do not overlap; not empty
@@ -78,7 +72,7 @@ struct ColumnFile : ManifestShard {
   bool operator==(const ColumnFile&) const = default;
 };
 
-// Samples that are stored, and that readers do not see (format-spec/spec.md, section 9.7).
+// Samples that are stored, and that readers do not see (format-spec/spec.md, section 9.5).
 struct RemovedSamples {
   uint64_t samples = 0;  // how many; at least 1
   TableReference table;
@@ -104,21 +98,18 @@ struct ManifestSummary {
   std::map<std::string, std::string, std::less<>> stored_names;
   std::vector<std::string> dropped;  // stored names of columns that readers no longer see; ascending
   Metadata metadata;
-  std::vector<Segment> segments;  // cover the shards in order; empty when there are no indexes
+  std::vector<Segment> segments;  // cover the shards in order
   std::vector<ColumnFile> column_files;
   std::optional<RemovedSamples> removed;
   uint64_t generation = 1;     // grows by 1 each time that the dataset is published anew
   DatasetOperation operation;  // what made this generation
-  uint64_t next_shard = 0;     // shards of earlier generations have numbers below this (see spec.md, section 9.4)
-  std::vector<std::string> replaced;  // shards of earlier generations whose names are not those of section 9.4
+  uint64_t next_shard = 0;     // shards of earlier generations have numbers below this (see spec.md, section 9.3)
+  std::vector<std::string> replaced;  // shards of earlier generations whose names are not those of section 9.3
   uint64_t shard_count = 0;
   uint64_t sample_count = 0;  // that the shards hold
   uint64_t block_count = 0;
   uint64_t bytes = 0;     // of all shards
   uint64_t checksum = 0;  // that ends the text which was read; 0 where there is none
-
-  // Whether the shards stand in lists beside dataset.json, as they do when they are many.
-  bool has_lists() const { return !segments.empty() && segments[0].list.has_value(); }
 
   // Whether the columns are just those of the shards.
   bool shards_have_columns() const { return stored_names.empty() && dropped.empty() && column_files.empty(); }
@@ -133,11 +124,17 @@ struct ManifestSummary {
   Schema StoredSchema() const;
 };
 
-// XXH3-64 of the concatenated content hashes of `shards`; their offset index stores it.
+// XXH3-64 of the concatenated content hashes of `shards`; an offset index stores it.
 uint64_t HashShards(std::span<const ManifestShard> shards);
+
+// A dataset of more shards has the list of them in its segments alone.
+inline constexpr size_t kMostShardsInManifest = 1024;
 
 struct Manifest : ManifestSummary {
   std::vector<ManifestShard> shards;
+
+  // Whether `shards` are to be read from the lists in the segments.
+  bool shards_in_segments() const { return shards.empty() && shard_count > 0; }
 
   // Makes it the next generation. Arguments without values are left out.
   void BeginGeneration(DatasetOperation made_by);
@@ -156,17 +153,17 @@ struct Manifest : ManifestSummary {
 // The name of a file that is first written for this generation: FILE.EXT for 1, FILE-G.EXT for G.
 std::string NameInGeneration(std::string_view name, uint64_t generation);
 
-// The text of dataset.json. Deterministic. Where the segments name lists of the shards, it does not list them itself.
+// The text of dataset.json. Deterministic.
 std::string FormatManifest(const Manifest& manifest);
 
 // DataLoss, saying what is wrong, for a malformed manifest and for names that would lead out of the directory.
 // Unimplemented for a later version, and for a required feature that this version does not know. FailedPrecondition
-// when the shards stand in lists beside it: ReadManifest reads these, too.
+// when only the segments list the shards: ReadManifest reads these, too.
 absl::StatusOr<Manifest> ParseManifest(std::string_view text);
 
-// Reads dataset.json of a directory, and the lists of shards that it names. NotFound when the directory is not a
-// dataset, or when a list is missing. Takes time and memory proportional to the number of shards; DatasetReader does
-// not need them all.
+// Reads dataset.json of a directory, and where only the segments list the shards their lists. NotFound when the
+// directory is not a dataset, or when a segment is missing that is needed. Takes time and memory proportional to the
+// number of shards; DatasetReader does not need them all.
 absl::StatusOr<Manifest> ReadManifest(ReadableFileSystem& file_system, const std::string& directory);
 
 }  // namespace shardkit

@@ -7,7 +7,6 @@
 #include <map>
 
 #include "base/endian.h"
-#include "base/hash.h"
 #include "base/strings.h"
 #include "support/counting_filesystem.h"
 #include "support/effort.h"
@@ -22,13 +21,16 @@ using format::kKeysOfPage;
 
 std::string Write(const std::vector<KeyEntry>& entries) {
   std::string bytes;
-  KeyTableWriter writer([&](std::string_view piece) {
+  format::PagedTableWriter table([&](std::string_view piece) {
     bytes += piece;
     return absl::OkStatus();
   });
+  KeyTableWriter writer([&](uint64_t first, std::string_view page) { return table.AddPage(first, page); });
   for (const KeyEntry& entry : entries) EXPECT_TRUE(writer.Add(entry).ok());
-  const auto tail = writer.Finish();
-  EXPECT_TRUE(tail.ok()) << tail.status();
+  const auto payload = writer.Finish();
+  EXPECT_TRUE(payload.ok()) << payload.status();
+  EXPECT_TRUE(table.EndSection(format::TableKind::kKeys, *payload).ok());
+  EXPECT_TRUE(table.Finish().ok());
   return bytes;
 }
 
@@ -58,7 +60,7 @@ class KeyTables : public testing::Test {
     const auto table = Open(Write(entries), entries.size());
     EXPECT_TRUE(table.ok()) << table.status();
     std::vector<uint64_t> counts;
-    for (uint64_t i = 0; i < (*table)->tail().page_count; ++i) {
+    for (uint64_t i = 0; i < (*table)->page_count(); ++i) {
       counts.push_back((*table)->Page(i, false)->bytes.size() / format::kKeyEntryBytes);
     }
     return counts;
@@ -159,18 +161,37 @@ TEST_F(KeyTables, OfOtherEntriesAreToldApart) {
   EXPECT_EQ(Compare(**table, other), StrCat(place, "entry 7 names sample 7 instead of 9"));
   other = entries;
   other.pop_back();
-  EXPECT_NE(Compare(**table, other), "");
+  EXPECT_EQ(Compare(**table, other),
+            StrCat(place, "page 0 has 128 bytes instead of 112: its fences divide the entries in another way"));
   other.push_back({7, 7});
   other.push_back({8, 8});
-  EXPECT_NE(Compare(**table, other), "");
+  EXPECT_EQ(Compare(**table, other),
+            StrCat(place, "page 0 has 128 bytes instead of 144: its fences divide the entries in another way"));
   EXPECT_EQ(Open(Write(entries), 9).status().message(), StrCat(place, "has 8 entries for 9 samples"));
+}
+
+TEST_F(KeyTables, OfOtherPagesAreToldApart) {
+  const std::vector<KeyEntry> one = Runs({{1, kKeysOfPage}}), two = Runs({{1, kKeysOfPage}, {2, 1}});
+  const std::string place = "/keys: key table at byte 0: ";
+  auto table = Open(Write(one), one.size());
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(Compare(**table, one), "");
+  EXPECT_EQ(Compare(**table, two), StrCat(place, "ends before what it should hold"));
+  table = Open(Write(two), two.size());
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(Compare(**table, two), "");
+  EXPECT_EQ(Compare(**table, one), StrCat(place, "has more pages than it should"));
+  std::vector<KeyEntry> other = two;
+  other.back().hash = 3;
+  EXPECT_EQ(Compare(**table, other),
+            StrCat(place, "entry 4096 does not have the hash of the key of sample 4096 that belongs there"));
 }
 
 // A table whose pages are divided as `counts` says, and begin with `firsts`; all checksums are right.
 std::string Divided(const std::vector<KeyEntry>& entries, const std::vector<uint64_t>& counts,
                     std::vector<uint64_t> firsts, uint64_t stated) {
   std::string bytes, payload;
-  format::PagedTableWriter writer(format::TableKind::kKeys, [&](std::string_view piece) {
+  format::PagedTableWriter writer([&](std::string_view piece) {
     bytes += piece;
     return absl::OkStatus();
   });
@@ -184,7 +205,8 @@ std::string Divided(const std::vector<KeyEntry>& entries, const std::vector<uint
     EXPECT_TRUE(writer.AddPage(firsts[i], page).ok());
   }
   AppendLittle(payload, stated);
-  EXPECT_TRUE(writer.Finish(payload).ok());
+  EXPECT_TRUE(writer.EndSection(format::TableKind::kKeys, payload).ok());
+  EXPECT_TRUE(writer.Finish().ok());
   return bytes;
 }
 
@@ -198,11 +220,11 @@ TEST_F(KeyTables, DividedOrFencedOtherwiseAreDamaged) {
   const std::string wrong = "/keys: key table at byte 0: ";
   // The run of hash 1 is divided.
   EXPECT_EQ(compare(Divided(entries, {1, 3}, {1, 1}, 4)),
-            StrCat(wrong, "byte 88: magic, fences or root are not those of its entries"));
+            StrCat(wrong, "page 0 has 16 bytes instead of 64: its fences divide the entries in another way"));
   EXPECT_EQ(compare(Divided(entries, {2, 2}, {1, 4}, 4)),
-            StrCat(wrong, "byte 88: magic, fences or root are not those of its entries"));
+            StrCat(wrong, "page 0 has 32 bytes instead of 64: its fences divide the entries in another way"));
   EXPECT_EQ(compare(Divided(entries, {4}, {0}, 4)),
-            StrCat(wrong, "byte 72: magic, fences or root are not those of its entries"));
+            StrCat(wrong, "page 0: its fence is not the hash of its first entry"));
   EXPECT_EQ(compare(Divided(entries, {4}, {1}, 5)), StrCat(wrong, "pages of 64 bytes do not hold 5 entries"));
 
   const auto table = Open(Divided(entries, {2, 2}, {1, 3}, 4), 4);
@@ -267,10 +289,11 @@ TEST_F(KeyTables, OfManyPagesTakeThreeReads) {
     for (uint64_t i = 0; i < run; ++i) entries.push_back({10 * page + 5, entries.size()});
   }
   const std::string bytes = Write(entries);
+  constexpr uint64_t kRoot = format::kSectionHeaderBytes + 3 * format::kFenceBytes + 8 + format::kTableTailBytes;
   for (const uint64_t hash : {uint64_t{0}, uint64_t{5}, uint64_t{20485}, uint64_t{20486}, 10 * pages - 5, 10 * pages}) {
-    const auto table = Open(bytes, entries.size(), format::kTableTailBytes + 3 * format::kFenceBytes + 8);
+    const auto table = Open(bytes, entries.size(), kRoot);
     ASSERT_TRUE(table.ok()) << table.status();
-    ASSERT_EQ((*table)->tail().page_count, pages);
+    ASSERT_EQ((*table)->page_count(), pages);
     const std::vector<uint64_t> found = Find(**table, hash);
     EXPECT_EQ(found.size(), hash % 10 == 5 ? run : 0) << hash;
     EXPECT_LE(files_.reads().size(), 3u);

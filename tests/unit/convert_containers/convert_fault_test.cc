@@ -93,7 +93,7 @@ void CheckNothingOrWhole(FileSystem& files, const Case& which, const Tree& expec
   for (const auto& [name, bytes] : left) {
     if (name.starts_with(".shardkit-pack") || name.ends_with(".tmp") || name.ends_with(".partial")) continue;
     const auto same = expected.find(name);
-    if (name == "dataset.idx" || name == "shardkit.json") continue;
+    if (name == "dataset.segment" || name == "shardkit.json") continue;
     EXPECT_TRUE(same != expected.end() && same->second == bytes) << name;
   }
 }
@@ -134,7 +134,7 @@ TEST_P(ConvertFaultTest, EveryCall) {
         SCOPED_TRACE("call " + std::to_string(number) + ": " + failed->operation + " " + failed->path +
                      (keep ? ", kept" : ""));
         // A Shardkit dataset can be read without its index.
-        const bool can_do_without = failed->path == "/in/dataset.idx";
+        const bool can_do_without = failed->path == "/in/dataset.segment";
         EXPECT_TRUE(!status.ok() || can_do_without);
         if (!status.ok()) {
           EXPECT_EQ(status.code(), fault.status.code()) << status;

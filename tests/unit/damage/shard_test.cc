@@ -11,9 +11,9 @@
 namespace shardkit::test {
 namespace {
 
-constexpr std::string_view kPlaces[] = {"header",          "block",      "trailer",   "section table",
-                                        "block directory", "statistics", "key index", "metadata",
-                                        "manifest",        "index",      "key table"};
+constexpr std::string_view kPlaces[] = {"header",     "block",          "trailer",  "section table", "block directory",
+                                        "statistics", "key index",      "metadata", "manifest",      "index",
+                                        "key table",  "list of shards", "segment"};
 
 bool NamesAPlace(const Problem& problem) {
   return problem.message.starts_with(problem.path) && std::ranges::any_of(kPlaces, [&](std::string_view place) {
@@ -113,11 +113,11 @@ TEST(DatasetDamage, OfManifestAndTables) {
     }
   }
   const Subject subject = MakeSubject("dataset", ReadDataset(*files, "/d"), "", std::move(values));
-  for (const std::string file : {"dataset.json", "dataset.idx", "dataset.keys"}) {
+  for (const std::string file : {"dataset.json", "dataset.segment"}) {
     FlipEveryBit(subject, file, [&](uint64_t, const Observation& seen) { ExpectFound(seen, file); });
     CutAtEveryLength(subject, file, [&](uint64_t, const Observation& seen) {
       ExpectNothingElse(seen);
-      // The shards contain everything that index and key table say, too.
+      // The shards contain everything that the segment says, too.
       EXPECT_EQ(seen.error.ok(), file != "dataset.json");
     });
   }
@@ -125,7 +125,7 @@ TEST(DatasetDamage, OfManifestAndTables) {
   // Nothing else tells what a list does.
   ListShardsApart(*files, "/d");
   const Subject listed = MakeSubject("dataset", ReadDataset(*files, "/d"), "", subject.values);
-  for (const std::string file : {"dataset.json", "dataset.shards"}) {
+  for (const std::string file : {"dataset.json", "dataset.segment"}) {
     FlipEveryBit(listed, file, [&](uint64_t, const Observation& seen) { ExpectFound(seen, file); });
     CutAtEveryLength(listed, file, [&](uint64_t, const Observation& seen) {
       ExpectNothingElse(seen);

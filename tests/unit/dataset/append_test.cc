@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "absl/strings/match.h"
+#include "base/hash.h"
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "shardkit/change.h"
@@ -93,15 +94,15 @@ TEST_F(AppendTest, AddsASegmentAndReadersGoOn) {
   const Manifest manifest = Listed();
   EXPECT_EQ(manifest.generation, 2u);
   ASSERT_EQ(manifest.segments.size(), 2u);
-  EXPECT_EQ(manifest.segments[0].index.name, "dataset.idx");
-  EXPECT_EQ(manifest.segments[1].index.name, "dataset-2.idx");
+  EXPECT_EQ(manifest.segments[0].table.name, "dataset.segment");
+  EXPECT_EQ(manifest.segments[1].table.name, "dataset-2.segment");
   EXPECT_EQ(manifest.segments[1].shards, 2u);
   EXPECT_EQ(manifest.shards[3].name, "00000003.shard");
   ExpectSamples(35);
   ExpectSamples(**before, 20);
   Tree tree = ReadTree(*files_, "/data");
   // Shards, manifest and indexes, the record of the job, the manifest before.
-  EXPECT_EQ(tree.size(), 3u + 2u + 5u + 1u + 1u) << Describe(tree);
+  EXPECT_EQ(tree.size(), 3u + 2u + 3u + 1u + 1u) << Describe(tree);
 
   // Joining leaves what readers have open, and what the manifest before names.
   const auto between = DatasetReader::Open(*files_, "/data");
@@ -110,14 +111,14 @@ TEST_F(AppendTest, AddsASegmentAndReadersGoOn) {
   ASSERT_TRUE(compact.ok()) << compact.status();
   EXPECT_EQ(compact->manifest.generation, 3u);
   ASSERT_EQ(compact->manifest.segments.size(), 1u);
-  EXPECT_EQ(compact->manifest.segments[0].index.name, "dataset-3.idx");
-  EXPECT_TRUE(Exists(*files_, "/data/dataset-2.idx"));
+  EXPECT_EQ(compact->manifest.segments[0].table.name, "dataset-3.segment");
+  EXPECT_TRUE(Exists(*files_, "/data/dataset-2.segment"));
   ExpectSamples(35);
   ExpectSamples(**between, 35);
 
   Append(35, 36);
-  EXPECT_FALSE(Exists(*files_, "/data/dataset.idx"));  // neither this manifest nor the one before names it
-  EXPECT_FALSE(Exists(*files_, "/data/dataset-2.idx"));
+  EXPECT_FALSE(Exists(*files_, "/data/dataset.segment"));  // neither this manifest nor the one before names it
+  EXPECT_FALSE(Exists(*files_, "/data/dataset-2.segment"));
   ExpectSamples(36);
   ExpectSamples(**between, 35);
 }
@@ -134,10 +135,10 @@ TEST_F(AppendTest, AJoinedIndexIsTheOneMadeFromTheShards) {
   ASSERT_TRUE(files_->RemoveFile("/data/dataset.json").ok());
   const auto rebuilt = RebuildIndex(*files_, "/data");
   ASSERT_TRUE(rebuilt.ok()) << rebuilt.status();
-  EXPECT_EQ(rebuilt->segments[0].index.checksum, compact->manifest.segments[0].index.checksum);
+  EXPECT_EQ(rebuilt->segments[0].table.checksum, compact->manifest.segments[0].table.checksum);
   EXPECT_EQ(rebuilt->generation, 1u);
-  EXPECT_EQ(ReadAll(*files_, "/data/dataset.idx"), tree.at(compact->manifest.segments[0].index.name));
-  EXPECT_FALSE(Exists(*files_, JoinPath("/data", compact->manifest.segments[0].index.name)));
+  EXPECT_EQ(ReadAll(*files_, "/data/dataset.segment"), tree.at(compact->manifest.segments[0].table.name));
+  EXPECT_FALSE(Exists(*files_, JoinPath("/data", compact->manifest.segments[0].table.name)));
   ExpectSamples(40);
 }
 
@@ -155,20 +156,20 @@ TEST_F(AppendTest, LeavesAtMostEightSegments) {
   EXPECT_EQ(samples, (std::vector<uint64_t>{20, 2, 2, 2, 2, 2, 2, 3}));
   // Files of the manifest and of the one before are left, and no others.
   size_t tables = 0;
-  for (const auto& [name, bytes] : ReadTree(*files_, "/data")) tables += name.ends_with(".idx");
+  for (const auto& [name, bytes] : ReadTree(*files_, "/data")) tables += name.ends_with(".segment");
   EXPECT_LE(tables, 10u);
 }
 
 TEST_F(AppendTest, WhereAnIndexIsDamagedJoiningReadsTheShards) {
   Append(20, 30);
-  const std::string sound = ReadAll(*files_, "/data/dataset.idx");
+  const std::string sound = ReadAll(*files_, "/data/dataset.segment");
   for (const bool missing : {false, true}) {
     if (missing) {
-      ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+      ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
     } else {
       std::string damaged = sound;
       damaged[20] ^= 1;
-      WriteFile(*files_, "/data/dataset.idx", damaged);
+      WriteFile(*files_, "/data/dataset.segment", damaged);
     }
     ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
     ExpectSamples(30);
@@ -199,24 +200,25 @@ TEST_F(AppendTest, KeysAreFoundInEverySegmentAndAfterJoining) {
   expect_keys(*open(), 35);
 }
 
-TEST_F(AppendTest, WhereAKeyTableIsDamagedJoiningReadsThoseOfTheShards) {
+TEST_F(AppendTest, WhereASegmentIsDamagedJoiningReadsTheKeysOfTheShards) {
   Append(20, 30);
   ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
-  const std::string whole = ReadAll(*files_, JoinPath("/data", Listed().segments[0].keys->name));
+  const std::string whole = ReadAll(*files_, JoinPath("/data", Listed().segments[0].table.name));
   for (const bool missing : {false, true}) {
     files_ = NewMemoryFileSystem();
     SetUp();
     Append(20, 30);
-    const std::string path = JoinPath("/data", Listed().segments[1].keys->name);
+    const std::string path = JoinPath("/data", Listed().segments[1].table.name);
     std::string bytes = ReadAll(*files_, path);
-    bytes[20] ^= 1;  // in a page, so that only merging finds it
+    const uint64_t hash = Hash64(Samples(25, 26)[0].key);
+    bytes[bytes.find(std::string_view(reinterpret_cast<const char*>(&hash), 8))] ^= 1;  // so that only merging finds it
     if (missing) {
       ASSERT_TRUE(files_->RemoveFile(path).ok());
     } else {
       WriteFile(*files_, path, bytes);
     }
     ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
-    EXPECT_EQ(ReadAll(*files_, JoinPath("/data", Listed().segments[0].keys->name)), whole) << missing;
+    EXPECT_EQ(ReadAll(*files_, JoinPath("/data", Listed().segments[0].table.name)), whole) << missing;
     ExpectSamples(30);
   }
 }
@@ -435,7 +437,7 @@ TEST_F(AppendTest, RemovesLeftoversOfItsOwnAndNoOtherFile) {
   const Tree tree = ReadTree(*files_, "/data");
   const auto leave = [&] {
     for (const std::string name :
-         {"00000003.shard", "00000004.shard.tmp", "dataset-2.idx", "dataset.idx.tmp", "dataset.json.tmp"}) {
+         {"00000003.shard", "00000004.shard.tmp", "dataset-2.segment", "dataset.segment.tmp", "dataset.json.tmp"}) {
       WriteFile(*files_, "/data/" + name, "left");
     }
   };
@@ -448,9 +450,9 @@ TEST_F(AppendTest, RemovesLeftoversOfItsOwnAndNoOtherFile) {
   EXPECT_TRUE(left == tree) << Describe(left);
 
   // A temporary file is one in any case.
-  WriteFile(*files_, "/data/dataset.idx.tmp", "left");
+  WriteFile(*files_, "/data/dataset.segment.tmp", "left");
   Append(20, 20);
-  EXPECT_FALSE(Exists(*files_, "/data/dataset.idx.tmp"));
+  EXPECT_FALSE(Exists(*files_, "/data/dataset.segment.tmp"));
 
   // Without the mark a shard is not known to be left by an append.
   WriteFile(*files_, "/data/00000003.shard", "mine");

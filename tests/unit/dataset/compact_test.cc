@@ -289,7 +289,7 @@ TEST_F(CompactTest, PurgingLeavesForeignFiles) {
   ASSERT_TRUE(files_->CreateDirectory("/data/dataset-2.columns.d").ok());
   WriteFile(*files_, "/data/dataset-2.columns.d/recipe", "flour");
   WriteFile(*files_, "/data/README", "text");
-  WriteFile(*files_, "/data/dataset-99.idx/note", "text");
+  WriteFile(*files_, "/data/dataset-99.segment/note", "text");
   Remove({1});
   ASSERT_TRUE(CompactDataset(*files_, "/data", {.purge = true}).ok());
   EXPECT_EQ(ReadAll(*files_, "/data/dataset-2.columns.d/recipe"), "flour");

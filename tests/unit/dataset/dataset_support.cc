@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "base/hash.h"
 #include "base/strings.h"
 #include "dataset/segments.h"
 
@@ -241,18 +242,13 @@ DatasetWriterOptions SmallShards(uint64_t shard_samples, uint32_t block_samples)
 }
 
 void ListShardsApart(FileSystem& file_system, const std::string& directory) {
-  auto manifest = ReadManifest(file_system, directory);
-  ASSERT_TRUE(manifest.ok()) << manifest.status();
-  size_t begin = 0;
-  for (Segment& segment : manifest->segments) {
-    const auto shards = std::span<const ManifestShard>(manifest->shards).subspan(begin, segment.shards);
-    const std::string name = begin == 0 ? std::string(kShardListName) : StrCat("dataset-1-", begin, ".shards");
-    const auto list = dataset::WriteShardList(file_system, directory, shards, name);
-    ASSERT_TRUE(list.ok()) << list.status();
-    segment.list = *list;
-    begin += shards.size();
-  }
-  WriteFile(file_system, JoinPath(directory, kManifestName), FormatManifest(*manifest));
+  const std::string path = JoinPath(directory, kManifestName);
+  std::string text = ReadAll(file_system, path);
+  const size_t begin = text.find("  \"shards\": [\n"), end = text.find("  \"checksum\": ");
+  ASSERT_TRUE(begin < end && end != text.npos);
+  text.erase(begin);
+  text += StrCat("  \"checksum\": \"", absl::Hex(Hash64(text), absl::kZeroPad16), "\"\n}\n");
+  WriteFile(file_system, path, text);
 }
 
 absl::StatusOr<PackReport> PackFiles(FileSystem& file_system, const std::vector<std::string>& inputs,

@@ -67,8 +67,8 @@ TEST_F(ExistingKeysTest, AreAddedAndTheFirstIsFound) {
   EXPECT_EQ(*(*dataset)->FindKey(Samples(25, 26)[0].key, &buffer), std::optional<uint64_t>(35));
 }
 
-TEST_F(ExistingKeysTest, AreFoundWhereTheTableIsLost) {
-  ASSERT_TRUE(files_->RemoveFile("/data/dataset.keys").ok());
+TEST_F(ExistingKeysTest, AreFoundWhereTheSegmentIsLost) {
+  ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
   EXPECT_TRUE(absl::IsAlreadyExists(Append(ExistingKeys::kRefuse, Samples(10, 11)).status()));
   EXPECT_TRUE(Append(ExistingKeys::kRefuse, Samples(20, 21)).ok());
 }

@@ -122,10 +122,10 @@ TEST_F(HistoryTest, RefusesWhatIsNotThere) {
   EXPECT_TRUE(absl::IsNotFound(DatasetReader::Open(*files_, "/none", options).status()));
 }
 
-TEST_F(HistoryTest, AGenerationWhoseListsAreGoneSaysSo) {
+TEST_F(HistoryTest, AGenerationWhoseSegmentsAreGoneSaysSo) {
   ListShardsApart(*files_, "/data");
   Append(20, 30);
-  ASSERT_TRUE(files_->RemoveFile("/data/dataset.shards").ok());
+  ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
   // With few shards the manifest lists them itself again.
   EXPECT_EQ(History(), "1 create: 20/3/1 gone\n2 append samples=10 shards=2: 30/5/2\n");
   EXPECT_TRUE(absl::IsNotFound(OpenAt(1).status())) << OpenAt(1).status();
@@ -145,7 +145,7 @@ TEST(KeptManifestTest, Names) {
   EXPECT_EQ(dataset::KeptManifestName(7), "dataset-7.json");
   EXPECT_EQ(dataset::GenerationOfKeptManifest("dataset-7.json"), std::optional<uint64_t>(7));
   EXPECT_EQ(dataset::GenerationOfKeptManifest("dataset-7.json.tmp"), std::optional<uint64_t>(7));
-  for (const std::string_view other : {"dataset.json", "dataset-.json", "dataset-07.json", "dataset-7.idx",
+  for (const std::string_view other : {"dataset.json", "dataset-.json", "dataset-07.json", "dataset-7.segment",
                                        "dataset-7-1.json", "dataset-x.json", "dataset-99999999999999999999999.json"}) {
     EXPECT_EQ(dataset::GenerationOfKeptManifest(other), std::nullopt) << other;
   }

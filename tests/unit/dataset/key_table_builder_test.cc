@@ -31,23 +31,43 @@ class KeyTableBuilder : public testing::Test {
     hashes_.insert(hashes_.end(), hashes.begin(), hashes.end());
   }
 
-  absl::StatusOr<format::TableTail> Build(const Cancellation* cancellation = nullptr) {
-    return dataset::BuildKeyTable(*files_, "/out/dataset.keys", inputs_, cancellation);
+  // A table that has the merged keys alone.
+  absl::StatusOr<std::string> Build(const Cancellation* cancellation = nullptr) {
+    std::string bytes;
+    format::PagedTableWriter table([&](std::string_view piece) {
+      bytes += piece;
+      return absl::OkStatus();
+    });
+    taken_.clear();
+    const auto payload = dataset::MergeKeys(
+        *files_, "/out/dataset.segment", inputs_, cancellation,
+        [this](const format::KeyEntry& entry) {
+          taken_.push_back(entry);
+          return absl::OkStatus();
+        },
+        [&](uint64_t first, std::string_view page) { return table.AddPage(first, page); });
+    if (!payload.ok()) return payload.status();
+    EXPECT_TRUE(table.EndSection(format::TableKind::kKeys, *payload).ok());
+    EXPECT_TRUE(table.Finish().ok());
+    return bytes;
   }
 
   void ExpectWhole() {
-    const auto tail = Build();
-    ASSERT_TRUE(tail.ok()) << tail.status();
-    const Tree tree = ReadTree(*files_, "/out");
-    ASSERT_EQ(tree.size(), 1u) << Describe(tree);
-    EXPECT_TRUE(tree.at("dataset.keys") == format::EncodeKeyTable(hashes_));
-    EXPECT_EQ(tail->table_length, tree.at("dataset.keys").size());
+    const auto table = Build();
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_TRUE(*table == format::EncodeKeyTable(hashes_));
+    EXPECT_TRUE(ReadTree(*files_, "/out").empty()) << Describe(ReadTree(*files_, "/out"));
+    std::vector<format::KeyEntry> entries;
+    for (const uint64_t hash : hashes_) entries.push_back({hash, entries.size()});
+    std::ranges::sort(entries);
+    EXPECT_TRUE(taken_ == entries);
   }
 
   const std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
   Random random_{3};
   std::vector<dataset::KeyTableInput> inputs_;
   std::vector<uint64_t> hashes_;
+  std::vector<format::KeyEntry> taken_;
 };
 
 TEST_F(KeyTableBuilder, MakesTheTableOfAllSamples) {
@@ -60,10 +80,8 @@ TEST_F(KeyTableBuilder, MakesAnEmptyTableOfNothing) { ExpectWhole(); }
 TEST_F(KeyTableBuilder, MergesInSeveralPassesWhatIsTooMuchForOne) {
   for (int i = 0; i < 256; ++i) AddInput(random_.Below(5));
   ExpectWhole();
-  ASSERT_TRUE(files_->RemoveFile("/out/dataset.keys").ok());
   AddInput(2);
   ExpectWhole();
-  ASSERT_TRUE(files_->RemoveFile("/out/dataset.keys").ok());
   while (inputs_.size() < 700) AddInput(random_.Below(5));
   ExpectWhole();
 }
@@ -71,17 +89,52 @@ TEST_F(KeyTableBuilder, MergesInSeveralPassesWhatIsTooMuchForOne) {
 TEST_F(KeyTableBuilder, MergesItsOwnTables) {
   AddInput(1000);
   AddInput(20);
-  ASSERT_TRUE(dataset::BuildKeyTable(*files_, "/in/a", inputs_, nullptr).ok());
+  const auto first_table = Build();
+  ASSERT_TRUE(first_table.ok()) << first_table.status();
   const std::vector<uint64_t> first = hashes_;
   inputs_.clear();
   AddInput(3000);
   for (dataset::KeyTableInput& input : inputs_) input.first_sample -= first.size();
-  const auto second = dataset::BuildKeyTable(*files_, "/in/b", inputs_, nullptr);
-  ASSERT_TRUE(second.ok()) << second.status();
-  const uint64_t length = ReadAll(*files_, "/in/a").size();
-  inputs_ = {{"/in/a", {.length = length}, first.size(), 0},
-             {"/in/b", {.length = second->table_length, .root = second->root_length() + 64}, 3000, first.size()}};
+  const auto second_table = Build();
+  ASSERT_TRUE(second_table.ok()) << second_table.status();
+  WriteFile(*files_, "/in/a", *first_table);
+  WriteFile(*files_, "/in/b", *second_table);
+  const uint64_t length = second_table->size();
+  const auto tail =
+      format::DecodeTableTail(std::string_view(*second_table).substr(length - format::kTableTailBytes), length);
+  ASSERT_TRUE(tail.ok()) << tail.status();
+  inputs_ = {{"/in/a", {.length = first_table->size()}, first.size(), 0},
+             {"/in/b", {.length = length, .root = tail->root_length + format::kTableTailBytes}, 3000, first.size()}};
   ExpectWhole();
+}
+
+// They stand behind the other tables of a segment.
+TEST_F(KeyTableBuilder, MergesTheKeysOfSegments) {
+  AddInput(5000);
+  for (const bool with_keys : {true, false}) {
+    std::string segment;
+    format::PagedTableWriter table([&](std::string_view piece) {
+      segment += piece;
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(table.AddPage(0, "12345678").ok());
+    EXPECT_TRUE(table.EndSection(format::TableKind::kOffsetIndex, "").ok());
+    EXPECT_TRUE(table.EndSection(format::TableKind::kShardList, "payload!").ok());
+    format::KeyTableWriter keys([&](uint64_t first, std::string_view page) { return table.AddPage(first, page); });
+    const uint64_t first_sample = hashes_.size();
+    if (with_keys) {
+      for (uint64_t i = 0; i < 3; ++i) EXPECT_TRUE(keys.Add({100 * i, i}).ok());
+      EXPECT_TRUE(table.EndSection(format::TableKind::kKeys, keys.Finish().value()).ok());
+      for (const uint64_t hash : {0, 100, 200}) hashes_.push_back(hash);
+    }
+    EXPECT_TRUE(table.Finish().ok());
+    const std::string path = StrCat("/in/segment", inputs_.size());
+    WriteFile(*files_, path, segment);
+    inputs_.push_back({path, {.length = segment.size()}, 3, first_sample});
+    if (with_keys) ExpectWhole();
+  }
+  EXPECT_TRUE(absl::IsNotFound(Build().status())) << Build().status();
+  EXPECT_TRUE(ReadTree(*files_, "/out").empty());
 }
 
 TEST_F(KeyTableBuilder, LeavesNothingWhenAnInputIsDamaged) {

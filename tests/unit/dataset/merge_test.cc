@@ -202,9 +202,9 @@ TEST_F(MergeTest, LostIndexesAndKeysAreMadeFromTheShards) {
     EXPECT_TRUE(RemoveTree(*files_, "/merged").ok());
     return tree;
   };
-  ASSERT_TRUE(files_->RemoveFile("/1/dataset.idx").ok());
+  ASSERT_TRUE(files_->RemoveFile("/1/dataset.segment").ok());
   EXPECT_TRUE(merged() == expected);
-  WriteFile(*files_, "/0/dataset.keys", "damaged");
+  WriteFile(*files_, "/0/dataset.segment", "damaged");
   EXPECT_TRUE(merged() == expected);
 }
 
@@ -257,13 +257,12 @@ TEST_F(MergeTest, RebuildGivesTheSameFilesFromTheShardsAlone) {
   ASSERT_TRUE(WriteDataset(*files_, "/whole", samples_, options).ok());
   const Tree expected = ReadTree(*files_, "/whole");
   const std::string manifest = expected.at("dataset.json");
-  ASSERT_TRUE(files_->RemoveFile("/whole/dataset.idx").ok());
+  ASSERT_TRUE(files_->RemoveFile("/whole/dataset.segment").ok());
   ASSERT_TRUE(RebuildIndex(*files_, "/whole").ok());
   EXPECT_TRUE(ReadTree(*files_, "/whole") == expected);
   ASSERT_TRUE(files_->RemoveFile("/whole/dataset.json").ok());
-  WriteFile(*files_, "/whole/dataset.idx", "damaged");
-  for (const std::string name :
-       {"dataset.idx", "dataset.json", "dataset.keys", "dataset.keys.0", "dataset-12.keys.345"})
+  WriteFile(*files_, "/whole/dataset.segment", "damaged");
+  for (const std::string name : {"dataset.segment", "dataset.json", "dataset.segment.0", "dataset-12.segment.345"})
     WriteFile(*files_, StrCat("/whole/", name, ".tmp"), "left");
   ASSERT_TRUE(RebuildIndex(*files_, "/whole").ok());
   EXPECT_TRUE(ReadTree(*files_, "/whole") == expected) << Describe(ReadTree(*files_, "/whole"));
@@ -310,7 +309,7 @@ TEST_F(MergeTest, RebuildRefusesDamage) {
   WriteFile(*files_, "/whole/00000002.shard", bytes.substr(0, bytes.size() - 10));
   const absl::Status status = RebuildIndex(*files_, "/whole").status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_FALSE(Exists(*files_, "/whole/dataset.idx.tmp"));
+  EXPECT_FALSE(Exists(*files_, "/whole/dataset.segment.tmp"));
   // Nothing but the key index of a shard is damaged.
   std::string damaged = bytes;
   damaged[bytes.find("\x89TBL") + 8] ^= 1;

@@ -33,7 +33,7 @@ class DatasetReaderTest : public testing::Test {
 TEST_F(DatasetReaderTest, ReadsEveryValueInEveryModeWithAndWithoutTheIndex) {
   for (const bool index : {true, false}) {
     if (!index) {
-      ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+      ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
     }
     for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect}) {
       DatasetOptions options;
@@ -105,7 +105,7 @@ TEST_F(DatasetReaderTest, ReadsManyValuesAtOnce) {
     EXPECT_TRUE(absl::IsFailedPrecondition(dataset->ReadValues(wanted, *dataset->FindColumn("text"), &buffer, values)));
     EXPECT_TRUE(dataset->ReadValues({}, image, &buffer, {}).ok());
   }
-  ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+  ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
   const auto dataset = Open();
   BlockBuffer buffer;
   EXPECT_TRUE(absl::IsFailedPrecondition(dataset->ReadValues(wanted, 1, &buffer, values)));
@@ -196,18 +196,15 @@ TEST_F(DatasetReaderTest, FindsKeysWithoutOpeningShardsInVain) {
   const auto opened = [&] {
     std::vector<std::string> paths;
     for (const FileSystemCall& call : counting.calls()) {
-      if (call.operation == "open" && !paths.empty() && paths.back() == call.path) continue;
-      if (call.operation == "open" && (call.path.ends_with(".shard") || call.path.ends_with(".keys")))
-        paths.push_back(call.path);
+      if (call.operation == "open" && call.path.ends_with(".shard")) paths.push_back(call.path);
     }
     return paths;
   };
   BlockBuffer buffer;
-  EXPECT_EQ(opened(), std::vector<std::string>());
   EXPECT_EQ(*(*dataset)->FindKey("k100", &buffer), std::nullopt);
-  EXPECT_EQ(opened(), (std::vector<std::string>{"/data/dataset.keys"}));
+  EXPECT_EQ(opened(), std::vector<std::string>());
   EXPECT_EQ(*(*dataset)->FindKey(samples_[95].key, &buffer), 95u);
-  EXPECT_EQ(opened(), (std::vector<std::string>{"/data/dataset.keys", "/data/00000010.shard"}));
+  EXPECT_EQ(opened(), std::vector<std::string>{"/data/00000010.shard"});
 }
 
 TEST_F(DatasetReaderTest, FindsTheFirstOfEqualKeys) {
@@ -219,37 +216,10 @@ TEST_F(DatasetReaderTest, FindsTheFirstOfEqualKeys) {
   EXPECT_EQ(*Open({}, "/equal")->FindKey(samples[4].key, &buffer), 4u);
 }
 
-TEST_F(DatasetReaderTest, AKeyTableThatCannotBeReadNowIsReadLater) {
-  class Busy final : public ForwardingFileSystem {
-   public:
-    using ForwardingFileSystem::ForwardingFileSystem;
-    absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
-                                                                     std::optional<uint64_t> size) override {
-      if (busy && path.ends_with(".keys")) return absl::UnavailableError("busy");
-      shards += path.ends_with(".shard") ? 1 : 0;
-      return ForwardingFileSystem::OpenForReading(path, mode, size);
-    }
-    bool busy = false;
-    int shards = 0;  // opened
-  };
-  Busy files(*files_);
-  const auto dataset = DatasetReader::Open(files, "/data");
-  ASSERT_TRUE(dataset.ok()) << dataset.status();
-  BlockBuffer buffer;
-  files.busy = true;
-  EXPECT_TRUE(absl::IsUnavailable((*dataset)->FindKey(samples_[95].key, &buffer).status()));
-  files.busy = false;
-  const auto found = (*dataset)->FindKey(samples_[95].key, &buffer);
-  ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(*found, 95u);
-  EXPECT_EQ(files.shards, 1) << "the table says where it is";
-}
-
-TEST_F(DatasetReaderTest, FindsKeysInTheShardsWhereTheTableIsMissingOrDamaged) {
-  const std::string path = "/data/dataset.keys", good = ReadAll(*files_, path);
-  ASSERT_TRUE(WriteDataset(*files_, "/other", MakeSamples(100), SmallShards(10, 4)).ok());
+TEST_F(DatasetReaderTest, FindsKeysInTheShardsWhereTheSegmentIsMissingOrDamaged) {
+  const std::string path = "/data/dataset.segment", good = ReadAll(*files_, path);
   // How many shards are opened to find a key, of 10.
-  const auto searched = [&] {
+  const auto searched = [&](bool index) {
     FaultFileSystem counting(files_.get());
     const auto dataset = *DatasetReader::Open(counting, "/data");
     BlockBuffer buffer;
@@ -259,44 +229,42 @@ TEST_F(DatasetReaderTest, FindsKeysInTheShardsWhereTheTableIsMissingOrDamaged) {
       if (call.operation == "open" && call.path.ends_with(".shard")) shards.insert(call.path);
     }
     EXPECT_EQ(*dataset->FindKey("k100", &buffer), std::nullopt);
-    EXPECT_EQ(dataset->index_problem(), "");
+    EXPECT_EQ(dataset->index_problem().empty(), index);
     return shards.size();
   };
-  EXPECT_EQ(searched(), 1u);
+  EXPECT_EQ(searched(true), 1u);
   std::string flipped = good;
-  flipped[9] ^= 1;
+  const auto entry = Hash64(samples_[60].key);
+  flipped[good.find(std::string_view(reinterpret_cast<const char*>(&entry), 8))] ^= 1;
   WriteFile(*files_, path, flipped);
-  EXPECT_EQ(searched(), 7u);
+  EXPECT_EQ(searched(true), 7u) << "of the index no byte is damaged";
   WriteFile(*files_, path, good.substr(0, good.size() - 8));
-  EXPECT_EQ(searched(), 7u);
-  std::string others = ReadAll(*files_, "/data/dataset.idx");
-  WriteFile(*files_, path, others);
-  EXPECT_EQ(searched(), 7u);
+  EXPECT_EQ(searched(false), 7u);
   auto samples = MakeSamples(100);
   samples[5].key = "another";
   ASSERT_TRUE(WriteDataset(*files_, "/changed", samples, SmallShards(9, 4)).ok());
-  WriteFile(*files_, path, ReadAll(*files_, "/changed/dataset.keys"));
-  EXPECT_EQ(searched(), 7u);
+  WriteFile(*files_, path, ReadAll(*files_, "/changed/dataset.segment"));
+  EXPECT_EQ(searched(false), 7u);
   ASSERT_TRUE(files_->RemoveFile(path).ok());
-  EXPECT_EQ(searched(), 7u);
+  EXPECT_EQ(searched(false), 7u);
   ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
   EXPECT_EQ(ReadAll(*files_, path), good);
-  EXPECT_EQ(searched(), 1u);
+  EXPECT_EQ(searched(true), 1u);
 }
 
 // Requests that wait for each other, at any number of shards: of an index that is read with its root, and of a larger.
 TEST_F(DatasetReaderTest, RoundTrips) {
-  for (const size_t shards : {300u, 6000u}) {
-    const bool large = shards == 6000;
+  for (const size_t shards : {300u, 15000u}) {
+    const bool large = shards == 15000;
     const auto samples = MakeSamples(shards);
     const std::string path = "/many" + std::to_string(shards);
     ASSERT_TRUE(WriteDataset(*files_, path, samples, SmallShards(1, 1)).ok());
-    EXPECT_EQ(files_->Stat(path + "/dataset.idx")->size > (128 << 10), large);
+    EXPECT_EQ(files_->Stat(path + "/dataset.segment")->size > (1 << 20), large);
     const auto slow = shardctl::NewLatencyFileSystem(*files_, {.latency = std::chrono::milliseconds(10)});
     CountingFileSystem counting(slow.get());
     const auto dataset = DatasetReader::Open(counting, path);
     ASSERT_TRUE(dataset.ok()) << dataset.status();
-    EXPECT_EQ(counting.requests(), large ? 3u : 2u) << "the manifest, the roots of the index and of the list of shards";
+    EXPECT_EQ(counting.requests(), 2u) << "the manifest, and the root of the segment";
     EXPECT_EQ(counting.round_trips(), 2u);
 
     const size_t image = *(*dataset)->FindColumn("image");
@@ -305,21 +273,20 @@ TEST_F(DatasetReaderTest, RoundTrips) {
     ASSERT_TRUE((*dataset)->ReadValue(200, image, &buffer).ok());
     EXPECT_EQ(counting.round_trips(), large ? 2u : 1u) << "a page of the index, and the record";
 
-    // The page of the table of the keys, the shard's ends, the front of the block, whose key is compared, and the
-    // record; at first the root of the table, of a large list of shards its page, and where no value was read yet that
-    // of the index, too.
+    // The shard's ends, the front of the block, whose key is compared, and the record; of a large segment pages of the
+    // keys, and where no value was read yet of list and index, too.
     for (const size_t sample : {250, 100}) {
       counting.Reset();
       EXPECT_EQ(*(*dataset)->FindKey(samples[sample].key, &buffer), sample);
       ASSERT_TRUE((*dataset)->ReadValue(sample, image, &buffer).ok());
-      EXPECT_EQ(counting.round_trips(), sample == 250 ? 5u : large ? 4u : 3u) << sample;
+      EXPECT_EQ(counting.round_trips(), large ? 4u : 3u) << sample;
     }
     const auto another = DatasetReader::Open(counting, path);
     ASSERT_TRUE(another.ok()) << another.status();
     counting.Reset();
     EXPECT_EQ(*(*another)->FindKey(samples[250].key, &buffer), 250u);
     ASSERT_TRUE((*another)->ReadValue(250, image, &buffer).ok());
-    EXPECT_EQ(counting.round_trips(), large ? 6u : 5u) << "the most";
+    EXPECT_EQ(counting.round_trips(), large ? 6u : 3u) << "the most";
 
     // Many values at once: their pages, and they.
     const auto third = DatasetReader::Open(counting, path);
@@ -403,11 +370,13 @@ TEST_F(DatasetReaderTest, GivesTheBlocksOfSomeShards) {
   options.shard.storage["image"] = Storage::kBlob;
   options.shard.sync = false;
   ASSERT_TRUE(WriteDataset(*files_, "/many", MakeSamples(5000), options).ok());
-  for (const bool lists : {false, true}) {
+  for (const bool lists : {true, false}) {
+    const std::string manifest = ReadAll(*files_, "/many/dataset.json");
     if (lists) ListShardsApart(*files_, "/many");
     for (const bool index : {true, false}) {
+      if (lists && !index) continue;  // nothing else lists the shards
       if (!index) {
-        ASSERT_TRUE(files_->RemoveFile("/many/" + Open({}, "/many")->summary().segments[0].index.name).ok());
+        ASSERT_TRUE(files_->RemoveFile("/many/" + Open({}, "/many")->summary().segments[0].table.name).ok());
       }
       for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped}) {
         DatasetOptions reading;
@@ -420,9 +389,7 @@ TEST_F(DatasetReaderTest, GivesTheBlocksOfSomeShards) {
         ExpectBlocksOfShards(*dataset, *blocks);
       }
     }
-    if (!lists) {
-      ASSERT_TRUE(RebuildIndex(*files_, "/many").ok());
-    }
+    WriteFile(*files_, "/many/dataset.json", manifest);
   }
 }
 
@@ -538,12 +505,12 @@ TEST_F(DatasetReaderTest, NoticesAShardOfTheSameLength) {
 
 TEST_F(DatasetReaderTest, AnIndexOfOtherShardsIsNotUsed) {
   ASSERT_TRUE(WriteDataset(*files_, "/other", MakeSamples(50), SmallShards(9, 4)).ok());
-  const std::string index = ReadAll(*files_, "/data/dataset.idx");
-  WriteFile(*files_, "/data/dataset.idx", ReadAll(*files_, "/other/dataset.idx"));
+  const std::string index = ReadAll(*files_, "/data/dataset.segment");
+  WriteFile(*files_, "/data/dataset.segment", ReadAll(*files_, "/other/dataset.segment"));
   auto dataset = Open();
   EXPECT_FALSE(dataset->index_problem().empty());
   EXPECT_EQ(ScanRows(*dataset), RowsOf(samples_));
-  WriteFile(*files_, "/data/dataset.idx", index.substr(0, index.size() / 2));
+  WriteFile(*files_, "/data/dataset.segment", index.substr(0, index.size() / 2));
   dataset = Open();
   EXPECT_FALSE(dataset->index_problem().empty());
   BlockBuffer buffer;

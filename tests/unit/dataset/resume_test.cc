@@ -180,8 +180,11 @@ TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
   expect_refused(Options(true), TestSchema());
   WriteFile(*files_, "/data/.shardkit-job", record);
   Manifest manifest = *ReadManifest(*files_, "/data");
+  const ManifestShard last = manifest.shards.back();
   manifest.SetShards({manifest.shards.begin(), manifest.shards.end() - 1});
-  manifest.segments.clear();
+  manifest.segments[0].shards -= 1;
+  manifest.segments[0].samples -= last.samples;
+  manifest.segments[0].blocks -= last.blocks;
   WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
   expect_refused(Options(true), TestSchema());
   WriteFile(*files_, "/data/dataset.json", complete.at("dataset.json"));

@@ -85,15 +85,17 @@ TEST_F(Sha256Test, IsThatOfTheFileForAnyNumberOfThreads) {
     EXPECT_EQ(ValidateText(*files_, directory), "");
   }
   EXPECT_EQ(ReadTree(*files_, "/data1"), ReadTree(*files_, "/data4"));
-  // Apart from the manifest, the files are those without it.
+  // Apart from manifest and list, the files are those without it.
   DatasetWriterOptions without = Options();
   without.sha256 = false;
   ASSERT_TRUE(WriteDataset(*files_, "/without", MakeSamples(kSamples), without).ok());
   Tree with = ReadDataset(*files_, "/data1"), plain = ReadDataset(*files_, "/without");
   EXPECT_EQ(with.at("dataset.json").find("sha256") == std::string::npos, false);
   EXPECT_EQ(plain.at("dataset.json").find("sha256"), std::string::npos);
-  with.erase("dataset.json");
-  plain.erase("dataset.json");
+  for (const char* const name : {"dataset.json", "dataset.segment"}) {
+    with.erase(name);
+    plain.erase(name);
+  }
   EXPECT_EQ(with, plain);
 }
 
@@ -167,7 +169,8 @@ TEST_F(Sha256Test, ValidationFindsAnExchangedShard) {
   Manifest manifest = Listed("/data");
   manifest.shards[1].sha256.reset();
   WriteManifest("/data", manifest);
-  EXPECT_EQ(Problems(), std::vector<std::string>{});
+  EXPECT_EQ(Problems(), std::vector<std::string>{"/data/dataset.segment: list of shards: shard 1 is not the one that "
+                                                 "dataset.json lists; run shardctl index /data to make it again"});
 }
 
 TEST_F(Sha256Test, ValidationReportsItWithTheOtherProblemsOfItsShard) {
@@ -204,7 +207,7 @@ TEST_F(Sha256Test, ACancelledValidationDoesNotWaitForHashes) {
 TEST_F(Sha256Test, RebuildingKeepsItForTheShardsThatHaveIt) {
   ASSERT_TRUE(WriteDataset(*files_, "/data", MakeSamples(kSamples), Options()).ok());
   const Tree expected = ReadTree(*files_, "/data");
-  ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+  ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
   ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
   EXPECT_EQ(ReadTree(*files_, "/data"), expected);
 
@@ -222,7 +225,7 @@ TEST_F(Sha256Test, RebuildingKeepsItForTheShardsThatHaveIt) {
   EXPECT_TRUE(Message(refused).starts_with("/data/00000002.shard: sha256 is " + HashOf("/data/00000002.shard")));
   EXPECT_NE(Message(refused).find("remove dataset.json first"), std::string::npos) << refused;
   EXPECT_EQ(ReadAll(*files_, "/data/dataset.json"), before);
-  EXPECT_FALSE(Exists(*files_, "/data/dataset.idx.tmp"));
+  EXPECT_FALSE(Exists(*files_, "/data/dataset.segment.tmp"));
 
   // Where none is listed, any shard is taken.
   ASSERT_TRUE(files_->RemoveFile("/data/dataset.json").ok());

@@ -1,12 +1,11 @@
-// Datasets of so many shards that these stand in lists beside the manifest.
+// Datasets of so many shards that only their segments list them.
 #include <thread>
 
 #include "base/named_hash.h"
 #include "base/strings.h"
 #include "container/shard_index_part.h"
 #include "dataset/dataset_support.h"
-#include "dataset/index_writer.h"
-#include "dataset/segments.h"
+#include "dataset/segment_writer.h"
 #include "shardkit/change.h"
 #include "shardkit/copy.h"
 #include "shardkit/repair.h"
@@ -17,7 +16,7 @@ namespace {
 
 constexpr size_t kRealShard = 7000;  // the only one with a file in MakeDescribed's dataset
 
-// A dataset of `count` shards with index and lists. All shards but one say that they have three samples, and have no
+// A dataset of `count` shards with a segment. All shards but one say that they have three samples, and have no
 // file; every fifth has no samples. Returns the manifest.
 Manifest MakeDescribed(FileSystem& files, size_t count) {
   const auto real = WriteDataset(files, "/real", MakeSamples(3), SmallShards(3, 3));
@@ -25,7 +24,7 @@ Manifest MakeDescribed(FileSystem& files, size_t count) {
   Manifest manifest;
   manifest.schema = real->manifest.schema;
   WriteFile(files, "/d/real.shard", ReadAll(files, "/real/00000000.shard"));
-  auto index = dataset::IndexWriter::Create(files, "/d");
+  auto index = dataset::SegmentWriter::Create(files, "/d");
   EXPECT_TRUE(index.ok()) << index.status();
   Schema schema;
   const auto part = container::ReadShardIndexPart(files, "/d/real.shard", &schema);
@@ -49,20 +48,19 @@ Manifest MakeDescribed(FileSystem& files, size_t count) {
     (*index)->EndShard();
   }
   manifest.SetShards(std::move(shards));
-  manifest.segments.push_back((*index)->Finish("dataset.idx", manifest.shards).value());
-  EXPECT_TRUE(dataset::UpdateShardLists(files, "/d", &manifest).ok());
+  manifest.segments.push_back((*index)->Finish("dataset.segment", manifest.shards, {}).value());
   WriteFile(files, "/d/dataset.json", FormatManifest(manifest));
   return manifest;
 }
 
-TEST(ShardLists, TenThousandShardsOpenWithThreeRequests) {
+TEST(ShardLists, TenThousandShardsOpenWithTwoRequests) {
   const auto memory = NewMemoryFileSystem();
   const Manifest manifest = MakeDescribed(*memory, 10000);
   CountingFileSystem files(memory.get());
   const auto dataset = DatasetReader::Open(files, "/d");
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   EXPECT_EQ((*dataset)->index_problem(), "");
-  EXPECT_LE(files.reads().size(), 3u);
+  EXPECT_LE(files.reads().size(), 2u);
   EXPECT_LE(files.bytes(), 200000u);
   EXPECT_EQ((*dataset)->shard_count(), 10000u);
   EXPECT_EQ((*dataset)->sample_count(), manifest.sample_count);
@@ -126,9 +124,15 @@ TEST(ShardLists, ASampleBehindShardsWithoutSamplesIsFound) {
     const bool sample = i == 255 || i == 1500 || i == 1999;
     manifest.AddShard({StrCat("shard-", i), 100, sample ? uint64_t{1} : 0, sample ? uint64_t{1} : 0, {}});
   }
-  manifest.segments.push_back({.shards = 2000, .samples = 3, .blocks = 3, .index = {"dataset.idx", 72, 64, 0}});
   ASSERT_TRUE(files->CreateDirectory("/d").ok());
-  ASSERT_TRUE(dataset::UpdateShardLists(*files, "/d", &manifest).ok());
+  const auto segment = *dataset::SegmentWriter::Create(*files, "/d");
+  for (const ManifestShard& shard : manifest.shards) {
+    if (shard.samples > 0) {
+      ASSERT_TRUE(segment->AddBlock({}, {.sample_count = 1}, {}).ok());
+    }
+    segment->EndShard();
+  }
+  manifest.segments.push_back(segment->Finish("dataset.segment", manifest.shards, {}).value());
   WriteFile(*files, "/d/dataset.json", FormatManifest(manifest));
   const auto dataset = DatasetReader::Open(*files, "/d");
   ASSERT_TRUE(dataset.ok()) << dataset.status();
@@ -142,20 +146,19 @@ TEST(ShardLists, ASampleBehindShardsWithoutSamplesIsFound) {
 TEST(ShardLists, ANameThatNoListCanHoldIsRefused) {
   const auto files = NewMemoryFileSystem();
   ASSERT_TRUE(files->CreateDirectory("/d").ok());
-  Manifest manifest;
-  manifest.schema = MakeSchema({KeyColumn()});
-  for (size_t i = 0; i < dataset::kMostShardsInManifest + 1; ++i) manifest.AddShard({StrCat(i)});
-  manifest.shards.back().name = std::string(4097, 'x');
-  manifest.segments.push_back({.shards = manifest.shards.size()});
-  const absl::Status status = dataset::UpdateShardLists(*files, "/d", &manifest);
+  const auto segment = *dataset::SegmentWriter::Create(*files, "/d");
+  segment->EndShard();
+  const ManifestShard shard{std::string(4097, 'x'), 100, 0, 0, {}, {}};
+  const absl::Status status = segment->Finish("dataset.segment", {&shard, 1}, {}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  ASSERT_TRUE(segment->Abort().ok());
   EXPECT_TRUE(ReadTree(*files, "/d").empty());
 }
 
-// Real datasets of tiny shards around the number from which on there are lists.
+// Real datasets of tiny shards around the number from which on only segments list them.
 class ManyShardsTest : public testing::Test {
  protected:
-  static constexpr size_t kMost = dataset::kMostShardsInManifest;
+  static constexpr size_t kMost = kMostShardsInManifest;
 
   static DatasetWriterOptions OneSampleEach() {
     DatasetWriterOptions options = SmallShards(1, 1);
@@ -195,10 +198,8 @@ class ManyShardsTest : public testing::Test {
   }
 
   std::string Text(const std::string& path) { return ReadAll(*files_, path); }
-  bool HasLists(const std::string& path) {
-    const bool feature = Text(JoinPath(path, "dataset.json")).find("\"shard-pages\"") != std::string::npos;
-    EXPECT_EQ(feature, Text(JoinPath(path, "dataset.json")).find("\"content_hash\"") == std::string::npos);
-    return feature;
+  bool ListsShards(const std::string& path) {
+    return Text(JoinPath(path, "dataset.json")).find("\"content_hash\"") != std::string::npos;
   }
 
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
@@ -206,67 +207,61 @@ class ManyShardsTest : public testing::Test {
 
 TEST_F(ManyShardsTest, AppendingGoesOverTheLine) {
   Write("/d", 0, kMost);
-  EXPECT_FALSE(HasLists("/d"));
-  EXPECT_FALSE(Exists(*files_, "/d/dataset.shards"));
-  const std::string before = Text("/d/dataset.json");
+  EXPECT_TRUE(ListsShards("/d"));
   const auto reader = DatasetReader::Open(*files_, "/d");
   ASSERT_TRUE(reader.ok()) << reader.status();
 
   Write("/d", kMost, kMost + 1, /*append=*/true);
-  EXPECT_TRUE(HasLists("/d"));
+  EXPECT_FALSE(ListsShards("/d"));
   Manifest manifest = *ReadManifest(*files_, "/d");
   ASSERT_EQ(manifest.segments.size(), 2u);
-  EXPECT_EQ(manifest.segments[0].list->name, "dataset-2.shards");
-  EXPECT_EQ(manifest.segments[1].list->name, "dataset-2-1.shards");
-  EXPECT_EQ(manifest.segments[0].index.name, "dataset.idx");
+  EXPECT_EQ(manifest.segments[0].table.name, "dataset.segment");
+  EXPECT_EQ(manifest.segments[1].table.name, "dataset-2.segment");
   ExpectKeys("/d", kMost + 1);
   EXPECT_EQ((*reader)->ReadManifest()->shards.size(), kMost);
 
-  // A segment that stays keeps its list.
   Write("/d", kMost + 1, kMost + 3, /*append=*/true);
   manifest = *ReadManifest(*files_, "/d");
   ASSERT_EQ(manifest.segments.size(), 3u);
-  EXPECT_EQ(manifest.segments[0].list->name, "dataset-2.shards");
-  EXPECT_EQ(manifest.segments[2].list->name, "dataset-3.shards");
+  EXPECT_EQ(manifest.segments[0].table.name, "dataset.segment");
+  EXPECT_EQ(manifest.segments[2].table.name, "dataset-3.segment");
   ExpectKeys("/d", kMost + 3);
 
-  // Joined, they have the list of a dataset that was written at once.
+  // Joined, they are the segment of a dataset that was written at once.
   const auto compact = CompactDataset(*files_, "/d");
   ASSERT_TRUE(compact.ok()) << compact.status();
   ASSERT_EQ(compact->manifest.segments.size(), 1u);
-  EXPECT_EQ(compact->manifest.segments[0].list->name, "dataset-4.shards");
+  EXPECT_EQ(compact->manifest.segments[0].table.name, "dataset-4.segment");
   ExpectKeys("/d", kMost + 3);
   Write("/whole", 0, kMost + 3);
-  EXPECT_EQ(Text("/whole/dataset.shards"), Text("/d/dataset-4.shards"));
+  EXPECT_EQ(Text("/whole/dataset.segment"), Text("/d/dataset-4.segment"));
   EXPECT_EQ(ReadManifest(*files_, "/whole")->shards, compact->manifest.shards);
 
   // What neither this generation nor the one before names is gone.
   Write("/d", kMost + 3, kMost + 4, /*append=*/true);
-  EXPECT_FALSE(Exists(*files_, "/d/dataset-2.shards"));
-  EXPECT_FALSE(Exists(*files_, "/d/dataset-3.shards"));
-  EXPECT_TRUE(Exists(*files_, "/d/dataset-4.shards"));
+  EXPECT_FALSE(Exists(*files_, "/d/dataset-2.segment"));
+  EXPECT_FALSE(Exists(*files_, "/d/dataset-3.segment"));
+  EXPECT_TRUE(Exists(*files_, "/d/dataset-4.segment"));
 }
 
-TEST_F(ManyShardsTest, ALostListIsMadeAnew) {
+// Nothing else says in which order the shards stand.
+TEST_F(ManyShardsTest, ALostListIsNotMadeAgain) {
   Write("/d", 0, kMost + 1);
   const Tree whole = ReadDataset(*files_, "/d");
-  const auto sound = ReadManifest(*files_, "/d");
-  ASSERT_TRUE(sound.ok()) << sound.status();
   ASSERT_TRUE(RebuildIndex(*files_, "/d").ok());
-  EXPECT_TRUE(ReadDataset(*files_, "/d") == whole) << "an index made anew of the same shards is the same";
+  EXPECT_TRUE(ReadDataset(*files_, "/d") == whole) << "an index made again of the same shards is the same";
 
-  std::string damaged = Text("/d/dataset.shards");
+  std::string damaged = Text("/d/dataset.segment");
   for (const bool missing : {true, false}) {
     if (missing) {
-      ASSERT_TRUE(files_->RemoveFile("/d/dataset.shards").ok());
+      ASSERT_TRUE(files_->RemoveFile("/d/dataset.segment").ok());
     } else {
       damaged[damaged.size() - 70] ^= 1;  // in the root
-      WriteFile(*files_, "/d/dataset.shards", damaged);
+      WriteFile(*files_, "/d/dataset.segment", damaged);
     }
     const absl::Status opened = DatasetReader::Open(*files_, "/d").status();
     EXPECT_EQ(opened.code(), missing ? absl::StatusCode::kNotFound : absl::StatusCode::kDataLoss) << opened;
-    EXPECT_EQ(Message(opened).rfind("/d/dataset.shards: ", 0), 0u) << opened;
-    EXPECT_NE(Message(opened).find("run shardctl index /d to make it anew"), std::string::npos) << opened;
+    EXPECT_EQ(Message(opened).rfind("/d/dataset.segment: ", 0), 0u) << opened;
     EXPECT_EQ(ValidateText(*files_, "/d"), Message(opened));
     for (const absl::Status& status :
          {ReadManifest(*files_, "/d").status(), MergeDatasets(*files_, {"/d"}, "/merged").status(),
@@ -274,99 +269,58 @@ TEST_F(ManyShardsTest, ALostListIsMadeAnew) {
       EXPECT_EQ(status.code(), opened.code()) << status;
       EXPECT_EQ(Message(status), Message(opened));
     }
-    const auto rebuilt = RebuildIndex(*files_, "/d");
-    ASSERT_TRUE(rebuilt.ok()) << rebuilt.status();
-    EXPECT_EQ(rebuilt->generation, 2u);
-    ASSERT_EQ(rebuilt->shards.size(), sound->shards.size());
-    EXPECT_EQ(rebuilt->dataset_hash(), sound->dataset_hash());
-    ExpectKeys("/d", kMost + 1);
+    const Tree before = ReadDataset(*files_, "/d");
+    const absl::Status refused = RebuildIndex(*files_, "/d").status();
+    EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+    EXPECT_NE(Message(refused).find(
+                  "shardctl repair /d -o OUT takes them by their names; shardctl index cannot make it again"),
+              std::string::npos)
+        << refused;
+    EXPECT_TRUE(ReadDataset(*files_, "/d") == before);
     WriteTree(*files_, "/d", whole);
-    ASSERT_TRUE(files_->RemoveFile("/d/dataset-2.shards").ok());
   }
-  // Without one of the shards, the others are no substitute.
-  ASSERT_TRUE(files_->RemoveFile("/d/dataset.shards").ok());
+  ASSERT_TRUE(files_->RemoveFile("/d/dataset.segment").ok());
   ASSERT_TRUE(files_->RemoveFile("/d/00000007.shard").ok());
-  const absl::Status refused = RebuildIndex(*files_, "/d").status();
-  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
-  EXPECT_NE(Message(refused).find("has 1024 shards (*.shard), but dataset.json counts 1025"), std::string::npos)
-      << refused;
-  // Those that are there are few enough for the manifest.
   const auto repaired = RepairDataset(*files_, "/d", "/repaired", {});
   ASSERT_TRUE(repaired.ok()) << repaired.status();
   EXPECT_EQ(repaired->notes,
-            std::vector<std::string>{"a list of shards is missing or damaged: the shards were taken by their names"});
-  EXPECT_FALSE(HasLists("/repaired"));
+            std::vector<std::string>{"the list of the shards is missing or damaged: they were taken by their names"});
+  // They are few enough for the manifest.
+  EXPECT_TRUE(ListsShards("/repaired"));
   EXPECT_EQ(ValidateText(*files_, "/repaired"), "");
 }
 
-// The names are the order only where the index says so.
-TEST_F(ManyShardsTest, ALostListIsNotMadeAnewInAnotherOrder) {
-  Write("/d", 0, kMost + 1);
-  const Tree whole = ReadDataset(*files_, "/d");
-  const auto refused = [&](std::string_view reason) {
-    ASSERT_TRUE(files_->RemoveFile("/d/dataset.shards").ok());
-    const Tree before = ReadDataset(*files_, "/d");
-    const absl::Status status = RebuildIndex(*files_, "/d").status();
-    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-    for (const std::string_view part : {std::string_view("/d/dataset.shards: "), reason,
-                                        std::string_view("; shardctl repair /d -o OUT takes them by their names")}) {
-      EXPECT_NE(Message(status).find(part), std::string::npos) << status;
-    }
-    EXPECT_TRUE(ReadDataset(*files_, "/d") == before);
-    WriteTree(*files_, "/d", whole);
-  };
-  const std::string third = Text("/d/00000003.shard");
-  WriteFile(*files_, "/d/00000003.shard", Text("/d/00000004.shard"));
-  WriteFile(*files_, "/d/00000004.shard", third);
-  refused("is not known: the index is of other ones, or of these in another order; ");
-  ASSERT_TRUE(files_->RemoveFile("/d/dataset.idx").ok());
-  refused("is not known: the index is lost, too; ");
-  EXPECT_TRUE(RebuildIndex(*files_, "/d").ok());
-}
-
-TEST_F(ManyShardsTest, MergingAndMakingAnewGoOverTheLine) {
+TEST_F(ManyShardsTest, MergingAndMakingAgainGoOverTheLine) {
   Write("/a", 0, 700);
   Write("/b", 700, kMost + 1);
   ASSERT_TRUE(MergeDatasets(*files_, {"/a", "/b"}, "/d").ok());
-  EXPECT_TRUE(HasLists("/d"));
+  EXPECT_FALSE(ListsShards("/d"));
   ExpectKeys("/d", kMost + 1);
   EXPECT_EQ(ReadManifest(*files_, "/d")->shards[1000].sha256, ReadManifest(*files_, "/b")->shards[300].sha256);
 
-  // With a shard less the list is gone.
+  // With a shard less the manifest lists them.
   ASSERT_TRUE(files_->RemoveFile(JoinPath("/d", StrCat("0000", kMost, ".shard"))).ok());
   ASSERT_TRUE(files_->RemoveFile("/d/dataset.json").ok());
   ASSERT_TRUE(RebuildIndex(*files_, "/d").ok());
-  EXPECT_FALSE(HasLists("/d"));
-  EXPECT_FALSE(Exists(*files_, "/d/dataset.shards"));
+  EXPECT_TRUE(ListsShards("/d"));
   ExpectKeys("/d", kMost);
 }
 
-TEST_F(ManyShardsTest, ValidationComparesTheListWithTheShards) {
-  Write("/d", 0, kMost + 1);
+TEST_F(ManyShardsTest, ValidationComparesTheListWithTheManifest) {
+  Write("/d", 0, 5);
+  Write("/other", 1, 6);
+  // The segment of other shards, under a reference that is right.
   Manifest manifest = *ReadManifest(*files_, "/d");
-  manifest.shards[300].content_hash[3] ^= 1;
-  manifest.segments[0].list.reset();
-  ASSERT_TRUE(dataset::UpdateShardLists(*files_, "/d", &manifest).ok());
-  EXPECT_EQ(manifest.segments[0].list->name, "dataset.shards");
+  manifest.segments = ReadManifest(*files_, "/other")->segments;
+  WriteFile(*files_, "/d/dataset.segment", Text("/other/dataset.segment"));
   WriteFile(*files_, "/d/dataset.json", FormatManifest(manifest));
-  const auto report = Validate(*files_, "/d", {});
-  ASSERT_TRUE(report.ok()) << report.status();
-  ASSERT_FALSE(report->ok());
-  std::string messages;
-  for (const Problem& problem : report->problems) messages += problem.message + "\n";
-  EXPECT_NE(messages.find("/d/00000300.shard: is not shard 300 of the manifest"), std::string::npos) << messages;
-}
-
-TEST_F(ManyShardsTest, ValidationWarnsOfAListThatIsNotNamed) {
-  Write("/d", 0, 2);
-  WriteFile(*files_, "/d/dataset.shards", "whatever");
-  const auto report = Validate(*files_, "/d", {});
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_TRUE(report->ok());
-  ASSERT_EQ(report->warnings.size(), 1u);
-  EXPECT_EQ(report->warnings[0].path, "/d/dataset.shards");
-  ASSERT_TRUE(RebuildIndex(*files_, "/d").ok());
-  EXPECT_FALSE(Exists(*files_, "/d/dataset.shards"));
+  const std::string problems = ValidateText(*files_, "/d");
+  EXPECT_NE(problems.find("list of shards: shard 0 is not the one that dataset.json lists"), std::string::npos)
+      << problems;
+  // A reader goes by the manifest.
+  const auto dataset = DatasetReader::Open(*files_, "/d");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->ReadManifest()->shards, manifest.shards);
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include "base/endian.h"
 #include "base/hash.h"
 #include "base/strings.h"
+#include "container/paged_table_reader.h"
 #include "dataset/dataset_support.h"
+#include "dataset/segment_writer.h"
 #include "format/footer.h"
 #include "format/index_layout.h"
 #include "format/key_table.h"
@@ -14,7 +16,7 @@
 namespace shardkit::test {
 namespace {
 
-constexpr char kIndexPath[] = "/data/dataset.idx";
+constexpr char kSegmentPath[] = "/data/dataset.segment";
 
 class ValidateTest : public testing::Test {
  protected:
@@ -32,29 +34,45 @@ class ValidateTest : public testing::Test {
     return messages;
   }
 
-  // Changes a number in the index's only page, or behind it in the payload of the root, and repairs all checksums.
-  void ChangeIndex(uint64_t offset, uint64_t add) {
-    std::string bytes = ReadAll(*files_, kIndexPath);
-    const auto tail = format::DecodeTableTail(std::string_view(bytes).substr(bytes.size() - format::kTableTailBytes),
-                                              format::TableKind::kOffsetIndex, bytes.size());
-    ASSERT_TRUE(tail.ok()) << tail.status();
-    ASSERT_EQ(tail->page_count, 1u);
-    std::string page = bytes.substr(8, tail->pages_end() - 8);
-    std::string payload = bytes.substr(tail->root_offset() + format::kFenceBytes, tail->payload_length);
-    char* const at = offset < page.size() ? page.data() + offset : payload.data() + (offset - page.size());
-    StoreLittle(at, LoadLittle<uint64_t>(at) + add);
+  // Publishes the segment with sections that `change` has changed: the page and the payload of each.
+  void ChangeSegment(
+      const std::function<void(format::TableKind kind, std::string* page, std::string* payload)>& change) {
+    auto file = files_->OpenForReading(kSegmentPath);
+    ASSERT_TRUE(file.ok()) << file.status();
+    const uint64_t length = (*file)->size();
+    const auto sections = container::PagedTable::OpenAll(*std::move(file), {.length = length});
+    ASSERT_TRUE(sections.ok()) << sections.status();
     std::string changed;
-    format::PagedTableWriter writer(format::TableKind::kOffsetIndex, [&](std::string_view written) {
+    format::PagedTableWriter writer([&](std::string_view written) {
       changed += written;
       return absl::OkStatus();
     });
-    ASSERT_TRUE(writer.AddPage(0, page).ok());
-    const auto written = writer.Finish(payload);
+    for (const auto& section : *sections) {
+      ASSERT_EQ(section->page_count(), 1u);
+      const auto read = section->Page(0);
+      ASSERT_TRUE(read.ok()) << read.status();
+      std::string page(read->bytes), payload(section->payload());
+      change(section->kind(), &page, &payload);
+      if (payload.empty()) continue;
+      const bool keys = section->kind() == format::TableKind::kKeys;
+      ASSERT_TRUE(writer.AddPage(keys ? LoadLittle<uint64_t>(page.data()) : read->first, page).ok());
+      ASSERT_TRUE(writer.EndSection(section->kind(), payload).ok());
+    }
+    const auto written = writer.Finish();
     ASSERT_TRUE(written.ok()) << written.status();
-    WriteFile(*files_, kIndexPath, changed);
+    WriteFile(*files_, kSegmentPath, changed);
     Manifest manifest = manifest_;
-    manifest.segments[0].index.checksum = written->checksum;
+    manifest.segments[0].table = dataset::ReferenceTo("dataset.segment", *written);
     WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+  }
+
+  // Changes a number in the index's only page, or behind it in the payload of the root, and repairs all checksums.
+  void ChangeIndex(uint64_t offset, uint64_t add) {
+    ChangeSegment([&](format::TableKind kind, std::string* page, std::string* payload) {
+      if (kind != format::TableKind::kOffsetIndex) return;
+      char* const at = offset < page->size() ? page->data() + offset : payload->data() + (offset - page->size());
+      StoreLittle(at, LoadLittle<uint64_t>(at) + add);
+    });
   }
 
   // Where in the index's page the end of a sample's image lies.
@@ -131,27 +149,27 @@ TEST_F(ValidateTest, CountsManyRepeatedKeys) {
 }
 
 TEST_F(ValidateTest, NamesTheBlockWhosePlacesInTheIndexAreWrong) {
-  const std::string good = ReadAll(*files_, kIndexPath);
+  const std::string good = ReadAll(*files_, kSegmentPath);
   for (uint64_t sample = 0; sample < 27; ++sample) {
     ChangeIndex(EndOf(sample), 1);
-    EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kIndexPath, ": index: wrong places for block ", sample % 9 / 4,
+    EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kSegmentPath, ": index: wrong places for block ", sample % 9 / 4,
                                                      " of shard ", sample / 9, "; run shardctl index to make it anew"));
-    WriteFile(*files_, kIndexPath, good);
+    WriteFile(*files_, kSegmentPath, good);
   }
 }
 
 TEST_F(ValidateTest, NamesTheBlockWhoseEntryInTheIndexIsWrong) {
-  const std::string good = ReadAll(*files_, kIndexPath);
+  const std::string good = ReadAll(*files_, kSegmentPath);
   for (uint64_t block = 0; block < 9; ++block) {
     ChangeIndex(format::kIndexPageHeadBytes + format::kIndexBlockBytes * block, 64);
-    EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kIndexPath, ": index: wrong entry for block ", block % 3,
+    EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kSegmentPath, ": index: wrong entry for block ", block % 3,
                                                      " of shard ", block / 3, "; run shardctl index to make it anew"));
-    WriteFile(*files_, kIndexPath, good);
+    WriteFile(*files_, kSegmentPath, good);
   }
 }
 
 TEST_F(ValidateTest, NoticesAnIndexThatContradictsItselfOrTheManifest) {
-  const std::string good = ReadAll(*files_, kIndexPath);
+  const std::string good = ReadAll(*files_, kSegmentPath);
   const uint64_t payload = EndOf(26) + 8;
   // Of block 4 of the page: first sample, shard, layout, reserved, where its places begin; then counts and hash in the
   // root.
@@ -172,12 +190,12 @@ TEST_F(ValidateTest, NoticesAnIndexThatContradictsItselfOrTheManifest) {
                                     {payload + 32, uint64_t{1} << 32}}) {
     ChangeIndex(offset, add);
     const std::string found = ValidateText(*files_, "/data");
-    EXPECT_NE(found.find(kIndexPath), std::string::npos) << offset << " + " << add << ": " << found;
+    EXPECT_NE(found.find(kSegmentPath), std::string::npos) << offset << " + " << add << ": " << found;
     // Nothing else is damaged.
     const auto dataset = DatasetReader::Open(*files_, "/data");
     ASSERT_TRUE(dataset.ok()) << dataset.status();
     EXPECT_EQ(ScanRows(**dataset), RowsOf(MakeSamples(27)));
-    WriteFile(*files_, kIndexPath, good);
+    WriteFile(*files_, kSegmentPath, good);
   }
 }
 
@@ -194,7 +212,7 @@ TEST_F(ValidateTest, ComparesThePlacesOfABlockWhoseValuesAreDamagedToo) {
   ASSERT_EQ(report->problems.size(), 2u);
   EXPECT_NE(report->problems[0].message.find("block 0 (samples 0 to 3)"), std::string::npos)
       << report->problems[0].message;
-  EXPECT_EQ(report->problems[1].message, StrCat(kIndexPath,
+  EXPECT_EQ(report->problems[1].message, StrCat(kSegmentPath,
                                                 ": index: wrong places for block 0 of shard 1; "
                                                 "run shardctl index to make it anew"));
 }
@@ -239,24 +257,28 @@ TEST_F(ValidateTest, NamesTheEntryOfTheKeyIndexThatIsNotThatOfItsSample) {
   problem(hashes[2] < hashes[7] ? " names sample 2 instead of 7" : " names sample 7 instead of 2");
 }
 
-TEST_F(ValidateTest, ComparesTheKeyTableWithTheShards) {
-  const std::string path = "/data/dataset.keys", good = ReadAll(*files_, path), place = ": key table at byte 0: ";
-  const std::string remedy = "; run shardctl index /data to make it anew";
+TEST_F(ValidateTest, ComparesTheKeysOfASegmentWithTheShards) {
+  const std::string path = kSegmentPath, place = ": key table at byte 0: ";
+  const std::string remedy = "; run shardctl index /data to make it again";
+  const std::string good = ReadAll(*files_, path);
   std::vector<uint64_t> hashes;
   for (const OwnedSample& sample : MakeSamples(27)) hashes.push_back(Hash64(sample.key));
-  ASSERT_EQ(format::EncodeKeyTable(hashes), good);
-  // The manifest names another table.
   const auto publish = [&](const std::vector<uint64_t>& changed) {
-    const std::string table = format::EncodeKeyTable(changed);
-    const auto tail = format::DecodeTableTail(std::string_view(table).substr(table.size() - format::kTableTailBytes),
-                                              format::TableKind::kKeys, table.size());
-    ASSERT_TRUE(tail.ok()) << tail.status();
-    Manifest manifest = manifest_;
-    manifest.segments[0].keys->checksum = tail->checksum;
-    WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
-    WriteFile(*files_, path, table);
+    WriteFile(*files_, path, good);
+    ChangeSegment([&](format::TableKind kind, std::string* page, std::string*) {
+      if (kind != format::TableKind::kKeys) return;
+      std::vector<format::KeyEntry> entries(changed.size());
+      for (size_t i = 0; i < entries.size(); ++i) entries[i] = {changed[i], i};
+      std::ranges::sort(entries);
+      page->clear();
+      for (const format::KeyEntry& entry : entries) {
+        AppendLittle(*page, entry.hash);
+        AppendLittle(*page, entry.ordinal);
+      }
+    });
   };
   publish(hashes);
+  EXPECT_EQ(ReadAll(*files_, path), good);
   EXPECT_EQ(ValidateText(*files_, "/data"), "");
   for (const size_t sample : {size_t{0}, size_t{13}, size_t{26}}) {
     std::vector<uint64_t> changed = hashes;
@@ -268,16 +290,26 @@ TEST_F(ValidateTest, ComparesTheKeyTableWithTheShards) {
                      " that belongs there", remedy));
   }
   publish(hashes);
+  // In the page of the keys, which is the last of all.
   std::string flipped = good;
-  flipped[20] ^= 1;
+  format::KeyEntry last;
+  for (size_t i = 0; i < hashes.size(); ++i) last = std::max(last, format::KeyEntry{hashes[i], i});
+  flipped[good.find(std::string_view(reinterpret_cast<const char*>(&last), 16)) + 9] ^= 1;
   WriteFile(*files_, path, flipped);
   EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(path, place, "page 0: checksum is wrong", remedy));
   ASSERT_TRUE(files_->RemoveFile(path).ok());
-  EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(path, ": the table of the keys is missing", remedy));
-  Manifest manifest = manifest_;
-  manifest.segments[0].keys.reset();
-  WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+  EXPECT_TRUE(ValidateText(*files_, "/data").starts_with(StrCat(path, ": the segment is missing")));
+  // A segment may have none.
+  WriteFile(*files_, path, good);
+  ChangeSegment([&](format::TableKind kind, std::string*, std::string* payload) {
+    if (kind == format::TableKind::kKeys) payload->clear();
+  });
   EXPECT_EQ(ValidateText(*files_, "/data"), "");
+  BlockBuffer buffer;
+  const auto dataset = DatasetReader::Open(*files_, "/data");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->index_problem(), "");
+  EXPECT_EQ(*(*dataset)->FindKey(MakeSamples(27)[13].key, &buffer), 13u);
 }
 
 // Each problem is found by one task, and what there is once by the first.
@@ -307,8 +339,8 @@ TEST_F(ValidateTest, TasksTogetherCheckEverything) {
   std::string damaged = ReadAll(*files_, "/data/" + manifest_.shards[2].name);
   damaged[damaged.find("BLK") + 8] ^= 1;
   WriteFile(*files_, "/data/" + manifest_.shards[2].name, damaged);
-  const std::string index = ReadAll(*files_, kIndexPath);
-  WriteFile(*files_, kIndexPath, index.substr(0, index.size() - 1));
+  const std::string index = ReadAll(*files_, kSegmentPath);
+  WriteFile(*files_, kSegmentPath, index.substr(0, index.size() - 1));
   const ValidateReport whole = check(1);
   EXPECT_GE(whole.problem_count, 2u);
   for (const uint64_t tasks : {2, 3, 5}) {
@@ -340,12 +372,14 @@ TEST_F(ValidateTest, ChecksTheKeyIndexOfAShardWithADamagedBlockByItself) {
   good[good.find("BLK") + 8] ^= 1;
   const auto with = [&](std::vector<uint64_t> ordinals) {
     std::string table;
-    format::KeyTableWriter writer([&](std::string_view bytes) {
+    format::PagedTableWriter pages([&](std::string_view bytes) {
       table += bytes;
       return absl::OkStatus();
     });
+    format::KeyTableWriter writer([&](uint64_t first, std::string_view page) { return pages.AddPage(first, page); });
     for (size_t i = 0; i < ordinals.size(); ++i) EXPECT_TRUE(writer.Add({10 * i, ordinals[i]}).ok());
-    EXPECT_TRUE(writer.Finish().ok());
+    EXPECT_TRUE(pages.EndSection(format::TableKind::kKeys, *writer.Finish()).ok());
+    EXPECT_TRUE(pages.Finish().ok());
     WriteFile(*files_, path, WithSections(good, true, [&](format::SectionKind kind, std::string_view content) {
       return kind == format::SectionKind::kKeyIndex ? table : std::string(content);
     }));

@@ -35,7 +35,7 @@ TEST_F(DatasetWriterTest, RollsOverBySamples) {
   EXPECT_EQ(blocks, (std::vector<uint64_t>{3, 3, 3, 3, 1}));
   EXPECT_EQ(summary->manifest.shards[4].name, "00000004.shard");
   const Tree tree = ReadTree(*files_, "/data");
-  EXPECT_EQ(tree.size(), 9u) << Describe(tree);  // five shards, index, keys, manifest, record: no journal, no lock
+  EXPECT_EQ(tree.size(), 8u) << Describe(tree);  // five shards, segment, manifest, record: no journal, no lock
   EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
   EXPECT_EQ(ValidateText(*files_, "/data"), "");
 }
@@ -220,7 +220,7 @@ TEST_F(DatasetWriterTest, WidensTheSchemaAndStartsAShard) {
   BlockBuffer buffer;
   EXPECT_EQ(*(*dataset)->ReadValue(0, 3, &buffer), std::nullopt);
   EXPECT_EQ(*(*dataset)->ReadValue(5, 3, &buffer), "l6");
-  ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+  ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
   const auto plain = DatasetReader::Open(*files_, "/data");
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_EQ(*(*plain)->ReadValue(0, 3, &buffer), std::nullopt);
@@ -458,7 +458,7 @@ TEST_F(DatasetWriterTest, CreateRefusesWhatIsNotItsOwn) {
   const Tree before = ReadTree(*files_, "/data");
   EXPECT_NE(CreateError("/data").find("ALREADY_EXISTS: /data: already holds a dataset"), std::string::npos);
 
-  for (const std::string name : {"notes.txt", "00000000.shard", "dataset.idx", ".hidden", "sub/"}) {
+  for (const std::string name : {"notes.txt", "00000000.shard", "dataset.segment", ".hidden", "sub/"}) {
     const Tree foreign = {{name, ""}};
     WriteTree(*files_, "/foreign" + name.substr(0, 4), foreign);
     const std::string error = CreateError("/foreign" + name.substr(0, 4));
@@ -479,7 +479,7 @@ TEST_F(DatasetWriterTest, CreateRefusesWhatIsNotItsOwn) {
   // A run that died at once leaves only a lock. The directory may still be used, and a missing directory may be made.
   WriteFile(*files_, "/died/.shardkit-pack.lock", "");
   EXPECT_TRUE(WriteDataset(*files_, "/died", MakeSamples(3)).ok());
-  EXPECT_EQ(ReadTree(*files_, "/died").size(), 5u);
+  EXPECT_EQ(ReadTree(*files_, "/died").size(), 4u);
   // The same holds for the record of a dataset whose other files were removed.
   for (const auto& [name, bytes] : ReadDataset(*files_, "/died")) ASSERT_TRUE(files_->RemoveFile("/died/" + name).ok());
   EXPECT_TRUE(WriteDataset(*files_, "/died", MakeSamples(3)).ok());

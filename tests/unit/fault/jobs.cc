@@ -287,7 +287,7 @@ std::vector<Job> WritingJobs() {
       {"rebuild_of_shards_alone",
        [native](FileSystem& files) {
          native(files);
-         EXPECT_TRUE(files.RemoveFile("/data/dataset.json").ok() && files.RemoveFile("/data/dataset.idx").ok());
+         EXPECT_TRUE(files.RemoveFile("/data/dataset.json").ok() && files.RemoveFile("/data/dataset.segment").ok());
        },
        [](FileSystem& files) { return RebuildIndex(files, "/data").status(); }},
       {"append", native, AppendOnce},

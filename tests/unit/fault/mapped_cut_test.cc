@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, MappedCutTest, testing::ValuesIn(Cases()), [](co
 // The offset index is mapped in every mode.
 TEST(MappedCutIndexTest, TheOffsetIndex) {
   const SystemDirectory directory;
-  const std::string path = directory.Path("data"), index = JoinPath(path, "dataset.idx");
+  const std::string path = directory.Path("data"), index = JoinPath(path, "dataset.segment");
   WriteContainer("shard", directory, path);
   const std::string bytes = ReadAll(*PosixFileSystem(), index);
   for (const uint64_t length : {uint64_t{0}, uint64_t{100}, bytes.size() / 2, bytes.size() - 1}) {
@@ -217,7 +217,7 @@ TEST(MappedCutIndexTest, TheOffsetIndex) {
 
 TEST(MappedCutIndexTest, TheListOfShards) {
   const SystemDirectory directory;
-  const std::string path = directory.Path("data"), list = JoinPath(path, "dataset.shards");
+  const std::string path = directory.Path("data"), list = JoinPath(path, "dataset.segment");
   WriteContainer("shard", directory, path);
   ListShardsApart(*PosixFileSystem(), path);
   const std::string bytes = ReadAll(*PosixFileSystem(), list);

@@ -238,7 +238,7 @@ TEST(PackFaultTest, EveryCallOfARebuild) {
         auto files = NewMemoryFileSystem();
         WriteTree(*files, "/out", ExpectedDataset());
         if (damage == "index gone") {
-          EXPECT_TRUE(files->RemoveFile("/out/dataset.idx").ok());
+          EXPECT_TRUE(files->RemoveFile("/out/dataset.segment").ok());
         }
         if (damage == "manifest gone") {
           EXPECT_TRUE(files->RemoveFile("/out/dataset.json").ok());

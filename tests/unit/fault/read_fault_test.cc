@@ -11,7 +11,7 @@ std::unique_ptr<FileSystem> NewDataset() {
 }
 
 // The reader can do without the offset index.
-bool IsIndex(const FileSystemCall& call) { return call.path == "/out/dataset.idx"; }
+bool IsIndex(const FileSystemCall& call) { return call.path == "/out/dataset.segment"; }
 
 void Nothing(FileSystem&, const absl::Status&) {}
 

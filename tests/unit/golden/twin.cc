@@ -335,9 +335,7 @@ absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
     twin["segments"].push_back({{"shards", segment.shards},
                                 {"samples", segment.samples},
                                 {"blocks", segment.blocks},
-                                {"index", segment.index.name},
-                                {"keys", segment.keys ? json(segment.keys->name) : json(nullptr)}});
-    if (segment.list) twin["segments"].back()["list"] = segment.list->name;
+                                {"table", segment.table.name}});
   }
   for (const ManifestShard& shard : manifest.shards) twin["shards"].push_back(ListedTwin(shard));
   twin["samples"] = json::array();

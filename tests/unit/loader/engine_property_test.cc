@@ -32,7 +32,7 @@ Made MakeDataset(FileSystem& files, Random& random, size_t number) {
   EXPECT_TRUE(summary.ok()) << summary.status();
   made.rows = RowsOf(samples);
   if (random() % 4 == 0) {
-    EXPECT_TRUE(files.RemoveFile(made.path + "/dataset.idx").ok());
+    EXPECT_TRUE(files.RemoveFile(made.path + "/dataset.segment").ok());
   }
   return made;
 }
@@ -183,7 +183,7 @@ TEST_F(EnginePropertyTest, VeryManyBlocksAreVisitedInSections) {
     files_ = NewMemoryFileSystem();
     ASSERT_TRUE(WriteDataset(*files_, "/data", samples, made).ok());
     if (!index) {
-      ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+      ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
     }
     made_ = {{.path = "/data", .rows = RowsOf(samples)}};
     datasets_ = {{.path = "/data"}};

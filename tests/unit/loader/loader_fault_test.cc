@@ -66,7 +66,7 @@ class LoaderFaultTest : public testing::Test {
         break;
       }
       // The loader opens without the offset index, but not without the other files.
-      if (failed->path == "/data/dataset.idx" && status.ok()) continue;
+      if (failed->path == "/data/dataset.segment" && status.ok()) continue;
       ASSERT_FALSE(status.ok()) << failed->operation << " " << failed->path;
       EXPECT_EQ(status.code(), fault.status.code()) << status;
       // When all following calls fail too, another failure may be delivered first.
@@ -102,7 +102,7 @@ TEST_F(LoaderFaultTest, ADeviceThatIsGone) {
 TEST_F(LoaderFaultTest, InSections) {
   for (const bool index : {true, false}) {
     if (!index) {
-      ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+      ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
     }
     LoaderOptions options = Options();
     options.plan.section_blocks = 1;

@@ -98,7 +98,7 @@ TEST(RepairDataset, OfAPackThatDidNotFinish) {
   const auto files = NewDataset();
   const uint64_t cut = PlaceInBlock(*files, "/in/00000001.shard", 2) + 10;
   WriteFile(*files, "/in/00000001.shard.tmp", ReadAll(*files, "/in/00000001.shard").substr(0, cut));
-  for (const std::string name : {"00000001.shard", "00000002.shard", "dataset.json", "dataset.idx"}) {
+  for (const std::string name : {"00000001.shard", "00000002.shard", "dataset.json", "dataset.segment"}) {
     ASSERT_TRUE(files->RemoveFile(JoinPath("/in", name)).ok());
   }
   const auto report = RepairDataset(*files, "/in", "/out");

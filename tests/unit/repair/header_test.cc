@@ -30,12 +30,21 @@ bool Mentions(const std::vector<std::string>& texts, std::string_view part) {
   return std::ranges::any_of(texts, [&](const std::string& text) { return text.find(part) != text.npos; });
 }
 
+// Gives the manifest a segment, whose file nobody needs here.
+void AddSegment(Manifest& manifest) {
+  manifest.segments = {{.shards = manifest.shard_count,
+                        .samples = manifest.sample_count,
+                        .blocks = manifest.block_count,
+                        .table = {"dataset.segment", 72, 72, 0}}};
+}
+
 // A dataset.json in /d that lists the damaged shard, and another at /good that lists the whole shard.
 void WriteManifests(FileSystem& files, const Original& original, const Schema& schema) {
   Manifest manifest;
   manifest.schema = schema;
   manifest.metadata = {{"from", "manifest"}};
   manifest.AddShard({"damaged.shard", original.bytes.size(), original.rows.size(), original.blocks.size(), {}});
+  AddSegment(manifest);
   WriteWhole(files, "/d/dataset.json", FormatManifest(manifest));
   manifest.shards[0].name = "whole.shard";
   WriteWhole(files, "/good/dataset.json", FormatManifest(manifest));
@@ -170,6 +179,7 @@ TEST(RepairHeader, AManifestThatTellsOfFewerSamplesIsNotBelieved) {
   Manifest manifest;
   manifest.schema = original.schema;
   manifest.AddShard({"damaged.shard", 1000, 4, 1, {}});
+  AddSegment(manifest);
   WriteWhole(*files, "/d/dataset.json", FormatManifest(manifest));
   const auto report = Repair(*files, original.bytes.substr(0, original.directory_begin));
   ASSERT_TRUE(report.ok()) << report.status();

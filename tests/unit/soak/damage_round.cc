@@ -93,7 +93,7 @@ void SoakRound::DamageAndRepair() {
     const uint64_t which = generator_.Below(shards.size() + 1);
     const std::string name = which < shards.size()   ? shards[which].name
                              : generator_.Chance(50) ? "dataset.json"
-                                                     : "dataset.idx";
+                                                     : "dataset.segment";
     if (!original.contains(name) || damaged[name].empty()) continue;
     Damage(generator_, &damaged[name]);
   }
