@@ -21,7 +21,7 @@ constexpr size_t kMissing = SIZE_MAX;
 
 template <typename... Parts>
 absl::Status IndexReader::Damage(size_t segment, const Parts&... what) const {
-  return DataLoss(parts_[segment].path, ": index: ", what..., "; run shardctl index to make the index anew");
+  return DataLoss(parts_[segment].path, ": index: ", what..., "; run shardctl index to make it again");
 }
 
 template <typename T>

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "container/key_table_reader.h"
 #include "dataset/key_merge.h"
+#include "shardkit/manifest.h"
 
 namespace shardkit::dataset {
 namespace {
@@ -99,6 +100,9 @@ class Builder {
   absl::StatusOr<std::unique_ptr<container::KeyTable>> OpenKeys(const KeyTableInput& input) {
     SHARDKIT_ASSIGN_OR_RETURN(auto file, file_system_.OpenForReading(input.path));
     SHARDKIT_ASSIGN_OR_RETURN(auto sections, container::PagedTable::OpenAll(std::move(file), input.place));
+    if (input.checksum && *input.checksum != sections.back()->tail().checksum) {
+      return DataLoss(input.path, ": the keys are of other shards: it is not the file that ", kManifestName, " names");
+    }
     if (sections.back()->kind() != format::TableKind::kKeys) return NotFound(input.path, ": has no table of the keys");
     return container::KeyTable::Of(std::move(sections.back()), input.samples);
   }

@@ -1,8 +1,9 @@
-// Makes the key table of a dataset's segment from those of its shards, or of the segments that it replaces.
+// Makes the keys of a dataset's segment from those of its shards, or of the segments that it replaces.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,10 +18,11 @@ namespace shardkit::dataset {
 
 // A key table that others are made of.
 struct KeyTableInput {
-  std::string path;             // of the file that it lies in
-  container::TablePlace place;  // of the table that has it as a section
-  uint64_t samples = 0;         // its entries
-  uint64_t first_sample = 0;    // what its ordinals count from
+  std::string path;                       // of the file that it lies in
+  container::TablePlace place;            // of the table that has it as a section
+  uint64_t samples = 0;                   // its entries
+  uint64_t first_sample = 0;              // what its ordinals count from
+  std::optional<uint64_t> checksum = {};  // of the table's tail, where something names it: another table is refused
 };
 
 // Merges the tables into one, whose ordinals count from the first sample of the first. Each table begins where the

@@ -12,6 +12,7 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/job_directory.h"
 #include "dataset/job_record.h"
+#include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
 #include "dataset/segments.h"
 #include "dataset/shard_collector.h"
@@ -81,7 +82,11 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
   }
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
   SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(listed.ok() ? &*old : nullptr, cancellation));
-  const Manifest* const manifests[] = {&manifest, listed.ok() ? &*old : nullptr};
+  // The tables of the generation before stay for its readers.
+  if (listed.ok() && manifest.generation == old->generation) {
+    old = dataset::ReadGeneration(file_system, directory, manifest.generation - 1);
+  }
+  const Manifest* const manifests[] = {&manifest, old.ok() ? &*old : nullptr};
   SHARDKIT_RETURN_IF_ERROR(dataset::RemoveOldTables(file_system, directory, manifests));
   return manifest;
 }

@@ -65,6 +65,11 @@ std::vector<absl::StatusOr<SegmentTables>> OpenSegments(ReadableFileSystem& file
   return opened;
 }
 
+bool CannotBeUsed(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsOutOfRange(status) ||
+         absl::IsUnimplemented(status);
+}
+
 absl::StatusOr<bool> FindInKeys(const container::KeyTable* keys, uint64_t hash,
                                 const std::function<absl::StatusOr<bool>(uint64_t ordinal)>& visit) {
   if (keys == nullptr) return false;
@@ -77,7 +82,7 @@ absl::StatusOr<bool> FindInKeys(const container::KeyTable* keys, uint64_t hash,
   SHARDKIT_RETURN_IF_ERROR(of_visit);
   if (status.ok()) return true;
   // It will not be better when it is read again.
-  if (absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsOutOfRange(status)) return false;
+  if (CannotBeUsed(status)) return false;
   return status;
 }
 

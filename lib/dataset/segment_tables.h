@@ -29,6 +29,10 @@ struct SegmentTables {
 std::vector<absl::StatusOr<SegmentTables>> OpenSegments(ReadableFileSystem& file_system, const std::string& directory,
                                                         std::span<const Segment> segments);
 
+// Whether readers do without a segment file with this error (section 9.2): it is missing, damaged, cut short, another
+// one, or of another major version.
+bool CannotBeUsed(const absl::Status& status);
+
 // Calls `visit` as KeyTable::Find does, with ordinals of the segment. False when the table cannot be used: what was
 // visited may then not be all. Errors of `visit` are returned, and of files that cannot be read now. `keys` may be
 // null.

@@ -116,7 +116,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> AddParts(FileSystem& file_system,
       if (!status.ok()) break;
     }
     if (status.ok()) return writer;
-    if (lost[i] || (!absl::IsDataLoss(status) && !absl::IsNotFound(status))) return status;
+    if (lost[i] || !CannotBeUsed(status)) return status;
     lost[i] = true;
     SHARDKIT_RETURN_IF_ERROR(writer->Abort());
   }
@@ -132,7 +132,7 @@ std::string FreeName(const Manifest& manifest) {
   return name;
 }
 
-// The key tables of the segments, or else of the shards, are the inputs.
+// The keys of the segments, or else of the shards, are the inputs.
 absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, std::span<const SegmentPart> parts,
                                                      bool of_segments) {
   std::vector<KeyTableInput> inputs;
@@ -144,7 +144,8 @@ absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, st
         inputs.push_back({JoinPath(part.directory, table.name),
                           {.length = table.bytes, .root = table.root},
                           segment.samples,
-                          sample});
+                          sample,
+                          table.checksum});
         sample += segment.samples;
       }
       continue;
@@ -176,8 +177,7 @@ absl::StatusOr<Segment> MakeSegment(FileSystem& file_system, std::span<const Seg
     }
     if (repeated) repeated->Restart();
     segment = writer->Finish(name, listed, keys);
-    const absl::Status& status = segment.status();
-    if (!absl::IsDataLoss(status) && !absl::IsNotFound(status) && !absl::IsOutOfRange(status)) break;
+    if (segment.ok() || !CannotBeUsed(segment.status())) break;
   }
   return segment;
 }
@@ -205,7 +205,7 @@ absl::Status MakeOneSegment(FileSystem& file_system, const std::string& director
   SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<SegmentWriter> writer, SegmentWriter::Create(file_system, directory));
   const absl::Status added = AddKnown(file_system, directory, before, *manifest, cancellation, *writer);
   if (!added.ok()) {
-    if (!absl::IsDataLoss(added) && !absl::IsNotFound(added)) return added;
+    if (!CannotBeUsed(added)) return added;
     SHARDKIT_RETURN_IF_ERROR(writer->Abort());
     SHARDKIT_ASSIGN_OR_RETURN(writer, SegmentWriter::Create(file_system, directory));
     SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, manifest->shards, cancellation, *writer));

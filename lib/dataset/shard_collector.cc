@@ -64,23 +64,34 @@ absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sh
 }
 
 absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const Cancellation* cancellation) {
-  if (before != nullptr) {
-    SHARDKIT_RETURN_IF_ERROR(Follow(*before));
-    const bool same = before->segments.size() == (manifest_.shards.empty() ? 0 : 1) &&
-                      before->shards == manifest_.shards && before->metadata == manifest_.metadata &&
-                      before->schema.columns() == manifest_.schema.columns();
-    if (same) {
-      manifest_.generation = before->generation;
-      manifest_.operation = before->operation;
-    }
-  }
+  if (before != nullptr) SHARDKIT_RETURN_IF_ERROR(Follow(*before));
   SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, cancellation));
-  if (before != nullptr && before->generation < manifest_.generation) {
+  if (before != nullptr) {
+    if (SaysTheSame(*before)) {
+      if (!manifest_.segments.empty()) {
+        SHARDKIT_RETURN_IF_ERROR(file_system_.Rename(JoinPath(directory_, manifest_.segments[0].table.name),
+                                                     JoinPath(directory_, before->segments[0].table.name)));
+        SHARDKIT_RETURN_IF_ERROR(file_system_.SyncDirectory(directory_));
+      }
+      return *before;
+    }
     SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadManifestBytes(file_system_, directory_));
     SHARDKIT_RETURN_IF_ERROR(KeepManifest(file_system_, directory_, before->generation, bytes));
   }
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/false));
   return std::move(manifest_);
+}
+
+// Whether the manifest needs no other generation than `before`, since it names the same files with the same bytes.
+bool ShardCollector::SaysTheSame(const Manifest& before) const {
+  if (before.segments.size() != manifest_.segments.size()) return false;
+  if (!before.segments.empty()) {
+    TableReference table = manifest_.segments[0].table;
+    table.name = before.segments[0].table.name;
+    if (table != before.segments[0].table) return false;
+  }
+  return before.shards == manifest_.shards && before.metadata == manifest_.metadata &&
+         before.schema.columns() == manifest_.schema.columns();
 }
 
 void ShardCollector::TakeColumns(const ManifestSummary& before) {

@@ -31,7 +31,7 @@ class ShardCollector {
   absl::Status Add(const std::string& name, const std::optional<Sha256>& sha256 = std::nullopt);
 
   // Publishes indexes and manifest. `cancellation` may be null. `before` is the manifest that this one replaces, or
-  // null. Where nothing has changed since, its files are made again; else this is the next generation.
+  // null. Where nothing has changed since, its segment is made again and it stays; else this is the next generation.
   absl::StatusOr<Manifest> Publish(const Manifest* before, const Cancellation* cancellation);
 
   // Makes the next generation of `before`, a manifest of the same shards that cannot be kept: takes over what it says
@@ -52,6 +52,8 @@ class ShardCollector {
   }
 
  private:
+  bool SaysTheSame(const Manifest& before) const;
+
   FileSystem& file_system_;
   const std::string directory_;
   std::unique_ptr<SegmentWriter> index_;

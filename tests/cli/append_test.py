@@ -39,6 +39,66 @@ class AppendTest(CliTest):
         self.shardctl("pack", "second", "-o", "named", "--append", "--metadata", "name=one")
         self.assertEqual(self.shardctl("inspect", "named", "--json").json()["metadata"]["name"], "one")
 
+    def test_segment_of_another_dataset(self):
+        """Its length and its counts are right: only its checksum says that it is another's."""
+        for i in range(20):
+            self.write(f"other/{2000 + i}.txt", f"value {i}")
+        self.samples("second", 20, 35)
+        self.samples("third", 3, 4)
+        self.shardctl("pack", "other", "-o", "others", "--shard-samples", "8")
+        self.shardctl("pack", "second", "-o", "seconds")
+        self.shardctl("pack", "third", "-o", "thirds")
+        self.assertEqual(len(self.read("others", "dataset.segment")), len(self.read("data", "dataset.segment")))
+        self.write("data/dataset.segment", self.read("others", "dataset.segment"))
+        self.shardctl("merge", "data", "seconds", "-o", "merged")
+        self.assertIn("1003", self.shardctl("merge", "data", "thirds", "-o", "twice", code=2).stderr)
+        self.assertIn("1003", self.shardctl("pack", "third", "-o", "data", "--append", code=2).stderr)
+        self.shardctl("pack", "second", "-o", "data", "--append")
+        self.shardctl("compact", "data")
+        for dataset in ("merged", "data"):
+            self.shardctl("validate", "--deep", dataset)
+            self.assertEqual(self.shardctl("cat", dataset, "--key", "1003", "-c", "txt").stdout, "value 3")
+
+    def test_segment_of_a_later_version(self):
+        try:
+            import xxhash
+        except ImportError:
+            self.skipTest("python3-xxhash is not installed")
+        segment = self.read("data", "dataset.segment")
+        tail = bytearray(segment[-64:])
+        tail[4] = 2
+        tail[48:56] = xxhash.xxh3_64_intdigest(bytes(tail[:48])).to_bytes(8, "little")
+        self.write("data/dataset.segment", segment[:-64] + bytes(tail))
+        self.assertIn("version 2", self.shardctl("validate", "data", code=1).stderr)
+        self.samples("second", 20, 22)
+        self.shardctl("pack", "second", "-o", "seconds")
+        self.shardctl("merge", "data", "seconds", "-o", "merged")
+        self.shardctl("validate", "merged")
+
+    def test_every_segment_is_validated(self):
+        self.samples("second", 20, 35)
+        self.shardctl("pack", "second", "-o", "data", "--append")
+        os.remove(self.path("data", "dataset.segment"))
+        damaged = bytearray(self.read("data", "dataset-2.segment"))
+        damaged[20] ^= 1
+        self.write("data/dataset-2.segment", bytes(damaged))
+        [report] = self.shardctl("validate", "data", "--json", code=1).json()["reports"]
+        self.assertEqual([os.path.basename(problem["path"]) for problem in report["problems"]],
+                         ["dataset.segment", "dataset-2.segment"])
+
+    def test_index_keeps_what_is_right(self):
+        self.samples("second", 20, 35)
+        self.shardctl("pack", "second", "-o", "data", "--append")
+        self.shardctl("compact", "data")
+        self.shardctl("rm", "data", "--range", "0:1")
+        before = self.tree("data")
+        self.assertIn("dataset-3.segment", before)
+        self.shardctl("index", "data")
+        self.assertEqual(self.tree("data"), before)
+        os.remove(self.path("data", "dataset-3.segment"))
+        self.shardctl("index", "data")
+        self.assertEqual(self.tree("data"), before)
+
     def test_history_and_earlier_generations(self):
         self.samples("second", 20, 35)
         self.shardctl("pack", "second", "-o", "data", "--append", "--shard-samples", "8")

@@ -1,5 +1,6 @@
 """Damaged files: exit code 1, a message with the place, and never a crash or a wrong value."""
 import os
+import shutil
 
 from support import CliTest, tiny_jpeg
 
@@ -112,6 +113,11 @@ class DamageTest(CliTest):
                 self.flip("many/dataset.segment", offset)
                 self.assertIn("many/dataset.segment", self.shardctl("validate", "many", code=1).stderr)
                 self.write("many/dataset.segment", before)
+        # Of a dataset that was changed it is not known which shards are of which generation.
+        shutil.copytree(self.path("many"), self.path("fewer"))
+        self.shardctl("rm", "fewer", "--range", "0:3")
+        os.remove(self.path("fewer", "dataset.segment"))
+        self.assertIn("nothing tells which of the shards", self.shardctl("repair", "fewer", "-o", "none", code=2).stderr)
         os.remove(self.path("many", "dataset.segment"))
         self.assertIn("many/dataset.segment: the segment is missing", self.shardctl("ls", "many", code=3).stderr)
         refused = self.shardctl("index", "many", code=1).stderr

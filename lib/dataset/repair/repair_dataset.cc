@@ -64,8 +64,9 @@ class DatasetRepair {
 
  private:
   absl::Status ListShards() {
-    absl::StatusOr<Manifest> manifest = dataset::ReadManifestText(file_system_, directory_);
-    const bool described = manifest.ok();
+    const absl::StatusOr<Manifest> text = dataset::ReadManifestText(file_system_, directory_);
+    const bool described = text.ok();
+    absl::StatusOr<Manifest> manifest = text;
     if (described) {
       const absl::Status listed = dataset::ReadListedShards(file_system_, directory_, &*manifest);
       if (!listed.ok()) manifest = listed;
@@ -84,6 +85,11 @@ class DatasetRepair {
       if (!described && dataset::WasChanged(entries)) {
         return FailedPrecondition(directory_, ": had column files or removed samples, and only ", kManifestName,
                                   " says which; copy it again, or take the newest of dataset-*.json");
+      }
+      if (described && Changed(*text)) {
+        return FailedPrecondition(ToStd(manifest.status().message()),
+                                  "; without it nothing tells which of the shards in ", directory_,
+                                  " are of which generation, and so what its changes are of");
       }
       report_.notes.push_back(described ? "the list of the shards is missing or damaged: they were taken by their names"
                               : absl::IsNotFound(manifest.status())
@@ -104,6 +110,11 @@ class DatasetRepair {
       if (info.ok()) bytes_total_ += 2 * info->size;
     }
     return absl::OkStatus();
+  }
+
+  // Whether samples or columns are not just those of the shards there, or some of these are not the dataset's.
+  static bool Changed(const ManifestSummary& manifest) {
+    return manifest.removed || !manifest.shards_have_columns() || manifest.next_shard > 0 || !manifest.replaced.empty();
   }
 
   // An unfinished pack leaves the shards that it was writing; they come last.

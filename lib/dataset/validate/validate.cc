@@ -87,7 +87,9 @@ class Validator {
     }
     if (!manifest.ok()) return ReportDamage(manifest_path, manifest.status());
     const absl::Status listed = dataset::ReadListedShards(file_system_, directory, &*manifest);
-    if (!listed.ok()) return ReportDamage(PathOfSegment(directory, manifest->segments, listed), listed);
+    if (!listed.ok()) {
+      return ReportDamage(JoinPath(directory, NameOfSegment(directory, manifest->segments, listed)), listed);
+    }
     const auto [begin, end] = dataset::ShardsOfTask(options_, manifest->shards.size());
     const bool first_task = options_.task == 0;
     for (size_t i = begin; i < end; ++i) bytes_total_ += manifest->shards[i].bytes;
@@ -279,14 +281,14 @@ class Validator {
     return absl::IsDataLoss(read) ? absl::OkStatus() : read;
   }
 
-  // The segment that an error is about: its message begins with the path. Else the directory.
-  static std::string PathOfSegment(const std::string& directory, const std::vector<Segment>& segments,
+  // The file of the segment that an error is about: its message begins with the path. Else the manifest.
+  static std::string NameOfSegment(const std::string& directory, const std::vector<Segment>& segments,
                                    const absl::Status& status) {
     for (const Segment& segment : segments) {
-      std::string path = JoinPath(directory, segment.table.name);
-      if (ToStd(status.message()).starts_with(StrCat(path, ":"))) return path;
+      const std::string path = JoinPath(directory, segment.table.name);
+      if (ToStd(status.message()).starts_with(StrCat(path, ":"))) return segment.table.name;
     }
-    return directory;
+    return std::string(kManifestName);
   }
 
   // Opens the index of all segments; null when it cannot be used. The first task checks all that the segments say by
@@ -314,14 +316,30 @@ class Validator {
         status = segments[i]->keys->CheckAll();
         if (status.ok()) checked.table = segments[i]->keys;
       }
-      SHARDKIT_RETURN_IF_ERROR(ReportSegment(directory, segment, status));
+      SHARDKIT_RETURN_IF_ERROR(ReportSegment(directory, segment.table.name, status));
+    }
+    if (!opened) {
+      // No shard is compared with the index then. The other segments are looked at as they are.
+      shard = 0;
+      for (size_t i = 0; i < segments.size() && first_task; shard += manifest.segments[i++].shards) {
+        if (!segments[i].ok()) continue;
+        std::vector<absl::StatusOr<dataset::SegmentTables>> one;
+        one.push_back(std::move(segments[i]));
+        const auto index = dataset::IndexReader::Open(&one, schema, std::span(manifest.segments).subspan(i, 1));
+        absl::Status status = index.status();
+        if (status.ok()) {
+          status = (*index)->CheckAll(std::span(manifest.shards).subspan(shard, manifest.segments[i].shards));
+        }
+        SHARDKIT_RETURN_IF_ERROR(ReportSegment(directory, manifest.segments[i].table.name, status));
+      }
+      return nullptr;
     }
     auto index = dataset::IndexReader::Open(&segments, schema, manifest.segments);
     absl::Status sound = index.status();
     if (sound.ok() && first_task) sound = (*index)->CheckAll(manifest.shards);
     if (sound.ok()) return manifest.segments.empty() ? nullptr : *std::move(index);
-    if (opened && first_task) {
-      SHARDKIT_RETURN_IF_ERROR(ReportDamage(PathOfSegment(directory, manifest.segments, sound), sound));
+    if (first_task) {
+      SHARDKIT_RETURN_IF_ERROR(ReportSegment(directory, NameOfSegment(directory, manifest.segments, sound), sound));
     }
     return nullptr;
   }
@@ -338,17 +356,18 @@ class Validator {
     });
   }
 
-  absl::Status ReportSegment(const std::string& directory, const Segment& segment, const absl::Status& status) {
+  absl::Status ReportSegment(const std::string& directory, const std::string& name, const absl::Status& status) {
     if (status.ok()) return status;
     // The segment repeats what the shards say: whatever it lacks can be made again.
     const bool unusable = absl::IsNotFound(status) || absl::IsUnimplemented(status);
     const auto code = unusable ? absl::StatusCode::kDataLoss : status.code();
-    const std::string advice = StrCat("run shardctl index ", directory);
+    const std::string_view advice = "run shardctl index ";
     const std::string message(ToStd(status.message()));
-    const bool advised = absl::StrContains(message, advice);
+    const bool advised = absl::StrContains(message, ToAbsl(advice));
     return ReportDamage(
-        JoinPath(directory, segment.table.name),
-        absl::Status(code, ToAbsl(StrCat(message, advised ? "" : StrCat("; ", advice, " to make it again")))));
+        JoinPath(directory, name),
+        absl::Status(code,
+                     ToAbsl(StrCat(message, advised ? "" : StrCat("; ", advice, directory, " to make it again")))));
   }
 
   // Starts to hash the files of shard `first` and of some shards after it, up to `last`. A file is hashed by one
@@ -398,7 +417,8 @@ class Validator {
                               dataset::CheckKeys(file_system_, dataset, key_indexes, tables, options_.cancellation));
     for (size_t i = 0; i < tables.size(); ++i) {
       if (tables[i].difference.ok()) continue;
-      SHARDKIT_RETURN_IF_ERROR(ReportSegment(directory, dataset.summary().segments[i], tables[i].difference));
+      SHARDKIT_RETURN_IF_ERROR(
+          ReportSegment(directory, dataset.summary().segments[i].table.name, tables[i].difference));
     }
     report_.repeated_keys = repeated.count;
     if (repeated.count == 0) return absl::OkStatus();

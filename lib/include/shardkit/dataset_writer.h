@@ -148,10 +148,10 @@ class DatasetWriter {
 // Rebuilds segment and manifest of a directory from its shards, in the order of the manifest if it is
 // readable, otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists,
 // and when only lost segments say in which order the shards stand. The listed hashes are kept; to compare them, those
-// shards are read as a whole. Gives one segment. Where the readable manifest says the same with one segment, its files
-// are made again; else this is the next generation. Unavailable when another writer uses the directory; Cancelled when
-// `cancellation`, which may be null, asks for it. After an error the dataset reads as it did; a table that no manifest
-// names may be left, which the next call removes.
+// shards are read as a whole. Gives one segment. Where the readable manifest names the same one, its file is made again
+// and the manifest stays; else this is the next generation. Unavailable when another writer uses the directory;
+// Cancelled when `cancellation`, which may be null, asks for it. After an error the dataset reads as it did; a table
+// that no manifest names may be left, which the next call removes.
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory,
                                       const Cancellation* cancellation = nullptr);
 
