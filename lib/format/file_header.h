@@ -50,7 +50,7 @@ absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix);
 
 // `bytes` is the whole header. DataLoss on damage; Unimplemented for another major version, and for flags of later
 // versions. Types and codecs of later versions are no error. Of several defects, the one that comes first in the table
-// of spec.md, section 11.1, decides.
+// of spec.md, section 11, decides.
 absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes);
 
 }  // namespace shardkit::format
