@@ -85,6 +85,7 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
   // The tables of the generation before stay for its readers.
   if (listed.ok() && manifest.generation == old->generation) {
     old = dataset::ReadGeneration(file_system, directory, manifest.generation - 1);
+    if (!old.ok() && !absl::IsNotFound(old.status()) && !absl::IsDataLoss(old.status())) return old.status();
   }
   const Manifest* const manifests[] = {&manifest, old.ok() ? &*old : nullptr};
   SHARDKIT_RETURN_IF_ERROR(dataset::RemoveOldTables(file_system, directory, manifests));

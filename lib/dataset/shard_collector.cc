@@ -69,8 +69,12 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
   if (before != nullptr) {
     if (SaysTheSame(*before)) {
       if (!manifest_.segments.empty()) {
-        SHARDKIT_RETURN_IF_ERROR(file_system_.Rename(JoinPath(directory_, manifest_.segments[0].table.name),
-                                                     JoinPath(directory_, before->segments[0].table.name)));
+        const std::string made = JoinPath(directory_, manifest_.segments[0].table.name);
+        const absl::Status renamed = file_system_.Rename(made, JoinPath(directory_, before->segments[0].table.name));
+        if (!renamed.ok()) {
+          (void)file_system_.RemoveFile(made);
+          return renamed;
+        }
         SHARDKIT_RETURN_IF_ERROR(file_system_.SyncDirectory(directory_));
       }
       return *before;
