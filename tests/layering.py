@@ -21,7 +21,7 @@ SUBFOLDERS = {
     "foreign": {"mds": r"mds_|listed_hash", "webdataset": r"(archive|dali|tar|webdataset)_"},
     "dataset": {"foreign": r"(foreign|mds|webdataset)_|open_foreign|validate_foreign", "repair": r"repair",
                 "validate": r"validate|deep_check", "select": r"predicate|selection",
-                "change": r"compact|remove\b|shard_rewrite|column_file_writer", "read": r"any_dataset|column_files|dataset_values|removed_samples|selected_rows"},
+                "change": r"compact|remove\b|column_file_writer", "read": r"any_dataset|column_files|dataset_values|removed_samples"},
     "loader": {"device": r"column_conversion|conversion_support|(image|mask)_conversion|dlpack|upload",
                "simulation": r"simulate$|rank|storage$"},
     "convert": {"columns": r"(change|add)_columns|json_value|rows?_|open_rows|dataset_change",

@@ -87,9 +87,10 @@ class DatasetRepair {
                                   " says which; copy it again, or take the newest of dataset-*.json");
       }
       if (described && Changed(*text)) {
-        return FailedPrecondition(ToStd(manifest.status().message()),
-                                  "; without it nothing tells which of the shards in ", directory_,
-                                  " are of which generation, and so what its changes are of");
+        return FailedPrecondition(directory_,
+                                  ": a segment is missing or damaged, and the dataset was changed: nothing ",
+                                  "tells which of the shards there are of this generation; copy the segment again, or ",
+                                  "take the newest earlier generation that shardctl history can open");
       }
       report_.notes.push_back(described ? "the list of the shards is missing or damaged: they were taken by their names"
                               : absl::IsNotFound(manifest.status())
