@@ -1,7 +1,9 @@
 #include "shardkit/copy.h"
 
 #include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/errors.h"
 #include "base/exceptions.h"
@@ -11,6 +13,8 @@
 #include "convert/conversion.h"
 #include "convert/packer.h"
 #include "dataset/dataset_job.h"
+#include "dataset/manifest_text.h"
+#include "dataset/merge_parts.h"
 #include "dataset/select/selection.h"
 
 namespace shardkit {
@@ -35,6 +39,42 @@ absl::StatusOr<PackReport> Copy(FileSystem& file_system, const std::string& inpu
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, convert::OpenConversion(file_system, {input}, convert));
   SHARDKIT_RETURN_IF_ERROR(source->Choose(samples));
   return convert::ConvertToShards(file_system, *source, output, convert);
+}
+
+// Makes the dataset of the samples of the set by reference. `parts` is the input, read before they were selected.
+absl::StatusOr<PackReport> Refer(FileSystem& file_system, const std::vector<dataset::SegmentPart>& parts,
+                                 const std::string& output, const dataset::SampleSet& samples,
+                                 const FilterOptions& options) {
+  dataset::LinkOptions link{.keep_repeated_keys = true,
+                            .by_reference = true,
+                            .chosen = &samples,
+                            .cancellation = options.pack.dataset.cancellation};
+  if (options.pack.progress) {
+    link.progress = [&](uint64_t done, uint64_t total) {
+      options.pack.progress({.samples = done, .total_samples = total});
+    };
+  }
+  PackReport report;
+  SHARDKIT_ASSIGN_OR_RETURN(report.manifest, dataset::LinkParts(file_system, parts, output, link));
+  report.samples = report.manifest.seen_samples();
+  return report;
+}
+
+// The input as it is before its samples are selected; nothing unless datasets are made of it by reference.
+absl::StatusOr<std::vector<dataset::SegmentPart>> InputParts(FileSystem& file_system, const std::string& input,
+                                                             const FilterOptions& options) {
+  if (!options.by_reference) return std::vector<dataset::SegmentPart>();
+  return dataset::ReadParts(file_system, {input});
+}
+
+absl::Status CheckUnchanged(FileSystem& file_system, const std::vector<dataset::SegmentPart>& parts) {
+  for (const auto& [directory, manifest] : parts) {
+    SHARDKIT_ASSIGN_OR_RETURN(const Manifest now, dataset::ReadManifestText(file_system, directory));
+    if (now.checksum != manifest.checksum) {
+      return FailedPrecondition(directory, ": has changed while its samples were selected; begin anew");
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::string JobOf(const SampleSelection& selection, uint64_t share) {
@@ -77,11 +117,15 @@ absl::StatusOr<FilterReport> Filter(FileSystem& file_system, const std::string& 
   return Guarded("filtering", [&]() -> absl::StatusOr<FilterReport> {
     SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
     SHARDKIT_ASSIGN_OR_RETURN(const uint64_t share, dataset::ShareSteps(selection.share, "sample"));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto parts, InputParts(file_system, input, options));
     SHARDKIT_ASSIGN_OR_RETURN(dataset::Selected selected,
                               dataset::SelectSamples(file_system, input, selection, SelectionOptionsOf(options)));
     FilterReport report{.selection = selected.report};
-    SHARDKIT_ASSIGN_OR_RETURN(report.pack,
-                              Copy(file_system, input, output, selected.parts[0], JobOf(selection, share), options));
+    SHARDKIT_RETURN_IF_ERROR(CheckUnchanged(file_system, parts));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        report.pack, options.by_reference
+                         ? Refer(file_system, parts, output, selected.parts[0], options)
+                         : Copy(file_system, input, output, selected.parts[0], JobOf(selection, share), options));
     return report;
   });
 }
@@ -91,10 +135,12 @@ absl::StatusOr<SplitReport> Split(FileSystem& file_system, const std::string& in
   return Guarded("splitting", [&]() -> absl::StatusOr<SplitReport> {
     SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
     SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, EndsOf(parts));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto inputs, InputParts(file_system, input, options));
     SampleSelection selection;
     selection.seed = seed;
     SHARDKIT_ASSIGN_OR_RETURN(const dataset::Selected selected,
                               dataset::SelectParts(file_system, input, selection, ends, SelectionOptionsOf(options)));
+    SHARDKIT_RETURN_IF_ERROR(CheckUnchanged(file_system, inputs));
     SplitReport report{.selection = selected.report};
     const auto path = [&](size_t part) { return JoinPath(output, parts[part].name); };
     // Found before anything is written, and before what is there could be taken for a part of this run.
@@ -107,7 +153,8 @@ absl::StatusOr<SplitReport> Split(FileSystem& file_system, const std::string& in
     SHARDKIT_RETURN_IF_ERROR(CreateDirectories(file_system, output));
     for (size_t i = 0; i < parts.size(); ++i) {
       const std::string job = StrCat("\nsplit ", seed, " ", i == 0 ? 0 : ends[i - 1], " ", ends[i]);
-      auto done = Copy(file_system, input, path(i), selected.parts[i], job, options);
+      auto done = options.by_reference ? Refer(file_system, inputs, path(i), selected.parts[i], options)
+                                       : Copy(file_system, input, path(i), selected.parts[i], job, options);
       if (!done.ok()) {
         // The first error is reported, even when the cleanup fails too.
         for (size_t k = 0; k < i && !options.pack.keep_on_cancel; ++k) (void)RemoveTree(file_system, path(k));

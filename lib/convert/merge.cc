@@ -21,15 +21,17 @@ namespace {
 absl::Status CheckOptions(const MergeOptions& options) {
   if (options.pack.skip_errors) return InvalidArgument("skip_errors: not for merging; repair the datasets first");
   if (options.pack.dataset.append) return InvalidArgument("append: not for merging, which makes a new dataset");
+  if (options.copy && options.by_reference) return InvalidArgument("by_reference: not with copy");
   return absl::OkStatus();
 }
 
 absl::StatusOr<Manifest> Link(FileSystem& file_system, const std::vector<std::string>& inputs,
                               const std::string& output, const MergeOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const bool mds, dataset::AreMdsParts(file_system, inputs));
-  if (mds) return dataset::MergeMdsIndexes(file_system, inputs, output);
+  if (mds && !options.by_reference) return dataset::MergeMdsIndexes(file_system, inputs, output);
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<dataset::SegmentPart> parts, dataset::ReadParts(file_system, inputs));
   dataset::LinkOptions link{.keep_repeated_keys = options.keep_repeated_keys,
+                            .by_reference = options.by_reference,
                             .cancellation = options.pack.dataset.cancellation};
   if (options.pack.progress) {
     link.progress = [&](uint64_t done, uint64_t total) {

@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
+#include "dataset/bases.h"
 #include "dataset/block_scanner.h"
 #include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
@@ -36,8 +37,9 @@ absl::StatusOr<std::vector<Column>> ChosenColumns(const Schema& schema, const Da
 
 // `open` gets the path of the shard's file and its size.
 template <typename Open>
-auto OpenNative(const std::string& directory, const PlacedShard& shard, const Open& open) -> decltype(open("", 0)) {
-  const std::string path = JoinPath(directory, shard.shard.name);
+auto OpenNative(const std::string& directory, const ManifestSummary& dataset, const PlacedShard& shard,
+                const Open& open) -> decltype(open("", 0)) {
+  const std::string path = dataset.PathOf(directory, shard.shard.name);
   auto opened = open(path, shard.shard.bytes);
   if (opened.ok()) return opened;
   absl::Status failure = opened.status();
@@ -46,7 +48,7 @@ auto OpenNative(const std::string& directory, const PlacedShard& shard, const Op
         NotFound(path, ": shard ", shard.number, " of the manifest is missing; copy it again, or shardctl repair ",
                  directory, " -o OUT keeps the others");
   }
-  return At(failure, {.path = path, .shard = shard.number});
+  return At(InBase(failure, dataset, shard.shard.name), {.path = path, .shard = shard.number});
 }
 
 // `problem` says why there is no manifest of the generation that was asked for.
@@ -159,13 +161,13 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
       return foreign->OpenShard(shard.number, read);
     };
   } else {
-    open = [&file_system, directory, read = ReadOptions(options)](const PlacedShard& shard) {
-      return OpenNative(directory, shard, [&](const std::string& file, uint64_t size) {
+    open = [this, &file_system, directory, read = ReadOptions(options)](const PlacedShard& shard) {
+      return OpenNative(directory, summary_, shard, [&](const std::string& file, uint64_t size) {
         return ShardReader::Open(file_system, file, read, size);
       });
     };
-    open_file = [&file_system, directory, mode = options.mode](const PlacedShard& shard) {
-      return OpenNative(directory, shard, [&](const std::string& file, uint64_t size) {
+    open_file = [this, &file_system, directory, mode = options.mode](const PlacedShard& shard) {
+      return OpenNative(directory, summary_, shard, [&](const std::string& file, uint64_t size) {
         return file_system.OpenForReading(file, mode, size);
       });
     };

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/bases.h"
 #include "dataset/job_directory.h"
 #include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
@@ -117,6 +118,7 @@ absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadManifestBytes(file_system_, directory_));
   absl::StatusOr<Manifest> before = ParseManifestText(bytes);
   if (!before.ok()) return Annotate(before.status(), Path(kManifestName));
+  SHARDKIT_RETURN_IF_ERROR(FindBases(directory_, &*before));
   SHARDKIT_RETURN_IF_ERROR(ReadListedShards(file_system_, directory_, &*before));
   before_ = *std::move(before);
   hash_ = Hash64(bytes);
@@ -268,7 +270,9 @@ absl::Status DatasetUpdate::RemoveEarlier(uint64_t* files) {
       manifests.push_back(entry.name);
       absl::StatusOr<Manifest> manifest = ReadGeneration(file_system_, directory_, *kept);
       if (!manifest.ok() || !ReadListedShards(file_system_, directory_, &*manifest).ok()) continue;
-      for (const ManifestShard& shard : manifest->shards) earlier.insert(shard.name);
+      for (const ManifestShard& shard : manifest->shards) {
+        if (manifest->BaseOf(shard.name) == nullptr) earlier.insert(shard.name);
+      }
     } else if (entry.type != FileType::kDirectory && (ParseShardName(name) || GenerationOfTable(entry.name))) {
       earlier.insert(entry.name);
     }

@@ -26,7 +26,7 @@ absl::StatusOr<bool> HasFiles(ReadableFileSystem& file_system, const std::string
   }
   for (const ColumnFile& file : summary.column_files) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool there,
-                              dataset::HasLength(file_system, JoinPath(directory, file.name), file.bytes));
+                              dataset::HasLength(file_system, summary.PathOf(directory, file.name), file.bytes));
     if (!there) return false;
   }
   return true;

@@ -12,6 +12,7 @@
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "dataset/bases.h"
 #include "dataset/manifest_json.h"
 #include "dataset/manifest_text.h"
 #include "format/paged_table.h"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::string_view kFormatName = "shardkit-dataset";
 constexpr uint64_t kManifestVersion = 1;
+constexpr std::string_view kBasesFeature = "bases";
 constexpr std::string_view kChecksumKey = "\n  \"checksum\": \"";  // on a line of its own
 
 // The checksum, which is right.
@@ -42,9 +44,10 @@ absl::Status CheckFeatures(const std::vector<std::string>& features) {
   if (std::ranges::adjacent_find(features, std::greater_equal()) != features.end()) {
     return DataLoss("\"features\" does not ascend");
   }
-  // This version defines none.
-  if (features.empty()) return absl::OkStatus();
-  return Unimplemented("feature ", dataset::Quote(features[0]), " is not known");
+  for (const std::string& feature : features) {
+    if (feature != kBasesFeature) return Unimplemented("feature ", dataset::Quote(feature), " is not known");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadReplaced(JsonReader& json, std::vector<std::string>* names) {
@@ -91,6 +94,12 @@ absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manife
                     },
                     kOptional},
                    {"metadata", JsonInto(&manifest->metadata, &dataset::ReadMetadata)},
+                   {"bases",
+                    [&](JsonReader& list) {
+                      const absl::Status status = JsonInto(&manifest->bases, &dataset::ReadBase)(list);
+                      return status.ok() && manifest->bases.empty() ? DataLoss("is empty") : status;
+                    },
+                    kOptional},
                    {"segments", JsonInto(&manifest->segments, &dataset::ReadSegment)},
                    {"column_files",
                     [&](JsonReader& list) {
@@ -106,6 +115,7 @@ absl::Status ReadContent(JsonReader& json, std::string* format, Manifest* manife
                     },
                     kOptional}}));
   if (manifest->generation == 0) return DataLoss("\"generation\" is 0");
+  SHARDKIT_RETURN_IF_ERROR(dataset::CheckBases(*manifest, !features.empty()));
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
   if (!schema.ok()) return DataLoss("columns: ", ToStd(schema.status().message()));
   manifest->schema = *std::move(schema);
@@ -239,7 +249,7 @@ std::string FormatManifest(const Manifest& manifest) {
   };
   std::string out =
       StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion, ",\n  \"features\": [",
-             "],\n  \"generation\": ", manifest.generation,
+             manifest.bases.empty() ? "" : dataset::Quote(kBasesFeature), "],\n  \"generation\": ", manifest.generation,
              ",\n  \"operation\": ", dataset::FormatOperation(manifest.operation),
              manifest.next_shard > 0 ? StrCat(",\n  \"next_shard\": ", manifest.next_shard) : "",
              names("replaced", manifest.replaced), ",\n  \"samples\": ", manifest.sample_count,
@@ -255,7 +265,11 @@ std::string FormatManifest(const Manifest& manifest) {
     out += StrCat(first ? "\n    " : ",\n    ", dataset::Quote(name), ": ", dataset::Quote(value));
     first = false;
   }
-  out += first ? "},\n  \"segments\": [" : "\n  },\n  \"segments\": [";
+  out += first ? "},\n" : "\n  },\n";
+  for (const Base& base : manifest.bases) {
+    out += StrCat(&base == &manifest.bases.front() ? "  \"bases\": [\n" : ",\n", dataset::FormatBase(base));
+  }
+  out += StrCat(manifest.bases.empty() ? "" : "\n  ],\n", "  \"segments\": [");
   for (size_t i = 0; i < manifest.segments.size(); ++i) {
     out += StrCat(i == 0 ? "\n" : ",\n", dataset::FormatSegment(manifest.segments[i]));
   }
@@ -329,6 +343,7 @@ absl::StatusOr<Manifest> dataset::ReadManifestText(ReadableFileSystem& file_syst
     manifest = dataset::ParseManifestText(bytes);
   }
   if (!manifest.ok()) return Annotate(manifest.status(), JoinPath(directory, kManifestName));
+  SHARDKIT_RETURN_IF_ERROR(dataset::FindBases(directory, &*manifest));
   return manifest;
 }
 

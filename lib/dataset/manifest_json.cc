@@ -149,6 +149,11 @@ std::string FormatColumn(const Column& column, std::string_view stored_name) {
   return StrCat("    ", BeginColumn(column, stored_name), "}");
 }
 
+std::string FormatBase(const Base& base) {
+  return StrCat("    {\"name\": ", Quote(base.name), ", \"location\": ", Quote(base.location),
+                ", \"generation\": ", base.generation, ", \"checksum\": \"", Hex64(base.checksum), "\"}");
+}
+
 std::string FormatSegment(const Segment& segment) {
   std::string out = StrCat("    {\"shards\": ", segment.shards, ", \"samples\": ", segment.samples,
                            ", \"blocks\": ", segment.blocks, FormatReference("table", segment.table));
@@ -241,6 +246,13 @@ absl::Status ReadFile(JsonReader& json, ManifestShard* shard, ColumnFile* file) 
 absl::Status ReadShard(JsonReader& json, ManifestShard* shard) { return ReadFile(json, shard, nullptr); }
 
 absl::Status ReadColumnFile(JsonReader& json, ColumnFile* file) { return ReadFile(json, file, file); }
+
+absl::Status ReadBase(JsonReader& json, Base* base) {
+  return json.Object({{"name", &base->name},
+                      {"location", &base->location},
+                      {"generation", &base->generation, kRequired, kMaxCount},
+                      {"checksum", JsonInto(&base->checksum, &ReadChecksum)}});
+}
 
 absl::Status ReadSegment(JsonReader& json, Segment* segment) {
   return json.Object({{"shards", &segment->shards, kRequired, kMaxCount},

@@ -25,6 +25,7 @@ std::string FormatOperation(const DatasetOperation& operation);
 std::string FormatNames(const std::vector<std::string>& names);
 // Objects on a line of their own.
 std::string FormatColumn(const Column& column, std::string_view stored_name);
+std::string FormatBase(const Base& base);
 std::string FormatSegment(const Segment& segment);
 std::string FormatShard(const ManifestShard& shard);
 std::string FormatColumnFile(const ColumnFile& file);
@@ -41,6 +42,7 @@ absl::Status ReadColumn(JsonReader& json, Column* column,
                         std::map<std::string, std::string, std::less<>>* stored_names);
 absl::Status ReadShard(JsonReader& json, ManifestShard* shard);
 absl::Status ReadColumnFile(JsonReader& json, ColumnFile* file);
+absl::Status ReadBase(JsonReader& json, Base* base);
 absl::Status ReadSegment(JsonReader& json, Segment* segment);
 absl::Status ReadRemoved(JsonReader& json, RemovedSamples* removed);
 

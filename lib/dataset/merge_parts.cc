@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -12,6 +13,8 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/key_table_reader.h"
+#include "dataset/bases.h"
+#include "dataset/change/column_file_writer.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/job_directory.h"
 #include "dataset/key_merge.h"
@@ -88,8 +91,8 @@ absl::StatusOr<Manifest> Unite(std::span<const SegmentPart> parts) {
 }
 
 // Reads the trailer of the shard, and nothing else.
-absl::Status CheckShard(FileSystem& file_system, const std::string& directory, const ManifestShard& listed) {
-  const std::string path = JoinPath(directory, listed.name);
+absl::Status CheckShard(FileSystem& file_system, const std::string& path, const std::string& directory,
+                        const ManifestShard& listed) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
   std::string bytes(format::kTrailerBytes, '\0');
   if (file->size() == listed.bytes && listed.bytes >= bytes.size()) {
@@ -106,7 +109,7 @@ std::vector<ManifestShard> ShardsByPath(std::span<const SegmentPart> parts) {
   for (const SegmentPart& part : parts) {
     for (const ManifestShard& shard : part.manifest.shards) {
       shards.push_back(shard);
-      shards.back().name = JoinPath(part.directory, shard.name);
+      shards.back().name = part.manifest.PathOf(part.directory, shard.name);
     }
   }
   return shards;
@@ -140,6 +143,80 @@ absl::Status Refusal(const RepeatedKey& found, std::span<const SegmentPart> part
   for (const SegmentPart& part : parts) inputs.push_back(part.directory);
   return KeyInSeveral(found, inputs, EndsOf(parts));
 }
+
+// Of the samples that readers of the parts see, those that are not chosen are removed, too.
+absl::StatusOr<RemovedList> RemoveOthers(std::span<const SegmentPart> parts, const RemovedList& removed,
+                                         const SampleSet& chosen) {
+  uint64_t stored = 0;
+  for (const SegmentPart& part : parts) stored += part.manifest.sample_count;
+  if (stored - removed.size() != chosen.samples()) {
+    return FailedPrecondition(parts[0].directory, ": has changed since its samples were chosen; begin anew");
+  }
+  return removed.With([&](uint64_t seen) { return !chosen.Has(seen); }, stored);
+}
+
+// Leaves out shards none of whose samples readers see, with what says something of these.
+RemovedList LeaveOutUnseen(std::vector<SegmentPart>& parts, const RemovedList& removed) {
+  std::vector<uint64_t> left;
+  uint64_t first = 0, dropped = 0;  // samples of all parts before a shard, and how many of them are gone
+  for (SegmentPart& part : parts) {
+    Manifest& manifest = part.manifest;
+    std::vector<ManifestShard> shards;
+    std::vector<std::vector<ColumnRun>> runs(manifest.column_files.size());
+    const uint64_t begin = first, dropped_before = dropped;
+    for (const ManifestShard& shard : manifest.shards) {
+      const auto of_shard = removed.Within(first, first + shard.samples);
+      if (of_shard.size() == shard.samples) {
+        dropped += shard.samples;
+      } else {
+        for (size_t i = 0; i < runs.size(); ++i) {
+          KeepRuns(manifest.column_files[i].runs, first - begin, first - begin + shard.samples,
+                   dropped - dropped_before, &runs[i]);
+        }
+        for (const uint64_t sample : of_shard) left.push_back(sample - dropped);
+        shards.push_back(shard);
+      }
+      first += shard.samples;
+    }
+    if (shards.size() == manifest.shards.size()) continue;
+    manifest.SetShards(std::move(shards));
+    manifest.segments.clear();
+    std::vector<ColumnFile> files = std::exchange(manifest.column_files, {});
+    for (size_t i = 0; i < files.size(); ++i) {
+      if (runs[i].empty()) continue;
+      files[i].runs = std::move(runs[i]);
+      manifest.column_files.push_back(std::move(files[i]));
+    }
+  }
+  return RemovedList(std::move(left));
+}
+
+// Names files of the parts in *manifest, a dataset in `output`, where they stay in their places.
+class References {
+ public:
+  References(const std::string& output, Manifest* manifest) : output_(output), manifest_(*manifest) {}
+
+  absl::StatusOr<std::string> Refer(const SegmentPart& part, const std::string& name) {
+    const Base* const theirs = part.manifest.BaseOf(name);
+    const std::string rest = theirs == nullptr ? name : name.substr(theirs->name.size() + 1);
+    std::string& base = names_[{&part, theirs}];
+    // Two parts may refer to one file, and no two files of a dataset have one name: the second is in a base of its own.
+    while (base.empty() || !used_.insert(JoinPath(base, rest)).second) {
+      SHARDKIT_ASSIGN_OR_RETURN(Base added,
+                                theirs == nullptr
+                                    ? BaseFor(output_, part.directory, part.manifest.generation, part.manifest.checksum)
+                                    : BaseFor(output_, theirs->path, theirs->generation, theirs->checksum));
+      base = AddBase(std::move(added), /*again=*/!base.empty(), &manifest_);
+    }
+    return JoinPath(base, rest);
+  }
+
+ private:
+  const std::string& output_;
+  Manifest& manifest_;
+  std::map<std::pair<const SegmentPart*, const Base*>, std::string> names_;
+  std::set<std::string> used_;
+};
 
 }  // namespace
 
@@ -187,8 +264,9 @@ absl::Status CheckShardsDiffer(std::span<const SegmentPart> parts) {
       const auto [found, is_new] = seen.try_emplace(shard.content_hash, i, k);
       if (is_new || found->second.first == i) continue;
       const SegmentPart& other = parts[found->second.first];
-      return InvalidArgument(JoinPath(parts[i].directory, shard.name), ": holds the same samples as ",
-                             JoinPath(other.directory, other.manifest.shards[found->second.second].name),
+      const std::string& known = other.manifest.shards[found->second.second].name;
+      return InvalidArgument(parts[i].manifest.PathOf(parts[i].directory, shard.name), ": holds the same samples as ",
+                             other.manifest.PathOf(other.directory, known),
                              ": give each dataset once, or keep repeated keys (--repeated-keys keep)");
     }
   }
@@ -242,13 +320,40 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
   std::erase_if(parts, [](const SegmentPart& part) { return part.manifest.shards.empty(); });
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, "merge", false));
   SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));
-  SHARDKIT_ASSIGN_OR_RETURN(const RemovedList removed, UniteRemoved(file_system, parts));
+  SHARDKIT_ASSIGN_OR_RETURN(RemovedList removed, UniteRemoved(file_system, parts));
+  if (options.chosen != nullptr && !parts.empty()) {
+    SHARDKIT_ASSIGN_OR_RETURN(removed, RemoveOthers(parts, removed, *options.chosen));
+    removed = LeaveOutUnseen(parts, removed);
+    std::erase_if(parts, [](const SegmentPart& part) { return part.manifest.shards.empty(); });
+    if (parts.empty()) {
+      manifest.stored_names.clear();
+      manifest.dropped.clear();
+    }
+  }
+  References references(output, &manifest);
+  // The file's name in the new dataset, and bringing it there.
+  const auto name_of = [&](const SegmentPart& part, const ManifestShard& file, std::string linked) {
+    return options.by_reference ? references.Refer(part, file.name) : absl::StatusOr<std::string>(std::move(linked));
+  };
+  const auto bring = [&](const SegmentPart& part, const ManifestShard& file, const std::string& name) -> absl::Status {
+    SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));
+    if (options.by_reference) return absl::OkStatus();
+    const std::string path = part.manifest.PathOf(part.directory, file.name);
+    SHARDKIT_RETURN_IF_ERROR(CheckShard(file_system, path, part.directory, file));
+    return LinkOrCopy(file_system, path, JoinPath(output, name), options.cancellation);
+  };
+  std::vector<ManifestShard> listed;
   if (!parts.empty()) {
     // Before shards are copied, which in a store may take long.
     const std::vector<ManifestShard> shards = ShardsByPath(parts);
     DuplicateKeyFinder repeated(file_system, "", shards, EndsOf(parts), &removed);
-    std::vector<ManifestShard> listed = shards;
-    for (size_t i = 0; i < listed.size(); ++i) listed[i].name = ShardName(i);
+    for (const SegmentPart& part : parts) {
+      for (const ManifestShard& shard : part.manifest.shards) {
+        const size_t number = listed.size();
+        listed.push_back(shard);
+        SHARDKIT_ASSIGN_OR_RETURN(listed.back().name, name_of(part, shard, ShardName(number)));
+      }
+    }
     SHARDKIT_ASSIGN_OR_RETURN(manifest.segments.emplace_back(),
                               MakeSegment(file_system, parts, output, std::string(kSegmentName), listed,
                                           options.cancellation, options.keep_repeated_keys ? nullptr : &repeated));
@@ -258,26 +363,20 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
   uint64_t done = 0;
   for (const SegmentPart& part : parts) {
     for (const ManifestShard& shard : part.manifest.shards) {
-      SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));
-      SHARDKIT_RETURN_IF_ERROR(CheckShard(file_system, part.directory, shard));
-      ManifestShard linked = shard;
-      linked.name = ShardName(manifest.shards.size());
-      SHARDKIT_RETURN_IF_ERROR(LinkOrCopy(file_system, JoinPath(part.directory, shard.name),
-                                          JoinPath(output, linked.name), options.cancellation));
-      manifest.AddShard(std::move(linked));
+      const ManifestShard& entry = listed[manifest.shards.size()];
+      SHARDKIT_RETURN_IF_ERROR(bring(part, shard, entry.name));
+      manifest.AddShard(entry);
       done += shard.samples;
       if (options.progress) options.progress(done, ends.back());
     }
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     for (const ColumnFile& file : parts[i].manifest.column_files) {
-      SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));
-      SHARDKIT_RETURN_IF_ERROR(CheckShard(file_system, parts[i].directory, file));
       ColumnFile linked = file;
-      linked.name = ColumnFileName(manifest.generation, manifest.column_files.size());
+      SHARDKIT_ASSIGN_OR_RETURN(
+          linked.name, name_of(parts[i], file, ColumnFileName(manifest.generation, manifest.column_files.size())));
+      SHARDKIT_RETURN_IF_ERROR(bring(parts[i], file, linked.name));
       for (ColumnRun& run : linked.runs) run.sample += i == 0 ? 0 : ends[i - 1];
-      SHARDKIT_RETURN_IF_ERROR(LinkOrCopy(file_system, JoinPath(parts[i].directory, file.name),
-                                          JoinPath(output, linked.name), options.cancellation));
       manifest.column_files.push_back(std::move(linked));
     }
   }

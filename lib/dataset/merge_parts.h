@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "dataset/duplicate_key_finder.h"
 #include "dataset/segments.h"
+#include "dataset/select/selection.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/job.h"
 #include "shardkit/manifest.h"
@@ -19,7 +20,11 @@
 namespace shardkit::dataset {
 
 struct LinkOptions {
-  bool keep_repeated_keys = false;                              // as MergeOptions
+  bool keep_repeated_keys = false;  // as MergeOptions
+  bool by_reference = false;        // the same
+  // Only these of the samples that readers of the parts see, in their order. Shards without any are left out. May be
+  // null: all. REQUIRES: by_reference.
+  const SampleSet* chosen = nullptr;
   const Cancellation* cancellation = nullptr;                   // may be null
   std::function<void(uint64_t done, uint64_t total)> progress;  // samples; may be empty
 };
@@ -28,7 +33,8 @@ struct LinkOptions {
 absl::StatusOr<std::vector<SegmentPart>> ReadParts(ReadableFileSystem& file_system,
                                                    const std::vector<std::string>& directories);
 
-// As MergeDatasets, without copying.
+// As MergeDatasets, without copying. FailedPrecondition where the parts have not as many samples as `chosen` is of;
+// ResourceExhausted where more samples would be removed than a dataset may have.
 absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentPart> parts, const std::string& output,
                                    const LinkOptions& options);
 

@@ -292,7 +292,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
       found->second += before.sample_count;
       return repeated_keys_.take(*found);
     };
-    const dataset::KeySources keys{.tables = index_->KeysOf(appended),
+    const dataset::KeySources keys{.tables = index_->KeysOf(manifest_, appended),
                                    .repeated = repeated_keys_.take ? &repeated : nullptr,
                                    .check = check,
                                    .cancellation = options_.cancellation};

@@ -68,10 +68,10 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
   }
   const auto check = [&] { return cancellation ? cancellation->Check("indexing shards") : absl::OkStatus(); };
   dataset::ShardCollector collector(file_system, directory);
-  SHARDKIT_RETURN_IF_ERROR(collector.Start());
+  SHARDKIT_RETURN_IF_ERROR(collector.Start(listed.ok() ? old->bases : std::vector<Base>()));
   for (const ManifestShard& shard : shards) {
     SHARDKIT_RETURN_IF_ERROR(check());
-    const std::string path = JoinPath(directory, shard.name);
+    const std::string path = old.ok() ? old->PathOf(directory, shard.name) : JoinPath(directory, shard.name);
     const absl::Status status = collector.Add(shard.name, shard.sha256);
     if (absl::IsNotFound(status)) {
       return NotFound(path, ": the shard is in the manifest, but is missing; copy it again, or shardctl repair ",

@@ -73,12 +73,13 @@ absl::Status SegmentWriter::EndPage() {
   return table_->AddPage(first, page_.Take());
 }
 
-std::optional<std::vector<KeyTableInput>> SegmentWriter::KeysOf(std::span<const ManifestShard> shards) const {
+std::optional<std::vector<KeyTableInput>> SegmentWriter::KeysOf(const ManifestSummary& dataset,
+                                                                std::span<const ManifestShard> shards) const {
   std::vector<KeyTableInput> inputs;
   uint64_t sample = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     if (!keys_[i]) return std::nullopt;
-    inputs.push_back({JoinPath(directory_, shards[i].name), *keys_[i], shards[i].samples, sample});
+    inputs.push_back({dataset.PathOf(directory_, shards[i].name), *keys_[i], shards[i].samples, sample});
     sample += shards[i].samples;
   }
   return inputs;

@@ -51,8 +51,9 @@ class SegmentWriter {
                         std::span<const uint64_t> places);
   void EndShard() { ++root_.shard_count; }
 
-  // The key tables of `shards`, which were added whole and lie in the directory. Empty when they have none.
-  std::optional<std::vector<KeyTableInput>> KeysOf(std::span<const ManifestShard> shards) const;
+  // The key tables of `shards`, which were added whole and are some of the dataset's. Empty when they have none.
+  std::optional<std::vector<KeyTableInput>> KeysOf(const ManifestSummary& dataset,
+                                                   std::span<const ManifestShard> shards) const;
 
   // Completes and flushes the file, and renames it to `name` in the directory. `shards` are those that were added, as
   // the list names them. InvalidArgument when a name is too long for a list.

@@ -22,6 +22,7 @@ namespace {
 Manifest PartOf(const Manifest& manifest, size_t first, size_t count) {
   Manifest part;
   part.schema = manifest.schema;
+  part.bases = manifest.bases;
   size_t begin = 0;
   for (size_t i = 0; i < first; ++i) begin += manifest.segments[i].shards;
   for (size_t i = first; i < first + count; ++i) {
@@ -53,13 +54,15 @@ absl::Status AddIndexes(FileSystem& file_system, const SegmentPart& of, const Ca
   return absl::OkStatus();
 }
 
-absl::Status AddShards(FileSystem& file_system, const std::string& directory, std::span<const ManifestShard> shards,
-                       const Cancellation* cancellation, SegmentWriter& writer) {
+// `shards` are some of the dataset's.
+absl::Status AddShards(FileSystem& file_system, const std::string& directory, const ManifestSummary& dataset,
+                       std::span<const ManifestShard> shards, const Cancellation* cancellation, SegmentWriter& writer) {
   for (const ManifestShard& shard : shards) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kJoiningStage));
     Schema schema;
-    SHARDKIT_ASSIGN_OR_RETURN(const container::ShardIndexPart index,
-                              container::ReadShardIndexPart(file_system, JoinPath(directory, shard.name), &schema));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        const container::ShardIndexPart index,
+        container::ReadShardIndexPart(file_system, dataset.PathOf(directory, shard.name), &schema));
     SHARDKIT_RETURN_IF_ERROR(writer.Add(schema, index));
   }
   return absl::OkStatus();
@@ -96,7 +99,7 @@ absl::Status AddKnown(FileSystem& file_system, const std::string& directory, con
     for (; ended < numbers.size(); ++ended) writer.EndShard();
     if (i == manifest.shards.size()) break;
     SHARDKIT_RETURN_IF_ERROR(
-        AddShards(file_system, directory, std::span(manifest.shards).subspan(i++, 1), cancellation, writer));
+        AddShards(file_system, directory, manifest, std::span(manifest.shards).subspan(i++, 1), cancellation, writer));
   }
   return absl::OkStatus();
 }
@@ -105,13 +108,15 @@ absl::Status AddKnown(FileSystem& file_system, const std::string& directory, con
 absl::StatusOr<std::unique_ptr<SegmentWriter>> AddParts(FileSystem& file_system, std::span<const SegmentPart> parts,
                                                         const std::string& directory,
                                                         const Cancellation* cancellation) {
-  std::vector<bool> lost(parts.size());  // the indexes of a part
+  std::vector<bool> lost;  // the indexes of a part
+  for (const SegmentPart& part : parts) lost.push_back(part.manifest.segments.empty());
   while (true) {
     SHARDKIT_ASSIGN_OR_RETURN(auto writer, SegmentWriter::Create(file_system, directory));
     absl::Status status;
     size_t i = 0;
     for (; i < parts.size(); ++i) {
-      status = lost[i] ? AddShards(file_system, parts[i].directory, parts[i].manifest.shards, cancellation, *writer)
+      const auto& [part_directory, manifest] = parts[i];
+      status = lost[i] ? AddShards(file_system, part_directory, manifest, manifest.shards, cancellation, *writer)
                        : AddIndexes(file_system, parts[i], cancellation, *writer);
       if (!status.ok()) break;
     }
@@ -132,13 +137,13 @@ std::string FreeName(const Manifest& manifest) {
   return name;
 }
 
-// The keys of the segments, or else of the shards, are the inputs.
+// The keys of the segments, where there are some, or else of the shards, are the inputs.
 absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, std::span<const SegmentPart> parts,
                                                      bool of_segments) {
   std::vector<KeyTableInput> inputs;
   uint64_t sample = 0;
   for (const SegmentPart& part : parts) {
-    if (of_segments) {
+    if (of_segments && !part.manifest.segments.empty()) {
       for (const Segment& segment : part.manifest.segments) {
         const TableReference& table = segment.table;
         inputs.push_back({JoinPath(part.directory, table.name),
@@ -151,7 +156,7 @@ absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, st
       continue;
     }
     for (const ManifestShard& shard : part.manifest.shards) {
-      const std::string path = JoinPath(part.directory, shard.name);
+      const std::string path = part.manifest.PathOf(part.directory, shard.name);
       SHARDKIT_ASSIGN_OR_RETURN(const auto reader, container::NativeShardReader::Open(file_system, path, {}));
       const std::optional<container::TablePlace> place = reader->key_table_place();
       if (!place) return DataLoss(path, ": has no key column, unlike the dataset");
@@ -187,7 +192,7 @@ absl::Status FinishOneSegment(FileSystem& file_system, const std::string& direct
   manifest->segments.clear();
   if (manifest->shards.empty()) return segment.Abort();
   DuplicateKeyFinder repeated(file_system, directory, manifest->shards, check.ends);
-  const KeySources keys{.tables = segment.KeysOf(manifest->shards),
+  const KeySources keys{.tables = segment.KeysOf(*manifest, manifest->shards),
                         .repeated = check.take ? &repeated : nullptr,
                         .check = [&] { return repeated.found() ? check.take(*repeated.found()) : absl::OkStatus(); },
                         .cancellation = cancellation};
@@ -208,7 +213,7 @@ absl::Status MakeOneSegment(FileSystem& file_system, const std::string& director
     if (!CannotBeUsed(added)) return added;
     SHARDKIT_RETURN_IF_ERROR(writer->Abort());
     SHARDKIT_ASSIGN_OR_RETURN(writer, SegmentWriter::Create(file_system, directory));
-    SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, manifest->shards, cancellation, *writer));
+    SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, *manifest, manifest->shards, cancellation, *writer));
   }
   KeySources keys{.cancellation = cancellation};
   if (manifest->schema.key_column()) {

@@ -17,7 +17,7 @@ namespace shardkit::dataset {
 // A writer leaves no more segments in a dataset.
 inline constexpr size_t kMostSegments = 8;
 
-// Shards that a segment is made of, with the segments that they have in their directory.
+// Shards that a segment is made of, with the segments that they have in their directory, or without.
 struct SegmentPart {
   std::string directory;
   Manifest manifest;

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
 #include "container/record_reader.h"
+#include "dataset/bases.h"
 #include "dataset/schema_mapper.h"
 #include "io/read_again.h"
 
@@ -44,16 +45,18 @@ absl::Status CheckColumns(const ShardReader& reader, const PlacedShard& listed, 
   return absl::OkStatus();
 }
 
-absl::Status IsAnotherShard(const std::string& path, uint64_t number) {
-  return DataLoss(path, ": is not shard ", number,
-                  " of the manifest: content hash, length or counts differ; "
-                  "run shardctl index on the dataset if it was replaced on purpose");
+absl::Status IsAnotherShard(const std::string& path, const PlacedShard& listed, const ManifestSummary& dataset) {
+  return InBase(DataLoss(path, ": is not shard ", listed.number,
+                         " of the manifest: content hash, length or counts differ; "
+                         "run shardctl index on the dataset if it was replaced on purpose"),
+                dataset, listed.shard.name);
 }
 
 }  // namespace
 
-TrailerComparison::TrailerComparison(const RandomAccessFile& file, const PlacedShard& listed)
-    : file_(file), listed_(listed) {
+TrailerComparison::TrailerComparison(const RandomAccessFile& file, const PlacedShard& listed,
+                                     const ManifestSummary& dataset)
+    : file_(file), listed_(listed), dataset_(dataset) {
   const ReadRequest request{file.size() - trailer_.size(), trailer_};
   read_.emplace(file, std::span(&request, 1));
 }
@@ -75,7 +78,7 @@ absl::Status TrailerComparison::Finish() {
   const ManifestShard& entry = listed_.shard;
   if (trailer->content_hash != entry.content_hash || trailer->sample_count != entry.samples ||
       trailer->block_count != entry.blocks) {
-    return IsAnotherShard(file_.path(), listed_.number);
+    return IsAnotherShard(file_.path(), listed_, dataset_);
   }
   same_.store(true, std::memory_order_release);
   return absl::OkStatus();
@@ -151,7 +154,7 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::OpenFile(const Pl
   SHARDKIT_ASSIGN_OR_RETURN(open->file, open_file_(listed));
   // Of another length: it cannot be the shard, and opening it says what is wrong with it.
   if (open->file->size() != listed.shard.bytes || open->file->size() < format::kTrailerBytes) return Open(listed);
-  open->comparison = std::make_unique<TrailerComparison>(*open->file, listed);
+  open->comparison = std::make_unique<TrailerComparison>(*open->file, listed, summary_);
   return open;
 }
 
@@ -163,7 +166,7 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(const Placed
   const ShardReader& reader = *open->reader;
   if (reader.content_hash() != entry.content_hash || reader.sample_count() != entry.samples ||
       reader.file_length() != entry.bytes || reader.blocks().size() != entry.blocks) {
-    return IsAnotherShard(reader.path(), listed.number);
+    return IsAnotherShard(reader.path(), listed, summary_);
   }
   SHARDKIT_RETURN_IF_ERROR(CheckColumns(reader, listed, summary_, files_));
   for (const Column& column : columns_) {

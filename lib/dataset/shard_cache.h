@@ -32,8 +32,8 @@ namespace shardkit::dataset {
 // read while its first record is. Thread-safe.
 class TrailerComparison {
  public:
-  // Begins to read. The file must outlive this.
-  TrailerComparison(const RandomAccessFile& file, const PlacedShard& listed);
+  // Begins to read. The file and the dataset's manifest must outlive this.
+  TrailerComparison(const RandomAccessFile& file, const PlacedShard& listed, const ManifestSummary& dataset);
 
   // Ends the comparison. DataLoss: the file is another shard. An error of reading is forgotten, and the next call reads
   // again.
@@ -42,6 +42,7 @@ class TrailerComparison {
  private:
   const RandomAccessFile& file_;
   const PlacedShard listed_;
+  const ManifestSummary& dataset_;
   std::array<char, format::kTrailerBytes> trailer_;
   std::atomic<bool> same_ = false;
   std::mutex mutex_;

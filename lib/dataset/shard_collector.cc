@@ -38,13 +38,14 @@ void KeepCommon(const Metadata& part, Metadata* whole) {
   });
 }
 
-absl::Status ShardCollector::Start() {
+absl::Status ShardCollector::Start(std::vector<Base> bases) {
+  manifest_.bases = std::move(bases);
   SHARDKIT_ASSIGN_OR_RETURN(index_, SegmentWriter::Create(file_system_, directory_));
   return absl::OkStatus();
 }
 
 absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sha256>& sha256) {
-  const std::string path = JoinPath(directory_, name);
+  const std::string path = manifest_.PathOf(directory_, name);
   SHARDKIT_ASSIGN_OR_RETURN(const auto shard, container::NativeShardReader::Open(file_system_, path, {}));
   SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, shard->ReadMetadata());
   const bool first = manifest_.shards.empty();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,7 +25,8 @@ class ShardCollector {
   ShardCollector(FileSystem& file_system, std::string directory)
       : file_system_(file_system), directory_(std::move(directory)) {}
 
-  absl::Status Start();
+  // `bases`: of the shards to come.
+  absl::Status Start(std::vector<Base> bases = {});
 
   // `sha256` is listed with the shard; the collector does not compute it. InvalidArgument when the shard's columns do
   // not fit those before it.

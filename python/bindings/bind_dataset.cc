@@ -101,6 +101,7 @@ void BindDataset(nb::module_& module) {
       [](const std::string& path) { return Interruptibly([&] { return ReadKeys(*DefaultFileSystem(), path); }); },
       nb::arg("path"));
   module.def("keep_query", &KeepQuery, nb::arg("path"));
+  module.def("allow_bases", &AllowBases, nb::arg("prefixes"));
   module.def(
       "use_cache",
       [](const std::string& directory, uint64_t limit) {

@@ -221,6 +221,7 @@ Dict FilterDataset(const std::string& input, const std::string& output, const Di
   OptionReader reader(given, "filter");
   FilterOptions options;
   TakeCopyOptions(reader, given, options);
+  reader.Take("by_reference", options.by_reference);
   const SampleSelection selection = TakeSelection(reader);
   reader.Finish();
   const auto report = RunJob<FilterReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
@@ -238,6 +239,7 @@ DictList SplitDataset(const std::string& input, const std::string& output,
   OptionReader reader(given, "split");
   FilterOptions options;
   TakeCopyOptions(reader, given, options);
+  reader.Take("by_reference", options.by_reference);
   reader.Finish();
   std::vector<SplitPart> parts;
   for (const auto& [name, share] : into) parts.push_back({name, share});
@@ -394,6 +396,7 @@ Dict Merge(const std::vector<std::string>& parts, const std::string& output, con
   TakeCopyOptions(reader, given, options);
   reader.Take("keep_repeated_keys", options.keep_repeated_keys);
   reader.Take("copy", options.copy);
+  reader.Take("by_reference", options.by_reference);
   reader.Finish();
   return ManifestDict(RunJob<Manifest>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options.pack, cancellation, numbers);

@@ -11,7 +11,7 @@ namespace shardkit::bindings {
 inline nanobind::dict ManifestDict(const Manifest& manifest) {
   nanobind::dict result;
   result["shards"] = manifest.shards.size();
-  result["samples"] = manifest.sample_count;
+  result["samples"] = manifest.seen_samples();
   result["blocks"] = manifest.block_count;
   result["bytes"] = manifest.bytes;
   return result;

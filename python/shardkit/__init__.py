@@ -17,7 +17,7 @@ from shardkit.columns import (
     Tokens,
     Views,
 )
-from shardkit.dataset import Dataset, open, use_cache
+from shardkit.dataset import Dataset, allow_bases, open, use_cache
 from shardkit.functions import Choice, FunctionError, Map, Raw
 from shardkit.images import Encode, Geometry, Image, decode_image
 from shardkit.jobs import (
@@ -112,6 +112,7 @@ __all__ = [
     "WriterOptions",
     "__version__",
     "add_columns",
+    "allow_bases",
     "column",
     "compact",
     "convert",

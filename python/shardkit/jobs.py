@@ -514,6 +514,7 @@ def merge(
     *,
     keep_repeated_keys: bool = False,
     copy: bool = False,
+    by_reference: bool = False,
     progress: Progress = None,
     **options: Unpack[CopyOptions],
 ) -> reports.Published:
@@ -529,6 +530,9 @@ def merge(
         Take samples of one key, and equal shards, from several datasets; by its key the first is found.
     copy : bool
         Store the samples in new shards: then datasets of any container are taken, and those with other codecs.
+    by_reference : bool
+        Refer to the shards, which stay, and must stay, where they are. So a dataset that cannot be written to gets
+        columns of one's own: merge it alone, and add columns to the new dataset.
     progress : bool or callable
         As for `pack`.
     **options
@@ -542,7 +546,7 @@ def merge(
     """
     if not copy:
         refuse(options, "is for copy=True; without it shards stay as they are")
-    given = parsed({**options, "keep_repeated_keys": keep_repeated_keys, "copy": copy})
+    given = parsed({**options, "keep_repeated_keys": keep_repeated_keys, "copy": copy, "by_reference": by_reference})
     with shown_progress(progress, "merge", "samples") as show:
         return reports.Published(**_core.merge(_paths(parts), path_text(output), given, show))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shardkit import _core, reports
-from shardkit._options import CopyOptions, InputOptions, checked, parsed, path_text
+from shardkit._options import CopyOptions, InputOptions, checked, parsed, path_text, refuse
 from shardkit._progress import Progress, shown_progress
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ def _selection(
     return made | {"keys": None if keys is None else list(keys)}
 
 
+def _refuse_copying(options: Iterable[str]) -> None:
+    """Refuse what is of no use where no sample is copied."""
+    reading = ("threads", "max_decompression", "verify_listed_hashes")
+    refuse((name for name in options if name not in reading), "is for copies; by_reference=True writes no samples")
+
+
 @checked
 def filter(
     dataset: str | os.PathLike[str],
@@ -36,6 +42,7 @@ def filter(
     ranges: Sequence[tuple[int, int]] = (),
     sample: float = 1.0,
     seed: int = 0,
+    by_reference: bool = False,
     progress: Progress = None,
     **options: Unpack[CopyOptions],
 ) -> reports.Filtered:
@@ -55,10 +62,12 @@ def filter(
         A share of the keys, above 0 and at most 1, chosen by their hashes: the same ones when samples are appended.
     seed : int
         Another choice of `sample` for each number; only with `sample`.
+    by_reference : bool
+        Write no samples: the new dataset refers to the shards of `dataset`, which stay, and must stay, where they are.
     progress : bool or callable
         As for `pack`.
     **options
-        Those of `WriterOptions`; ``keep_on_cancel``; ``keep_blocks=False`` makes all blocks anew, as ``block_size``
+        Those of `WriterOptions`, without `by_reference`; ``keep_on_cancel``; ``keep_blocks=False`` makes all blocks anew, as ``block_size``
         does, where otherwise blocks whose samples are all taken are copied; of the input ``max_decompression`` and
         ``verify_listed_hashes``.
 
@@ -67,7 +76,9 @@ def filter(
     ValueError
         When `where` is no condition on the columns; the message says at which character.
     """
-    given = parsed({**_selection(where, keys, ranges, sample, seed), **options})
+    if by_reference:
+        _refuse_copying(options)
+    given = parsed({**_selection(where, keys, ranges, sample, seed), **options, "by_reference": by_reference})
     with shown_progress(progress, "filter", "samples") as show:
         return reports.Filtered(**_core.filter(path_text(dataset), path_text(output), given, show))
 
@@ -79,6 +90,7 @@ def split(
     into: Mapping[str, float],
     *,
     seed: int = 0,
+    by_reference: bool = False,
     progress: Progress = None,
     **options: Unpack[CopyOptions],
 ) -> dict[str, reports.Packed]:
@@ -92,12 +104,14 @@ def split(
         Names and shares, as ``{"train": 0.9, "val": 0.1}``, together at most 1.
     seed : int
         Another division for each number.
-    progress, **options
+    by_reference, progress, **options
         As for `filter`; progress counts the samples of one part after the other.
     """
+    if by_reference:
+        _refuse_copying(options)
     parts = [(name, float(share)) for name, share in into.items()]
     with shown_progress(progress, "split", "samples") as show:
-        made = _core.split(path_text(dataset), path_text(output), parts, seed, parsed(options), show)
+        made = _core.split(path_text(dataset), path_text(output), parts, seed, parsed({**options, "by_reference": by_reference}), show)
     return {name: reports.Packed(**report) for name, report in zip(into, made, strict=True)}
 
 

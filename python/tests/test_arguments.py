@@ -28,6 +28,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "Tokens": (8,),
     "Writer": ("new", {"a": "i64"}),
     "add_columns": ("copy", {"n": np.arange(6)}),
+    "allow_bases": ("/elsewhere",),
     "column": ("a", "i64"),
     "compact": ("copy",),
     "convert": ("ds", "new"),

@@ -244,6 +244,17 @@ void CommandLine::StoreOptions(StoreUse use) {
     setenv("SHARDKIT_CACHE_LIMIT", std::to_string(*bytes).c_str(), 1);
     return absl::OkStatus();
   });
+  rows_.push_back({"--allow-base",
+                   "PREFIX",
+                   "let datasets refer to shards below this path or URL, out of their own folder, bucket or host "
+                   "[SHARDKIT_ALLOW_BASES, with commas]; may be repeated",
+                   {}});
+  parser_->Add("--allow-base", false, true, [](const std::string& given) -> absl::Status {
+    if (given.empty()) return absl::InvalidArgumentError("must not be empty");
+    const char* const before = std::getenv("SHARDKIT_ALLOW_BASES");
+    setenv("SHARDKIT_ALLOW_BASES", ((before == nullptr ? "" : std::string(before) + ",") + given).c_str(), 1);
+    return absl::OkStatus();
+  });
   if (use == StoreUse::kRead) return;
   rows_.push_back(
       {"--no-conditional",
@@ -401,8 +412,8 @@ std::optional<int> CommandLine::Parse(int argc, char** argv) {
 std::optional<std::string> CommandLine::GivenBesides(const std::vector<std::string>& names) const {
   for (const CLI::Option* const option : parser_->app.get_options()) {
     const auto has_name = [&](const std::string& name) { return option->check_name(name); };
-    const std::string of_stores[] = {"--endpoint", "--header",      "--query",
-                                     "--cache",    "--cache-limit", "--no-conditional"};
+    const std::string of_stores[] = {"--endpoint",    "--header",     "--query",         "--cache",
+                                     "--cache-limit", "--allow-base", "--no-conditional"};
     if (option->count() == 0 || std::ranges::any_of(of_stores, has_name)) continue;
     if (!std::ranges::any_of(names, has_name)) return option->get_name();
   }

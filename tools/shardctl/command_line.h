@@ -18,7 +18,7 @@ std::vector<std::string> SplitAtCommas(const std::vector<std::string>& texts);
 // What a command does with object stores decides which of their options it has.
 enum class StoreUse {
   kManage,  // --endpoint
-  kRead,    // also --header, --query, --cache and --cache-limit
+  kRead,    // also --header, --query, --cache, --cache-limit and --allow-base
   kWrite,   // also --no-conditional
 };
 

@@ -48,6 +48,7 @@ std::optional<int> ParseFilterArguments(int argc, char** argv, FilterArguments* 
   line.Text("--sample", "SHARE", &sample, "only this share of the keys, as 10% or 0.1, chosen by their hashes");
   line.Count("--seed", "N", &seed, 0, UINT64_MAX, "another choice of --sample for each N [0]");
   line.Flag("--count", &arguments->count, "print how many samples there would be, write nothing");
+  AddByReference(&line, &arguments->options.by_reference);
   copy.AddTo(&line);
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
   line.Notes(
@@ -85,6 +86,11 @@ std::optional<int> ParseFilterArguments(int argc, char** argv, FilterArguments* 
   }
   if (arguments->count && arguments->output.has_value()) return line.UsageError("-o: not with --count");
   if (!arguments->count && !arguments->output.has_value()) return line.UsageError("-o OUT is missing, or --count");
+  if (arguments->options.by_reference) {
+    const std::vector<std::string> names = {"-o",     "--where", "--keys-from",    "--range", "--sample",
+                                            "--seed", "--json",  "--by-reference", "-j",      "--max-decompression"};
+    if (const auto other = line.GivenBesides(names)) return line.UsageError(*other + ": not with --by-reference");
+  }
   return copy.Take(line, inputs, &arguments->options);
 }
 
@@ -124,14 +130,16 @@ int Write(const FilterArguments& arguments, Progress* progress) {
     Json document{{"input", arguments.input}, {"output", *arguments.output}};
     SetSelection(report->selection, &document);
     document["keys_missing"] = report->selection.keys_missing;
-    document["samples"] = manifest.sample_count;
+    document["samples"] = manifest.seen_samples();
+    document["by_reference"] = arguments.options.by_reference;
     document["bytes"] = manifest.bytes;
     document["shards"] = manifest.shards.size();
     document["seconds"] = progress->seconds();
     PrintJson(document);
   } else {
-    Stdout().Write(SelectionText(report->selection) + "\nwrote " + Counted(manifest.shards.size(), "shard") + ", " +
-                   FormatBytes(manifest.bytes) + ", " + FormatFixed(progress->seconds(), 1) + " s\n");
+    Stdout().Write(SelectionText(report->selection) + (arguments.options.by_reference ? "\nreferred to " : "\nwrote ") +
+                   Counted(manifest.shards.size(), "shard") + ", " + FormatBytes(manifest.bytes) + ", " +
+                   FormatFixed(progress->seconds(), 1) + " s\n");
     if (const uint64_t missing = report->selection.keys_missing; missing > 0) {
       Note(Counted(missing, "key") + " of " + *arguments.keys_from + (missing == 1 ? " is" : " are") + " of no sample");
     }

@@ -40,6 +40,11 @@ std::optional<int> CopyArguments::Take(const CommandLine& line, const std::vecto
   return std::nullopt;
 }
 
+void AddByReference(CommandLine* line, bool* by_reference) {
+  line->Flag("--by-reference", by_reference,
+             "write no samples: the new dataset refers to the shards, which stay, and must stay, where they are");
+}
+
 std::string SelectionText(const shardkit::SelectionReport& report) {
   std::string text = "selected " + std::to_string(report.selected) + " of " + Counted(report.samples, "sample");
   if (report.blocks_read + report.blocks_skipped == 0) return text;

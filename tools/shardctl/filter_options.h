@@ -32,6 +32,9 @@ class CopyArguments {
   HashOption hashes_;
 };
 
+// --by-reference, of commands that make a dataset of the samples of others.
+void AddByReference(CommandLine* line, bool* by_reference);
+
 // "selected 12 of 40 samples; looked into 2 of 8 blocks, which leaves out 6 by their ranges"
 std::string SelectionText(const shardkit::SelectionReport& report);
 

@@ -102,6 +102,11 @@ void PrintDocument(const shardkit::DatasetReader& dataset, const Facts& facts) {
     document["columns"].push_back(StatisticsJson(column, facts.statistics[i], StoredSamples(dataset), facts));
   }
   document["metadata"] = summary.metadata;
+  document["bases"] = Json::array();
+  for (const shardkit::Base& base : summary.bases) {
+    document["bases"].push_back(
+        {{"name", base.name}, {"location", base.location}, {"path", base.path}, {"generation", base.generation}});
+  }
   document["index"] = nullptr;
   if (facts.is_directory) {
     const std::string problem = dataset.index_problem();
@@ -173,6 +178,10 @@ void PrintText(const shardkit::DatasetReader& dataset, const Facts& facts) {
     Stdout().Write("offset index: " + (problem.empty() ? "in use" : "not in use: " + Printable(problem)) + "\n");
   } else if (!facts.content_hash.empty()) {
     Stdout().Write("content hash: " + facts.content_hash + "\n");
+  }
+  for (const shardkit::Base& base : summary.bases) {
+    Stdout().Write("refers to " + Printable(base.name) + ": " + Printable(base.path) + ", generation " +
+                   std::to_string(base.generation) + "\n");
   }
   PrintColumns(dataset, facts);
   for (const shardkit::Column& column : dataset.columns()) {

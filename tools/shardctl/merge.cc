@@ -35,19 +35,23 @@ int RunMerge(int argc, char** argv) {
               "what to do about samples of several DATASETs that have one key: refuse all, or keep them [refuse]");
   line.Flag("--copy", &options.copy,
             "store the samples anew, for datasets of other containers, or with other codecs, or to be apart from them");
+  AddByReference(&line, &options.by_reference);
   copy.AddTo(&line);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
       "Without --copy no value is read: the new dataset has links to the shards, or copies where links do not work.\n"
       "DATASETs of MDS stay where they are, below OUT, which gets an index.json of all of them. Other options than "
       "-o,\n"
-      "--repeated-keys and --json go with --copy.");
+      "--repeated-keys, --by-reference and --json go with --copy.");
   line.Example("shardctl merge monday tuesday -o week", "the samples of both, in this order, in the same shards");
+  line.Example("shardctl merge s3://hub/images -o mine --by-reference",
+               "a dataset of the same samples whose columns and samples one can change");
   line.Example("shardctl merge photos old-mds tars -o all --copy", "datasets of several containers made one");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   if (!output.has_value()) return line.UsageError("-o OUT is missing");
+  if (options.copy && options.by_reference) return line.UsageError("--by-reference: not with --copy");
   if (!options.copy) {
-    if (const auto other = line.GivenBesides({"-o", "--repeated-keys", "--json"})) {
+    if (const auto other = line.GivenBesides({"-o", "--repeated-keys", "--json", "--by-reference"})) {
       return line.UsageError(*other + ": only with --copy");
     }
   }
@@ -74,14 +78,15 @@ int RunMerge(int argc, char** argv) {
     PrintJson({{"inputs", inputs},
                {"output", *output},
                {"copied", options.copy},
-               {"samples", manifest->sample_count},
+               {"by_reference", options.by_reference},
+               {"samples", manifest->seen_samples()},
                {"bytes", manifest->bytes},
                {"shards", manifest->shards.size()},
                {"blocks", manifest->block_count},
                {"seconds", progress.seconds()}});
   } else {
     Stdout().Write("merged " + Counted(inputs.size(), "dataset") + " into " + Printable(*output) + ": " +
-                   Counted(manifest->sample_count, "sample") + " in " + Counted(manifest->shards.size(), "shard") +
+                   Counted(manifest->seen_samples(), "sample") + " in " + Counted(manifest->shards.size(), "shard") +
                    ", " + Counted(manifest->block_count, "block") + ", " + FormatBytes(manifest->bytes) + "\n");
   }
   return kExitSuccess;

@@ -91,10 +91,10 @@ absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path,
     if (file_system.Stat(file).ok()) files.push_back(file);
   }
   for (const shardkit::ManifestShard& shard : manifest->shards) {
-    files.push_back(shardkit::JoinPath(path, shard.name));
+    files.push_back(manifest->PathOf(path, shard.name));
   }
   for (const shardkit::ColumnFile& file : manifest->column_files) {
-    files.push_back(shardkit::JoinPath(path, file.name));
+    files.push_back(manifest->PathOf(path, file.name));
   }
   return files;
 }

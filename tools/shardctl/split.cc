@@ -45,6 +45,8 @@ int RunSplit(int argc, char** argv) {
   line.Texts("--into", "NAME=SHARE", &into,
              "a part and its share of the keys, as val=5%; several with commas; together at most 100%");
   line.Count("--seed", "N", &seed, 0, UINT64_MAX, "another division for each N [0]");
+  shardkit::FilterOptions options;
+  AddByReference(&line, &options.by_reference);
   copy.AddTo(&line);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
@@ -61,7 +63,11 @@ int RunSplit(int argc, char** argv) {
     parts.push_back(*std::move(part));
   }
   if (parts.empty()) return line.UsageError("--into is missing: the parts, as train=90%,val=10%");
-  shardkit::FilterOptions options;
+  if (options.by_reference) {
+    const std::vector<std::string> names = {
+        "-o", "--into", "--seed", "--json", "--by-reference", "-j", "--max-decompression"};
+    if (const auto other = line.GivenBesides(names)) return line.UsageError(*other + ": not with --by-reference");
+  }
   if (const std::optional<int> code = copy.Take(line, inputs, &options)) return *code;
   if (const absl::Status apart = CheckApart(*output, inputs); !apart.ok()) return Fail(apart);
   if (const absl::Status readable = CheckReadable(inputs[0]); !readable.ok()) return Fail(readable);
@@ -81,13 +87,13 @@ int RunSplit(int argc, char** argv) {
   }
   if (!report.ok()) return FailWriting(report.status());
   if (json) {
-    Json document{{"input", inputs[0]}, {"output", *output}, {"seed", seed}};
+    Json document{{"input", inputs[0]}, {"output", *output}, {"seed", seed}, {"by_reference", options.by_reference}};
     SetSelection(report->selection, &document);
     document["parts"] = Json::array();
     for (size_t i = 0; i < parts.size(); ++i) {
       const shardkit::Manifest& manifest = report->parts[i].manifest;
       document["parts"].push_back({{"name", parts[i].name},
-                                   {"samples", manifest.sample_count},
+                                   {"samples", manifest.seen_samples()},
                                    {"bytes", manifest.bytes},
                                    {"shards", manifest.shards.size()}});
     }
@@ -97,7 +103,7 @@ int RunSplit(int argc, char** argv) {
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     const shardkit::Manifest& manifest = report->parts[i].manifest;
-    Stdout().Write(parts[i].name + ": " + Counted(manifest.sample_count, "sample") + ", " +
+    Stdout().Write(parts[i].name + ": " + Counted(manifest.seen_samples(), "sample") + ", " +
                    Counted(manifest.shards.size(), "shard") + ", " + FormatBytes(manifest.bytes) + "\n");
   }
   return kExitSuccess;

@@ -31,6 +31,15 @@ void AddRun(const ColumnRun& run, std::vector<ColumnRun>* runs) {
   }
 }
 
+void KeepRuns(const std::vector<ColumnRun>& runs, uint64_t first, uint64_t end, uint64_t dropped,
+              std::vector<ColumnRun>* kept) {
+  for (const ColumnRun& run : runs) {
+    const uint64_t begin = std::max(first, run.sample), stop = std::min(end, run.sample + run.samples);
+    if (begin >= stop) continue;
+    AddRun({begin - dropped, stop - begin, run.begin + (begin - run.sample)}, kept);
+  }
+}
+
 ColumnFileWriter::ColumnFileWriter(FileSystem& file_system, std::string directory, uint64_t generation,
                                    const Schema& schema, int threads, const Cancellation* cancellation,
                                    uint64_t file_bytes)

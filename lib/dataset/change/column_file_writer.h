@@ -26,6 +26,10 @@ namespace shardkit::dataset {
 // Adds a run to others, of which the last one may go on with it.
 void AddRun(const ColumnRun& run, std::vector<ColumnRun>* runs);
 
+// Adds what `runs` say of the stored samples from `first` to `end`, which have numbers less by `dropped` now.
+void KeepRuns(const std::vector<ColumnRun>& runs, uint64_t first, uint64_t end, uint64_t dropped,
+              std::vector<ColumnRun>* kept);
+
 // One thread at a time. The files of a writer that is not finished stay: they are of a generation that is not
 // published, whose files the next change removes.
 class ColumnFileWriter {

@@ -261,6 +261,7 @@ class Compaction {
     if (rewrites || folds()) {
       SHARDKIT_RETURN_IF_ERROR(RewriteShards());
       SHARDKIT_RETURN_IF_ERROR(Renumber());
+      manifest.DropUnusedBases();
       SHARDKIT_RETURN_IF_ERROR(
           dataset::MakeOneSegment(file_system_, directory_, before, options_.cancellation, &manifest));
     } else {
@@ -313,7 +314,7 @@ class Compaction {
         bool whole = true;
         for (size_t i = 0; i < shards.size(); first += shards[i++].samples) {
           std::vector<ColumnRun> runs;
-          KeepRuns(file.runs, first, first + shards[i].samples, 0, &runs);
+          dataset::KeepRuns(file.runs, first, first + shards[i].samples, 0, &runs);
           for (const ColumnRun& run : runs) named += run.samples;
           if (runs.empty()) continue;
           served.push_back(i);
@@ -349,8 +350,10 @@ class Compaction {
     const auto take = [&]() -> absl::Status {
       auto [number, written] = rewriting.Take();
       SHARDKIT_RETURN_IF_ERROR(At(written.status(), {.path = directory_, .shard = number}));
-      if (!dataset::ParseShardName(shards[number].name))
-        report_.manifest.replaced.push_back(std::move(shards[number].name));
+      const std::string& old_name = shards[number].name;
+      if (!dataset::ParseShardName(old_name) && report_.manifest.BaseOf(old_name) == nullptr) {
+        report_.manifest.replaced.push_back(old_name);
+      }
       shards[number] = *std::move(written);
       ++report_.shards_rewritten;
       return absl::OkStatus();
@@ -383,7 +386,7 @@ class Compaction {
     std::vector<std::vector<ColumnRun>> runs(files.size());
     for (size_t i = 0; i < before.shards.size(); first += before.shards[i++].samples) {
       for (size_t k = 0; k < files.size() && !rewritten_[i]; ++k) {
-        KeepRuns(files[k].runs, first, first + before.shards[i].samples, dropped, &runs[k]);
+        dataset::KeepRuns(files[k].runs, first, first + before.shards[i].samples, dropped, &runs[k]);
       }
       for (const uint64_t sample : removed_.Within(first, first + before.shards[i].samples)) {
         if (rewritten_[i]) {
@@ -413,16 +416,6 @@ class Compaction {
       manifest.column_files.push_back(std::move(files[k]));
     }
     return absl::OkStatus();
-  }
-
-  // Adds what `runs` say of the stored samples from `first` to `end`, which have numbers less by `dropped` now.
-  static void KeepRuns(const std::vector<ColumnRun>& runs, uint64_t first, uint64_t end, uint64_t dropped,
-                       std::vector<ColumnRun>* kept) {
-    for (const ColumnRun& run : runs) {
-      const uint64_t begin = std::max(first, run.sample), stop = std::min(end, run.sample + run.samples);
-      if (begin >= stop) continue;
-      dataset::AddRun({begin - dropped, stop - begin, run.begin + (begin - run.sample)}, kept);
-    }
   }
 
   FileSystem& file_system_;

@@ -1,7 +1,6 @@
 #include "shardkit/change.h"
 
 #include <utility>
-#include <vector>
 
 #include "base/errors.h"
 #include "base/exceptions.h"
@@ -36,20 +35,12 @@ absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::s
       SHARDKIT_RETURN_IF_ERROR(update->Release());
       return report;
     }
-    std::vector<uint64_t> removed;
-    removed.reserve(report.removed);
-    uint64_t seen = 0;
-    for (uint64_t stored = 0, next = 0; stored < manifest.sample_count; ++stored) {
-      const bool was_removed = next < before.size() && before.ordinals()[next] == stored;
-      if (was_removed) ++next;
-      if (was_removed || chosen.Has(seen++)) removed.push_back(stored);
-    }
     manifest.BeginGeneration({.name = "remove", .arguments = {{"samples", {StrCat(selected.report.selected)}}}});
     report.generation = manifest.generation;
     SHARDKIT_ASSIGN_OR_RETURN(
         manifest.removed,
         dataset::WriteRemoved(file_system, directory, NameInGeneration(kRemovedName, manifest.generation),
-                              dataset::RemovedList(std::move(removed))));
+                              before.With([&](uint64_t seen) { return chosen.Has(seen); }, manifest.sample_count)));
     SHARDKIT_RETURN_IF_ERROR(update->Publish(manifest));
     return report;
   });

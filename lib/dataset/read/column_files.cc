@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "container/block_buffer.h"
+#include "dataset/bases.h"
 #include "dataset/schema_mapper.h"
 #include "io/read_ahead.h"
 #include "shardkit/error_place.h"
@@ -98,19 +99,20 @@ absl::StatusOr<std::shared_ptr<const ShardReader>> ColumnFiles::Open(size_t file
   const std::lock_guard lock(slot.mutex);
   if (slot.reader) return slot.reader;
   const ColumnFile& listed = summary_.column_files[file];
-  const std::string path = JoinPath(directory_, listed.name);
+  const std::string path = summary_.PathOf(directory_, listed.name);
   ReadAheadFileSystem files(file_system_);
   auto opened = ShardReader::Open(files, path, options_, listed.bytes);
   if (absl::IsNotFound(opened.status())) {
-    return At(
+    const absl::Status missing =
         NotFound(path, ": column file ", file, " of the manifest is missing; copy it again, or shardctl columns drop ",
-                 directory_, " takes its columns out"),
-        {.path = path});
+                 directory_, " takes its columns out");
+    return At(InBase(missing, summary_, listed.name), {.path = path});
   }
   if (!opened.ok()) return At(Describe(opened.status(), file), {.path = path});
   const ShardReader& reader = **opened;
   const auto wrong = [&](const auto&... what) {
-    return At(DataLoss(path, ": is not column file ", file, " of the manifest: ", what...), {.path = path});
+    const absl::Status another = DataLoss(path, ": is not column file ", file, " of the manifest: ", what...);
+    return At(InBase(another, summary_, listed.name), {.path = path});
   };
   if (reader.file_length() != listed.bytes || reader.sample_count() != listed.samples ||
       reader.blocks().size() != listed.blocks || reader.content_hash() != listed.content_hash) {

@@ -68,7 +68,7 @@ absl::StatusOr<RemovedSamples> WriteRemoved(FileSystem& file_system, const std::
                                             const std::string& name, const RemovedList& removed) {
   if (removed.size() > kMostRemoved) {
     return ResourceExhausted(directory, ": ", removed.size(), " removed samples would be more than ", kMostRemoved,
-                             "; shardctl compact ", directory, " leaves those of before out");
+                             ": compact the dataset first, or copy the samples that are to stay");
   }
   std::string bytes;
   format::PagedTableWriter table([&](std::string_view part) {

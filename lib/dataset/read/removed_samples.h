@@ -43,6 +43,19 @@ class RemovedList {
     return ordinals().subspan(Before(first), Before(end) - Before(first));
   }
 
+  // These, and the seen samples for which `also` is true, which is asked once for each, in their order.
+  template <typename Also>
+  RemovedList With(const Also& also, uint64_t stored_samples) const {
+    std::vector<uint64_t> all;
+    uint64_t seen = 0;
+    for (uint64_t stored = 0, next = 0; stored < stored_samples; ++stored) {
+      const bool was_removed = next < size() && removed_[next] == stored;
+      if (was_removed) ++next;
+      if (was_removed || also(seen++)) all.push_back(stored);
+    }
+    return RemovedList(std::move(all));
+  }
+
   // The stored sample that is seen as `ordinal`.
   uint64_t Stored(uint64_t ordinal) const {
     // As many seen samples lie before the i-th removed one as its number less i.

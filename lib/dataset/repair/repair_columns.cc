@@ -75,7 +75,7 @@ class ColumnRepair {
   // False where the file is damaged, or samples of it were lost.
   absl::StatusOr<bool> LinkFile(size_t number) {
     const ColumnFile& file = before_.column_files[number];
-    const std::string path = JoinPath(directory_, file.name);
+    const std::string path = before_.PathOf(directory_, file.name);
     std::vector<ColumnRun> runs;
     uint64_t wanted = 0, found = 0;
     for (const ColumnRun& run : file.runs) wanted += run.samples;

@@ -106,7 +106,7 @@ class DatasetRepair {
       return NotFound(directory_, ": there is neither a dataset.json nor a shard (*.shard) in it");
     }
     for (const std::string& name : names_) {
-      const absl::StatusOr<FileInfo> info = file_system_.Stat(JoinPath(directory_, name));
+      const absl::StatusOr<FileInfo> info = file_system_.Stat(PathOf(name));
       if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
       if (info.ok()) bytes_total_ += 2 * info->size;
     }
@@ -116,6 +116,10 @@ class DatasetRepair {
   // Whether samples or columns are not just those of the shards there, or some of these are not the dataset's.
   static bool Changed(const ManifestSummary& manifest) {
     return manifest.removed || !manifest.shards_have_columns() || manifest.next_shard > 0 || !manifest.replaced.empty();
+  }
+
+  std::string PathOf(const std::string& name) const {
+    return listing_ ? listing_->manifest.PathOf(directory_, name) : JoinPath(directory_, name);
   }
 
   // An unfinished pack leaves the shards that it was writing; they come last.
@@ -130,7 +134,7 @@ class DatasetRepair {
 
   absl::Status Take(const std::string& name) {
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("repairing a dataset"));
-    const std::string path = JoinPath(directory_, name);
+    const std::string path = PathOf(name);
     const ManifestShard* listed = nullptr;
     if (listing_) {
       listed = &*std::ranges::find(listing_->manifest.shards, name, &ManifestShard::name);

@@ -175,7 +175,7 @@ class Search {
     AddSchema(manifest.schema, manifest_path);
     SHARDKIT_RETURN_IF_ERROR(AddStorages(manifest.schema, manifest_path));
     for (const ManifestShard& shard : manifest.shards) {
-      const std::string path = JoinPath(directory, shard.name);
+      const std::string path = manifest.PathOf(directory, shard.name);
       if (path == file_.path()) continue;
       const absl::Status status = AddShard(path);
       if (!status.ok() && !absl::IsNotFound(status) && !absl::IsDataLoss(status)) return status;

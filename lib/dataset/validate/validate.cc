@@ -92,6 +92,7 @@ class Validator {
     }
     const auto [begin, end] = dataset::ShardsOfTask(options_, manifest->shards.size());
     const bool first_task = options_.task == 0;
+    if (first_task) LookAtBases(directory, *manifest);
     for (size_t i = begin; i < end; ++i) bytes_total_ += manifest->shards[i].bytes;
 
     const Schema stored_schema = manifest->StoredSchema();
@@ -110,7 +111,7 @@ class Validator {
     for (size_t i = 0; i < end; first_sample += manifest->shards[i++].samples) {
       if (i < begin) continue;
       const ManifestShard& shard = manifest->shards[i];
-      const std::string path = JoinPath(directory, shard.name);
+      const std::string path = manifest->PathOf(directory, shard.name);
       const uint64_t problems_before = report_.problem_count;
       HashAhead(*manifest, directory, i, end);
       const auto matches = (*dataset)->OpenShard(i);
@@ -136,11 +137,32 @@ class Validator {
     // After any problem of a shard, its key index is not reliable.
     if (!first_task || report_.problem_count != problems_before_shards) return absl::OkStatus();
     for (size_t i = end; i < manifest->shards.size(); first_sample += manifest->shards[i++].samples) {
-      SHARDKIT_ASSIGN_OR_RETURN(const bool sound_shard, FindKeyIndex(JoinPath(directory, manifest->shards[i].name),
-                                                                     first_sample, &key_indexes));
+      SHARDKIT_ASSIGN_OR_RETURN(
+          const bool sound_shard,
+          FindKeyIndex(manifest->PathOf(directory, manifest->shards[i].name), first_sample, &key_indexes));
       if (!sound_shard) return absl::OkStatus();
     }
     return CompareKeys(directory, **dataset, key_indexes, keys);
+  }
+
+  // A base may have changed, and may lose files when it is purged. Its shards are compared like others.
+  void LookAtBases(const std::string& directory, const Manifest& manifest) {
+    for (const Base& base : manifest.bases) {
+      const auto warn = [&](const auto&... what) {
+        report_.warnings.push_back({directory, StrCat("base \"", base.name, "\" (", base.path, "): ", what...)});
+      };
+      const absl::StatusOr<std::string> text = dataset::ReadManifestBytes(file_system_, base.path);
+      const absl::StatusOr<Manifest> now = text.ok() ? dataset::ParseManifestText(*text) : text.status();
+      if (!now.ok()) {
+        warn("its manifest cannot be read: ", ToStd(now.status().message()));
+      } else if (now->generation < base.generation ||
+                 (now->generation == base.generation && now->checksum != base.checksum)) {
+        warn("is another dataset than it was");
+      } else if (now->generation > base.generation) {
+        warn("has generation ", now->generation, " now, and this dataset was made of ", base.generation,
+             ": samples and columns that changed since are here as they were");
+      }
+    }
   }
 
   // Each file as a shard, and whether it fits the dataset.
@@ -156,7 +178,7 @@ class Validator {
     const bool compared_pairs = std::exchange(compare_pairs_, false);
     for (size_t i = 0; i < manifest.column_files.size(); ++i) {
       const ColumnFile& file = manifest.column_files[i];
-      const std::string path = JoinPath(directory, file.name);
+      const std::string path = manifest.PathOf(directory, file.name);
       const ValidateReport counted = report_;
       const uint64_t problems_before = report_.problem_count;
       ++report_.column_files;
@@ -221,8 +243,8 @@ class Validator {
         if (!shard.ok() || *shard == nullptr) continue;  // its problem was reported
         for (const std::string& name : file.columns) {
           if (!(*shard)->schema().Find(name)) continue;
-          Report(JoinPath(directory, file.name), DataLoss(JoinPath(directory, file.name), ": has column \"", name,
-                                                          "\" of samples of shard ", i, ", which has it, too"));
+          const std::string path = manifest.PathOf(directory, file.name);
+          Report(path, DataLoss(path, ": has column \"", name, "\" of samples of shard ", i, ", which has it, too"));
         }
       }
     }
@@ -376,7 +398,7 @@ class Validator {
     const size_t end = std::min(last, first + static_cast<size_t>(threads_.thread_count()));
     for (; hashes_begun_ < end; ++hashes_begun_) {
       const ManifestShard& shard = manifest.shards[hashes_begun_];
-      HashFile(JoinPath(directory, shard.name), shard);
+      HashFile(manifest.PathOf(directory, shard.name), shard);
     }
   }
 

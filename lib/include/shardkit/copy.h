@@ -95,6 +95,12 @@ absl::StatusOr<PackReport> FinishConvert(FileSystem& file_system, const std::str
 struct FilterOptions : CopyOptions {
   // Called as SelectionOptions::progress, before the samples are copied.
   std::function<void(uint64_t done, uint64_t total)> selecting;
+
+  // The new dataset refers to the shards of the input, which stay where they are and must stay (format-spec/spec.md,
+  // section 9.6), and lists the samples in them that are not its own: 8 bytes in memory for each, wherever it is
+  // opened. Shards without a selected sample are left out. InvalidArgument for other containers. Else as
+  // MergeOptions::by_reference.
+  bool by_reference = false;
 };
 
 struct FilterReport {
@@ -143,6 +149,12 @@ struct MergeOptions : CopyOptions {
   // container, and have columns of one name with other codecs: they get that of the first input which has the column.
   // Otherwise the shards are linked, or copied where links do not work, and no value is read.
   bool copy = false;
+
+  // The new dataset refers to the shards and column files of the inputs, which stay where they are and must stay
+  // (format-spec/spec.md, section 9.6); nothing is linked, copied or compared. Of one input this makes a dataset whose
+  // columns and samples can be changed where the input cannot be written to. Who opens it must allow bases out of its
+  // reach (AllowBases). InvalidArgument for a new dataset in a store and inputs on this machine, and with `copy`.
+  bool by_reference = false;
 };
 
 // Makes `output` a dataset of the samples of `inputs`, in that order. Its columns are those of all: a column that an

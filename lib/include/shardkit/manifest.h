@@ -23,7 +23,7 @@ inline constexpr std::string_view kSegmentName = "dataset.segment";
 inline constexpr std::string_view kRemovedName = "dataset.removed";
 
 struct ManifestShard {
-  std::string name;  // path relative to the dataset's directory
+  std::string name;  // path relative to the dataset's directory, or within a base (see Base)
   uint64_t bytes = 0;
   uint64_t samples = 0;
   uint64_t blocks = 0;
@@ -80,6 +80,18 @@ struct RemovedSamples {
   bool operator==(const RemovedSamples&) const = default;
 };
 
+// Another dataset, in which shards or column files of this one lie: those whose names begin with its name and '/'
+// (format-spec/spec.md, section 9.6).
+struct Base {
+  std::string name;
+  std::string location;     // of its directory: a URL, an absolute path, or a path from the dataset's directory
+  uint64_t generation = 1;  // of its manifest, when the dataset first referred to it
+  uint64_t checksum = 0;    // the same
+  std::string path;         // what `location` leads to; empty in a manifest that was not read from a directory
+
+  bool operator==(const Base&) const = default;
+};
+
 // What a generation did to the one before it, as its writer knows it (format-spec/spec.md, section 9.1). Other writers
 // and later versions may have other names and arguments.
 struct DatasetOperation {
@@ -98,6 +110,7 @@ struct ManifestSummary {
   std::map<std::string, std::string, std::less<>> stored_names;
   std::vector<std::string> dropped;  // stored names of columns that readers no longer see; ascending
   Metadata metadata;
+  std::vector<Base> bases;        // with different names
   std::vector<Segment> segments;  // cover the shards in order
   std::vector<ColumnFile> column_files;
   std::optional<RemovedSamples> removed;
@@ -119,6 +132,12 @@ struct ManifestSummary {
     const auto found = stored_names.find(name);
     return found == stored_names.end() ? name : std::string_view(found->second);
   }
+
+  // The base in which the shard or column file of this name lies; null where that is the dataset's own directory.
+  const Base* BaseOf(std::string_view name) const;
+
+  // The path of a shard or column file of the dataset in `directory`.
+  std::string PathOf(std::string_view directory, std::string_view name) const;
 
   // The columns of `schema` with their stored names: those of a shard that has all of them.
   Schema StoredSchema() const;
@@ -143,6 +162,9 @@ struct Manifest : ManifestSummary {
   void AddShard(ManifestShard shard);
   void SetShards(std::vector<ManifestShard> all);
 
+  // Leaves out the bases in which none of its files lies.
+  void DropUnusedBases();
+
   // That readers see.
   uint64_t seen_samples() const { return sample_count - (removed ? removed->samples : 0); }
 
@@ -161,8 +183,15 @@ std::string FormatManifest(const Manifest& manifest);
 // when only the segments list the shards: ReadManifest reads these, too.
 absl::StatusOr<Manifest> ParseManifest(std::string_view text);
 
+// Lets datasets that are opened from now on, in this process and those that are forked from it, have bases anywhere
+// below these paths and URLs ("s3://" is all buckets). Without a call, SHARDKIT_ALLOW_BASES in the environment says it,
+// with commas. Bases in the folder, bucket, repository or host where the dataset itself lies need it not
+// (format-spec/security.md, "Bases"). A later call replaces the prefixes. Thread-safe.
+void AllowBases(std::vector<std::string> prefixes);
+
 // Reads dataset.json of a directory, and where only the segments list the shards their lists. NotFound when the
-// directory is not a dataset, or when a segment is missing that is needed. Takes time and memory proportional to the
+// directory is not a dataset, or when a segment is missing that is needed; PermissionDenied when a base is out of reach
+// and not allowed. Takes time and memory proportional to the
 // number of shards; DatasetReader does not need them all.
 absl::StatusOr<Manifest> ReadManifest(ReadableFileSystem& file_system, const std::string& directory);
 

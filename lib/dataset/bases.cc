@@ -1,0 +1,208 @@
+#include "dataset/bases.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "dataset/manifest_json.h"
+#include "dataset/manifest_text.h"
+#include "format/shard_list.h"
+
+namespace shardkit {
+namespace {
+
+constexpr std::string_view kSchemeEnd = "://";
+constexpr size_t kMaxBaseNameBytes = 255;
+
+// Never deleted: another thread may be reading it. No lock, because a child of a fork could find it held.
+std::atomic<const std::vector<std::string>*> allowed_bases = nullptr;
+
+// What AllowBases was given, else what the environment says.
+std::vector<std::string> AllowedBases() {
+  if (const auto* const allowed = allowed_bases.load()) return *allowed;
+  const char* const text = std::getenv("SHARDKIT_ALLOW_BASES");
+  if (text == nullptr) return {};
+  return absl::StrSplit(text, ',', absl::SkipEmpty());
+}
+
+// Of a URL, the bytes before its path: "s3://bucket".
+size_t RootOfUrl(std::string_view url) {
+  const size_t authority = url.find(kSchemeEnd) + kSchemeEnd.size();
+  return std::min(url.find('/', authority), url.size());
+}
+
+// Without "." and "..", by the letters of the path alone, and without '/' at the end. A path of this machine is
+// absolute then.
+std::string Normal(const std::string& path) {
+  const size_t root = IsUrl(path) ? RootOfUrl(path) : 0;
+  std::error_code unknown;  // of the working directory: the path then stays relative, and is in reach of nothing
+  const std::filesystem::path rest =
+      root > 0 ? std::filesystem::path(StrCat("/", path.substr(root))) : std::filesystem::absolute(path, unknown);
+  std::string normal = rest.lexically_normal();
+  while (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+  while (normal.starts_with("//")) normal.erase(0, 1);
+  return root > 0 ? StrCat(path.substr(0, root), normal == "/" ? "" : normal) : normal;
+}
+
+bool IsBelow(std::string_view path, std::string_view folder) {
+  if (folder.empty() || !path.starts_with(folder)) return false;
+  return folder.ends_with('/') || path.size() == folder.size() || path[folder.size()] == '/';
+}
+
+// The folder, bucket or host in which the dataset trusts what lies beside it (format-spec/security.md, "Bases").
+std::string ReachOf(const std::string& directory) {
+  const std::string normal = Normal(directory);
+  if (IsUrl(normal)) {
+    size_t end = RootOfUrl(normal);
+    constexpr int kOwnerAndName = 2;  // behind hf://datasets
+    for (int i = 0; i < kOwnerAndName && normal.starts_with("hf://") && end < normal.size(); ++i) {
+      end = std::min(normal.find('/', end + 1), normal.size());
+    }
+    return normal.substr(0, end);
+  }
+  std::filesystem::path reach(normal);
+  constexpr int kLevels = 2;
+  for (int i = 0; i < kLevels && reach.parent_path() != "/"; ++i) reach = reach.parent_path();
+  return reach;
+}
+
+std::string PathOfLocation(const std::string& directory, const std::string& location) {
+  return Normal(IsUrl(location) || location.starts_with('/') ? location : JoinPath(directory, location));
+}
+
+bool IsLocation(std::string_view location) {
+  if (location.empty() || location.size() > format::kMaxShardNameBytes) return false;
+  if (location.find('\0') != location.npos) return false;
+  const size_t scheme = location.find(kSchemeEnd);
+  if (scheme == location.npos) return true;
+  const auto in_scheme = [](char c) { return absl::ascii_isalnum(c) || c == '+' || c == '-' || c == '.'; };
+  const std::string_view authority = location.substr(0, RootOfUrl(location)).substr(scheme + kSchemeEnd.size());
+  return scheme > 0 && std::ranges::all_of(location.substr(0, scheme), in_scheme) && !authority.empty() &&
+         authority.find('@') == authority.npos && location.find_first_of("?#") == location.npos;
+}
+
+}  // namespace
+
+void AllowBases(std::vector<std::string> prefixes) {
+  allowed_bases = new std::vector<std::string>(std::move(prefixes));
+}
+
+const Base* ManifestSummary::BaseOf(std::string_view name) const {
+  const size_t slash = bases.empty() ? name.npos : name.find('/');
+  if (slash == name.npos) return nullptr;
+  const auto found = std::ranges::find(bases, name.substr(0, slash), &Base::name);
+  return found == bases.end() ? nullptr : &*found;
+}
+
+std::string ManifestSummary::PathOf(std::string_view directory, std::string_view name) const {
+  const Base* const base = BaseOf(name);
+  return base == nullptr || base->path.empty() ? JoinPath(directory, name)
+                                               : JoinPath(base->path, name.substr(base->name.size() + 1));
+}
+
+void Manifest::DropUnusedBases() {
+  std::vector<const Base*> used;
+  for (const ManifestShard& shard : shards) used.push_back(BaseOf(shard.name));
+  for (const ColumnFile& file : column_files) used.push_back(BaseOf(file.name));
+  std::vector<Base> kept;
+  for (Base& base : bases) {
+    if (std::ranges::find(used, &base) != used.end()) kept.push_back(base);
+  }
+  bases = std::move(kept);
+}
+
+namespace dataset {
+
+absl::Status CheckBases(const ManifestSummary& summary, bool has_feature) {
+  const std::vector<Base>& bases = summary.bases;
+  if (has_feature != !bases.empty()) {
+    return DataLoss("manifest: the feature \"bases\" and bases go together, and only one of them is there");
+  }
+  for (size_t i = 0; i < bases.size(); ++i) {
+    const auto wrong = [&](const auto&... what) { return DataLoss("manifest: base ", i, ": ", what...); };
+    const Base& base = bases[i];
+    if (!IsSafeName(base.name) || base.name.size() > kMaxBaseNameBytes || base.name.find('/') != base.name.npos) {
+      return wrong(Quote(base.name), " is no name of a base");
+    }
+    if (std::ranges::find(bases, base.name, &Base::name) != bases.begin() + static_cast<std::ptrdiff_t>(i)) {
+      return wrong(Quote(base.name), " is the name of another base, too");
+    }
+    if (!IsLocation(base.location)) return wrong(Quote(base.location), " is no location");
+    if (base.generation == 0) return wrong("\"generation\" is 0");
+  }
+  const auto check = [&](const TableReference& table) {
+    if (summary.BaseOf(table.name) == nullptr) return absl::OkStatus();
+    return DataLoss("manifest: table ", Quote(table.name), " lies in a base");
+  };
+  for (const Segment& segment : summary.segments) SHARDKIT_RETURN_IF_ERROR(check(segment.table));
+  return summary.removed ? check(summary.removed->table) : absl::OkStatus();
+}
+
+absl::Status FindBases(const std::string& directory, ManifestSummary* summary) {
+  if (summary->bases.empty()) return absl::OkStatus();
+  const std::string reach = ReachOf(directory);
+  const std::vector<std::string> allowed = AllowedBases();
+  for (Base& base : summary->bases) {
+    const std::string path = PathOfLocation(directory, base.location);
+    const bool may_be_opened = IsBelow(path, reach) || std::ranges::any_of(allowed, [&](const std::string& prefix) {
+                                 return IsBelow(path, prefix.ends_with(kSchemeEnd) ? prefix : Normal(prefix));
+                               });
+    if (!may_be_opened) {
+      return absl::PermissionDeniedError(StrCat(JoinPath(directory, kManifestName), ": base ", Quote(base.name),
+                                                " lies at ", Quote(path),
+                                                ", out of reach of the dataset; where that place is trusted, allow it, "
+                                                "or a prefix of it, with --allow-base, ",
+                                                "SHARDKIT_ALLOW_BASES or AllowBases"));
+    }
+    base.path = path;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Base> BaseFor(const std::string& output, const std::string& directory, uint64_t generation,
+                             uint64_t checksum) {
+  Base base{.generation = generation, .checksum = checksum, .path = Normal(directory)};
+  if (IsUrl(output) && !IsUrl(base.path)) {
+    return InvalidArgument(output, ": cannot refer to ", directory,
+                           ", which lies on this machine: readers of a store would not find it");
+  }
+  base.location = base.path;
+  if (!IsBelow(base.path, ReachOf(output))) return base;
+  const std::string from = Normal(output);
+  const size_t root = IsUrl(from) ? RootOfUrl(from) : 0;
+  const auto rest = [&](const std::string& path) { return std::filesystem::path(StrCat("/", path.substr(root))); };
+  base.location = rest(base.path).lexically_normal().lexically_relative(rest(from).lexically_normal());
+  return base;
+}
+
+std::string AddBase(Base base, bool again, ManifestSummary* summary) {
+  for (const Base& known : summary->bases) {
+    if (!again && known.path == base.path && known.checksum == base.checksum) return known.name;
+  }
+  std::string name(base.path.substr(base.path.rfind('/') + 1));
+  if (!IsSafeName(name) || name.size() > kMaxBaseNameBytes / 2) name = "base";
+  base.name = name;
+  for (int number = 2; std::ranges::find(summary->bases, base.name, &Base::name) != summary->bases.end(); ++number) {
+    base.name = StrCat(name, "-", number);
+  }
+  summary->bases.push_back(std::move(base));
+  return summary->bases.back().name;
+}
+
+absl::Status InBase(const absl::Status& status, const ManifestSummary& summary, std::string_view name) {
+  const Base* const base = summary.BaseOf(name);
+  if (base == nullptr || (!absl::IsNotFound(status) && !absl::IsDataLoss(status))) return status;
+  return Reworded(status, StrCat(ToStd(status.message()), " (in base ", Quote(base->name),
+                                 ", which was changed, purged or moved, or is damaged)"));
+}
+
+}  // namespace dataset
+}  // namespace shardkit

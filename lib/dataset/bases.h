@@ -1,0 +1,35 @@
+// Where the files of a dataset lie that are in other datasets (format-spec/spec.md, section 9.6).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
+
+namespace shardkit::dataset {
+
+// DataLoss where a base, or the name of a table, breaks a rule of the format. `has_feature`: the manifest has the
+// feature "bases".
+absl::Status CheckBases(const ManifestSummary& summary, bool has_feature);
+
+// Sets the paths of the bases of a manifest that was read from `directory`. PermissionDenied, saying how to allow it,
+// where one is neither within reach of the dataset nor allowed (AllowBases).
+absl::Status FindBases(const std::string& directory, ManifestSummary* summary);
+
+// The base that the dataset in `directory` is for one in `output`, without a name. `generation` and `checksum` are of
+// its manifest. InvalidArgument where the base lies on this machine and the dataset in a store.
+absl::StatusOr<Base> BaseFor(const std::string& output, const std::string& directory, uint64_t generation,
+                             uint64_t checksum);
+
+// Takes `base` into the manifest under a name that says where it lies, unless it is there, and `again` is false.
+// Returns its name there.
+std::string AddBase(Base base, bool again, ManifestSummary* summary);
+
+// `status`, an error of the shard or column file `name`, saying in which base it lies, if it lies in one.
+absl::Status InBase(const absl::Status& status, const ManifestSummary& summary, std::string_view name);
+
+}  // namespace shardkit::dataset
