@@ -197,6 +197,18 @@ std::string AddBase(Base base, bool again, ManifestSummary* summary) {
   return summary->bases.back().name;
 }
 
+std::string ChangeOf(ReadableFileSystem& file_system, const Base& base) {
+  const auto is = [&](const auto&... what) { return StrCat("base \"", base.name, "\" (", base.path, "): ", what...); };
+  const absl::StatusOr<std::string> text = ReadManifestBytes(file_system, base.path);
+  const absl::StatusOr<Manifest> now = text.ok() ? ParseManifestText(*text) : text.status();
+  if (!now.ok()) return is("its manifest cannot be read: ", ToStd(now.status().message()));
+  if (now->generation > base.generation) {
+    return is("has generation ", now->generation, " now, and this dataset was made of ", base.generation,
+              ": samples and columns that changed since are here as they were");
+  }
+  return now->checksum == base.checksum ? "" : is("is another dataset than it was");
+}
+
 absl::Status InBase(const absl::Status& status, const ManifestSummary& summary, std::string_view name) {
   const Base* const base = summary.BaseOf(name);
   if (base == nullptr || (!absl::IsNotFound(status) && !absl::IsDataLoss(status))) return status;

@@ -29,6 +29,9 @@ absl::StatusOr<Base> BaseFor(const std::string& output, const std::string& direc
 // Returns its name there.
 std::string AddBase(Base base, bool again, ManifestSummary* summary);
 
+// What has become of a base since it was referred to, which may lose the files there; empty where it is as it was.
+std::string ChangeOf(ReadableFileSystem& file_system, const Base& base);
+
 // `status`, an error of the shard or column file `name`, saying in which base it lies, if it lies in one.
 absl::Status InBase(const absl::Status& status, const ManifestSummary& summary, std::string_view name);
 

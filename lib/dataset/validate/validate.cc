@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "container/sha256.h"
+#include "dataset/bases.h"
 #include "dataset/foreign/validate_foreign.h"
 #include "dataset/index_reader.h"
 #include "dataset/job_directory.h"
@@ -92,7 +93,10 @@ class Validator {
     }
     const auto [begin, end] = dataset::ShardsOfTask(options_, manifest->shards.size());
     const bool first_task = options_.task == 0;
-    if (first_task) LookAtBases(directory, *manifest);
+    for (size_t i = 0; i < manifest->bases.size() && first_task; ++i) {
+      std::string change = dataset::ChangeOf(file_system_, manifest->bases[i]);
+      if (!change.empty()) report_.warnings.push_back({directory, std::move(change)});
+    }
     for (size_t i = begin; i < end; ++i) bytes_total_ += manifest->shards[i].bytes;
 
     const Schema stored_schema = manifest->StoredSchema();
@@ -143,26 +147,6 @@ class Validator {
       if (!sound_shard) return absl::OkStatus();
     }
     return CompareKeys(directory, **dataset, key_indexes, keys);
-  }
-
-  // A base may have changed, and may lose files when it is purged. Its shards are compared like others.
-  void LookAtBases(const std::string& directory, const Manifest& manifest) {
-    for (const Base& base : manifest.bases) {
-      const auto warn = [&](const auto&... what) {
-        report_.warnings.push_back({directory, StrCat("base \"", base.name, "\" (", base.path, "): ", what...)});
-      };
-      const absl::StatusOr<std::string> text = dataset::ReadManifestBytes(file_system_, base.path);
-      const absl::StatusOr<Manifest> now = text.ok() ? dataset::ParseManifestText(*text) : text.status();
-      if (!now.ok()) {
-        warn("its manifest cannot be read: ", ToStd(now.status().message()));
-      } else if (now->generation < base.generation ||
-                 (now->generation == base.generation && now->checksum != base.checksum)) {
-        warn("is another dataset than it was");
-      } else if (now->generation > base.generation) {
-        warn("has generation ", now->generation, " now, and this dataset was made of ", base.generation,
-             ": samples and columns that changed since are here as they were");
-      }
-    }
   }
 
   // Each file as a shard, and whether it fits the dataset.
