@@ -1,4 +1,5 @@
-"""Datasets: shards, segment files, column files, removed samples (section 9 of spec.md). Part of reference_reader.py, which see."""
+"""Datasets: shards, segments, column files, removed samples, bases (section 9 of spec.md). Part of reference_reader.py,
+which see."""
 import bisect
 import hashlib
 import itertools
@@ -19,6 +20,7 @@ class Dataset:
         self.directory = directory
         self.manifest = Manifest(os.path.join(directory, "dataset.json"))
         self.columns, self.stored = self.manifest.columns, self.manifest.stored
+        self.folders = {base: self.folder(base) for base in self.manifest.bases}
         self.index_problem, self.shards = None, self.manifest.shards
         files = [self.open_segment(segment) for segment in self.manifest.segments]  # sections of each; none where the file is not used
         self.indexes, self.lists, self.keys = zip(*files) if files else ((), (), ())
@@ -29,6 +31,22 @@ class Dataset:
         self.before = [ordinal - i for i, ordinal in enumerate(self.removed)]  # how many samples are seen before each
         self.sample_count = self.first_samples[-1] - len(self.removed)
         self.opened, self.cached = {}, None
+
+    def folder(self, base):
+        """A base's directory, by the letters of the path. Of a stranger's dataset only what lies beside it is opened
+        (security.md)."""
+        own = os.path.abspath(self.directory)
+        reach = os.path.dirname(own) if os.path.dirname(own) != "/" else own
+        path = os.path.abspath("/" + os.path.join(own, base.location).lstrip("/"))  # abspath keeps two slashes
+        check("://" not in base.location and path.startswith(f"{reach}/"),
+              f"base {base.name!r}: {base.location} is out of reach: this reader opens only what lies below {reach}",
+              kind="PermissionDenied")
+        return path
+
+    def path(self, entry):
+        """Of a shard or column file."""
+        base, name = self.manifest.place(entry.name)
+        return os.path.join(self.folders[base] if base else self.directory, name)
 
     def map(self, what, name):
         try:
@@ -100,8 +118,10 @@ class Dataset:
 
     def open(self, what, entry):
         """A shard or column file, compared with the manifest."""
+        base, _ = self.manifest.place(entry.name)
+        what += f" (base {base.name!r}, {base.location})" if base else ""
         try:
-            shard = read_shard(os.path.join(self.directory, entry.name))
+            shard = read_shard(self.path(entry))
         except OSError:
             raise ShardError(f"{what} is missing", kind="NotFound") from None
         except ShardError as error:
@@ -190,7 +210,7 @@ class Dataset:
         begin, end = index.record(block, page, index.names(block).index(column), stored - first_sample - block.first_sample)
         if begin == end:
             return None
-        data = map_file(os.path.join(self.directory, entry.name))
+        data = map_file(self.path(entry))
         counts_and_hash = struct.pack("<QQ16s", entry.samples, entry.blocks, entry.content_hash)  # of the trailer
         check(len(data) == entry.bytes and data[-72:-40] == counts_and_hash, f"shard {entry.name!r} is not the one in the manifest")
         record = data[begin:end]
@@ -304,6 +324,7 @@ def dataset_json(dataset):
         "format": "shardkit-dataset", "version": 1,
         "sample_count": dataset.sample_count, "bytes": manifest.json["bytes"], "blocks": manifest.json["blocks"],
         "columns": columns, **({"dropped": manifest.dropped} if manifest.dropped else {}),
+        **({"bases": [base._asdict() for base in manifest.bases]} if manifest.bases else {}),
         "metadata": manifest.metadata, "generation": manifest.generation,
         **({"column_files": files} if files else {}), **({"removed": manifest.removed.samples} if manifest.removed else {}),
         "segments": [{"shards": segment.shards, "samples": segment.samples, "blocks": segment.blocks, "table": segment.table.name}

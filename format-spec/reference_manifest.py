@@ -1,4 +1,4 @@
-"""The manifest of a dataset (sections 9.1 and 9.4 of spec.md). Part of reference_reader.py, which see."""
+"""The manifest of a dataset (sections 9.1, 9.4 and 9.6 of spec.md). Part of reference_reader.py, which see."""
 import json
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ from reference_values import BYTES, IMAGE, JPEG, JSON, MAX_RANK, NDARRAY, PNG, T
 
 MANIFEST_KEYS = ("format", "version", "features", "generation", "operation", "samples", "bytes", "blocks", "columns", "metadata",
                  "segments", "checksum")
+FEATURES = ("bases",)
 NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG, IMAGE), UTF8: (JSON,), IMAGE: (JPEG, PNG)}  # what a shard may say where the dataset says the key
 
 
@@ -48,6 +49,13 @@ class Run(NamedTuple):
     @property
     def end(self):
         return self.sample + self.samples
+
+
+class Base(NamedTuple):
+    name: str
+    location: str
+    generation: int
+    checksum: str  # of its manifest, which this reader does not open
 
 
 class ColumnFile(NamedTuple):
@@ -125,7 +133,8 @@ class Manifest:
         check(isinstance(features, list) and all(isinstance(feature, str) for feature in features),
               "manifest features are not an array of strings")
         check(features == sorted(set(features)), "manifest features do not ascend")
-        check(not features, f"manifest feature {features[:1]} is not known", kind="Unimplemented")
+        unknown = [feature for feature in features if feature not in FEATURES]
+        check(not unknown, f"manifest feature {unknown[:1]} is not known", kind="Unimplemented")
         check_object(self.json, "manifest")
         for key in MANIFEST_KEYS:
             check(key in self.json, f"manifest has no {key!r}")
@@ -133,6 +142,8 @@ class Manifest:
             self.columns = parse_columns(self.json)
             self.stored, self.dropped = self.parse_stored()  # names, those of the columns in their order
             self.metadata = self.json["metadata"]
+            bases = array(self.json.get("bases", []), "manifest: bases")
+            self.bases = [self.parse_base(k, entry) for k, entry in enumerate(bases)]
             self.segments = [self.parse_segment(k, entry) for k, entry in enumerate(array(self.json["segments"], "manifest: segments"))]
             self.shards = None  # the lists of the segments count
             if "shards" in self.json:
@@ -142,6 +153,7 @@ class Manifest:
         except (KeyError, TypeError, AttributeError) as error:
             raise ShardError(f"manifest is malformed: {error!r}") from None
         check_metadata(self.metadata, "manifest")
+        self.check_bases("bases" in features)
         self.generation = self.json["generation"]
         check(is_count(self.generation) and self.generation > 0, "manifest generation is no count from 1")
         check(is_operation(self.json["operation"]), "manifest: operation is not an object of a name and of arguments, arrays of strings")
@@ -172,6 +184,21 @@ class Manifest:
         check(dropped == sorted(set(dropped), key=str.encode), "manifest: dropped does not ascend")
         check(len(set(stored + dropped)) == len(stored + dropped), "manifest: two columns have one stored name, or one that is in dropped")
         return stored, dropped
+
+    def check_bases(self, is_feature):
+        """Section 9.6."""
+        check(is_feature or "bases" not in self.json, "manifest: has bases, and features do not name them")
+        check(self.bases or "bases" not in self.json, "manifest: bases is empty")
+        check(self.bases or not is_feature, "manifest: features name bases, and it has none")
+        check(len({base.name for base in self.bases}) == len(self.bases), "manifest: bases: two have one name")
+        tables = [segment.table.name for segment in self.segments] + ([self.removed.table.name] if self.removed else [])
+        for name in tables:
+            check(self.place(name)[0] is None, f"manifest: table {name!r} would lie in a base")
+
+    def place(self, name):
+        """Of a file: the base in which it lies, or None, and its name there."""
+        first, _, rest = name.partition("/")
+        return next(((base, rest) for base in self.bases if rest and base.name == first), (None, name))
 
     def check_column_files(self, samples):
         """Section 9.4, as far as the manifest tells by itself."""
@@ -215,6 +242,22 @@ class Manifest:
               f"{what}: bytes or root cannot be")
         return TableReference(entry["name"], entry["bytes"], entry["root"],
                               int.from_bytes(from_hex(entry["checksum"], 8, f"{what}: checksum"), "big"))
+
+    @staticmethod
+    def parse_base(k, entry):
+        what = f"manifest: base {k}"
+        check_object(entry, what)
+        name, location, generation, checksum = base = Base(*(entry[field] for field in Base._fields))
+        check_name(what, name)
+        check("/" not in name and len(name.encode()) <= 255, f"{what}: name {name!r} is not one component, or too long")
+        check(isinstance(location, str) and 0 < len(location.encode()) <= MAX_NAME and "\0" not in location,
+              f"{what}: location {location!r} is not allowed")
+        _, is_url, rest = location.partition("://")
+        check(not is_url or not {"?", "#"} & set(location) and "@" not in rest.partition("/")[0],
+              f"{what}: location {location!r} has a user, a query or a fragment")
+        check(is_count(generation) and generation > 0, f"{what}: generation is no count from 1")
+        from_hex(checksum, 8, f"{what}: checksum")
+        return base
 
     @classmethod
     def parse_removed(cls, entry):

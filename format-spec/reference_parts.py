@@ -28,7 +28,8 @@ MAX_PAGE, PAGE_ENTRY = 65536, 16
 
 
 class ShardError(Exception):
-    """`kind` is DataLoss (damage), Unimplemented (a newer format) or NotFound (no such file); `offset` that of the structure at fault."""
+    """`kind` is DataLoss (damage), Unimplemented (a newer format), NotFound (no such file) or PermissionDenied (a base
+    out of reach); `offset` that of the structure at fault."""
 
     def __init__(self, message, offset=None, kind="DataLoss"):
         super().__init__(message if offset is None else f"{message} (offset {offset})")

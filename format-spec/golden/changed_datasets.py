@@ -1,32 +1,45 @@
-"""Golden datasets that were changed: stored names, column files, removed samples (sections 9.1, 9.4 and 9.5 of spec.md). See make_golden.py."""
-from make_invalid import ABSENT, LEAN, LOST, OPEN, READ, VALIDATE, error, flipped, u32
-from writer import (Array, Col, build, column_file_row, manifest, reference, removed_table, sealed, segment, segment_file, shard_row, twin)
+"""Golden datasets that were changed: stored names, column files, removed samples, bases (sections 9.1 and 9.4 to 9.6 of
+spec.md). See make_golden.py."""
+import json
+
+from make_invalid import ABSENT, LEAN, LOST, NEWER, OPEN, READ, REFUSED, VALIDATE, error, flipped, u32
+from writer import (CREATE, Array, Col, build, column_file_row, manifest, reference, removed_table, sealed, segment,
+                    segment_file, shard_row, twin)
 
 KEY, DATA = Col("key", "utf8", "zstd", key=True), Col("data", "bytes")
 OPTIONS = dict(without=LEAN)
 
 
 class Whole:
-    """A valid dataset. `samples` are those that readers see; `column_files`: name, Built and runs of each."""
+    """A valid dataset. `samples` are those that readers see; `column_files`: name, Built and runs of each. Files of
+    bases are not written. Where the shards are not `listed`, the manifest leaves them to the segments."""
 
-    def __init__(self, columns, shards, samples, generation, operation, segments, column_files=(), removed=(), dropped=(), hashed=()):
+    def __init__(self, columns, shards, samples, generation, operation, segments, column_files=(), removed=(),
+                 dropped=(), hashed=(), bases=(), listed=True):
+        others = tuple(row["name"] + "/" for row in bases)
+
+        def own(files):
+            return {path: built.data for path, built, *_ in files if not path.startswith(others)}
         self.columns, self.shards, self.samples = columns, shards, samples
-        self.files, self.segments, first = {path: built.data for path, built in shards}, [], 0
+        self.files, self.segments, first = own(shards), [], 0
         for name, count in segments.items():
             part = shards[first:first + count]
             self.files[name] = segment_file(part)
             self.segments.append(segment(part, name, self.files[name]))
             first += count
         rows = [column_file_row(name, built, *runs, hashed=name in hashed) for name, built, *runs in column_files]
-        self.files |= {name: built.data for name, built, *_ in column_files}
-        self.more, self.seen = {key: value for key, value in dict(dropped=list(dropped), column_files=rows).items() if value}, {}
+        self.files |= own(column_files)
+        self.column_files = {name: built for name, built, *_ in column_files}
+        more = dict(dropped=list(dropped), column_files=rows, bases=list(bases))
+        self.more, self.seen = {key: value for key, value in more.items() if value}, {}
         if removed:
             name = f"dataset-{generation}.removed"
             self.files[name] = removed_table(removed)
             self.seen = dict(removed=dict(samples=len(removed), table=reference(name, self.files[name])))
         self.generation = generation
         self.files["dataset.json"] = manifest(columns, {}, shards, generation=generation, operation=operation, segments=self.segments,
-                                              **self.more, **self.seen)
+                                              features=["bases"] if bases else [], **self.more, **self.seen,
+                                              **({} if listed else dict(shards=None)))
 
     def twin(self):
         return {
@@ -91,6 +104,37 @@ def compacted_columns():
     shards = [(name, build(columns, part, [1] * len(part), **OPTIONS)) for name, columns, part in parts]
     files = [("dataset-2.columns", build([mark], rows, [2, 1, 1, 2, 1], **OPTIONS), (1, 2, 2), (4, 1, 6))]
     return Whole([KEY, mark], shards, [row for _, _, part in parts for row in part], 4, operation("compact", shards=["2"]), {"dataset-4.segment": 4}, files)
+
+
+def base_row(name, location, text):
+    """What the manifest says of a base whose manifest is `text`."""
+    made = json.loads(text)
+    return dict(name=name, location=location, generation=made["generation"], checksum=made["checksum"])
+
+
+def bases(text, shards, base_samples):
+    """The shards of a base, which has folders, in another order, and one of the dataset's own between them. Only the
+    segment lists them."""
+    rows = [dict(key=key) for key in ("own/0", "own/1")]
+    (first, a), (second, b) = shards
+    parts = [(f"small/{second}", b), ("0.shard", build([KEY], rows, **OPTIONS)), (f"small/{first}", a)]
+    samples = [rows[1], base_samples[1]]
+    return Whole([KEY, Col("data", "bytes", nullable=True)], parts, samples, 1, CREATE, {"dataset.segment": 3},
+                 removed=[0, 1, 3], bases=[base_row("small", "../segments", text)], listed=False)
+
+
+def bases_columns(text, shards):
+    """Shards of two bases. They have the column mark from a column file of the one, and from one of the dataset's own
+    that has the name which the other has there."""
+    compacted = compacted_columns()
+    mark = Col("mark", "u8")
+    parts = [("c/1.shard", dict(compacted.shards)["1.shard"]), ("t/1.shard", dict(shards)["1.shard"])]
+    files = [("c/dataset-2.columns", compacted.column_files["dataset-2.columns"], (0, 2, 2)),
+             ("dataset-2.columns", build([mark], [dict(mark=9)], **OPTIONS), (2, 1, 0))]
+    samples = [dict(key=key, mark=value) for key, value in (("k2", 2), ("k3", 3), ("c", 9))]
+    rows = [base_row("c", "../compacted-columns", compacted.files["dataset.json"]), base_row("t", "../tiny", text)]
+    return Whole([KEY, mark], parts, samples, 2, operation("columns", add=["mark"]), {"dataset.segment": 2}, files,
+                 dropped=["data"], bases=rows)
 
 
 VALID = {"renamed-columns": renamed_columns, "column-files": column_files, "compacted-columns": compacted_columns}
@@ -196,4 +240,47 @@ def invalid():
     add_removed("descend", ["removed samples", "sample 1"], (3, 1))
     add_removed("count", ["removed samples", "dataset.json names"], samples=1)
     add_removed("of-another-kind", ["removed samples", "kind"], hook=lambda name, data: u32(1) + data[4:] if name == "removed header" else data)
+    return out | invalid_bases()
+
+
+BASE = dict(name="b", location="../b", generation=1, checksum="0123456789abcdef")
+
+
+def with_bases(**changes):
+    """A manifest without shards, on one line, so that it is small. `changes` of it; None leaves a key out."""
+    fields = dict(format="shardkit-dataset", version=1, features=["bases"], generation=1,
+                  operation=dict(name="", arguments={}), samples=0, bytes=0, blocks=0,
+                  columns=[Col("x", "u8").describe()], metadata={}, segments=[], bases=[BASE]) | changes
+    text = json.dumps({key: value for key, value in fields.items() if value is not None}, separators=(",", ":"))
+    return sealed(text[:-1].encode() + b",\n")
+
+
+def invalid_bases():
+    """As `invalid`."""
+    out = {}
+
+    def add(name, words, found_by=OPEN, kind=LOST, files=None, **changes):
+        files = {"/dataset.json": with_bases(**changes)} | (files or {})
+        out[f"dataset-{name}"] = files, error(found_by, words, kind=kind)
+
+    add("bases-without-feature", ["manifest", "bases", "feature"], features=[])
+    add("feature-without-bases", ["manifest", "bases", "feature"], bases=None)
+    add("bases-and-feature-unknown", ["manifest", "feature", "remapped-values"], kind=NEWER,
+        features=["bases", "remapped-values"], bases=7)
+    add("bases-empty", ["manifest", "bases"], bases=[])
+    add("bases-of-one-name", ["manifest", "bases", "name"], bases=[BASE, BASE | dict(location="../c")])
+    for name, key, value in (("name-dotdot", "name", ".."), ("name-slash", "name", "b/c"),
+                             ("location-empty", "location", ""), ("location-query", "location", "https://b/c?d"),
+                             ("location-user", "location", "https://a@b/c"), ("location-nul", "location", "../b\0"),
+                             ("generation-0", "generation", 0)):
+        add(f"base-{name}", ["manifest", "base 0", key], bases=[BASE | {key: value}])
+    for name, location in (("path", "/nonexistent-elsewhere/x"), ("url", "s3://other/x")):
+        add(f"base-out-of-reach-{name}", ["base", location], kind=REFUSED, bases=[BASE | dict(location=location)])
+    there = [("b/0.shard", build([Col("x", "u8")], [dict(x=0)], without=(5, 6, 7)))]
+    counts = dict(samples=1, bytes=len(there[0][1].data), blocks=1)
+    add("base-holds-segment", ["manifest", "table", "base"], **counts, segments=[segment(there, "b/dataset.segment")])
+    add("base-holds-removed", ["manifest", "table", "base"], **counts, segments=[segment(there)],
+        removed=dict(samples=1, table=reference("b/dataset-1.removed", removed_table([0]))))
+    add("base-missing", ["shard 0", "base", "missing"], READ, ABSENT, {"/dataset.segment": segment_file(there)},
+        **counts, segments=[segment(there)], bases=[BASE | dict(location="../no-such-dataset")])
     return out

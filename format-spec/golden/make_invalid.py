@@ -8,7 +8,7 @@ VALUES = [b"zero", b"one", None, b"three", b""]
 SAMPLES = [dict(key=f"k{i}", data=value) for i, value in enumerate(VALUES)]
 OPEN, READ, VALIDATE, DEEP = "open", "read", "validate", "deep"
 NAN = float("nan")
-LOST, NEWER, ABSENT = "DataLoss", "Unimplemented", "NotFound"
+LOST, NEWER, ABSENT, REFUSED = "DataLoss", "Unimplemented", "NotFound", "PermissionDenied"
 LEAN = (5, 7)  # kinds of sections that most of these shards go without, so that all together are small
 WHOLE = [dict(first_sample=0, sample_count=3), dict(first_sample=3, sample_count=2)]  # both blocks of the base shard
 

@@ -460,7 +460,8 @@ def manifest(columns, metadata, shards, /, hashed=(), **changes):
     fields = dict(format="shardkit-dataset", version=1, features=[], generation=1, operation=CREATE,
                   samples=sum(b.twin["sample_count"] for _, b in shards), bytes=sum(len(b.data) for _, b in shards),
                   blocks=sum(len(b.entries) for _, b in shards), columns=[col.describe() for col in columns], dropped=None, metadata=metadata,
-                  segments=[segment(shards, data=segment_file(shards, hashed))] if shards else [], column_files=None, removed=None,
+                  bases=None, segments=[segment(shards, data=segment_file(shards, hashed))] if shards else [],
+                  column_files=None, removed=None,
                   shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
     return manifest_text((key, value) for key, value in fields.items() if value is not None)
 

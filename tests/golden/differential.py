@@ -258,11 +258,18 @@ def write(name, data):
         file.write(data)
 
 
+def copy_bases(paths, folder):
+    """Beside the datasets that are made there."""
+    for path in paths:
+        shutil.copytree(path, os.path.join(folder, os.path.basename(path)), dirs_exist_ok=True)
+
+
 # ---- The run ----
 
 class Run:
-    def __init__(self, options, library, scratch):
-        self.options, self.library, self.scratch = options, library, scratch
+    def __init__(self, options, library, scratch, bases):
+        self.options, self.library, self.scratch, self.bases = options, library, scratch, bases
+        copy_bases(bases, scratch)
         self.counts, self.differ, self.reasons, self.allowed = (collections.Counter() for _ in range(4))
 
     def note(self, group_, kind, number, difference, path, mine, theirs):
@@ -281,6 +288,7 @@ class Run:
             shutil.copyfile(path, target)
         else:
             shutil.copytree(path, target, dirs_exist_ok=True)
+            copy_bases(self.bases, self.options.output)
         with open(f"{target}.verdicts.json", "w", encoding="utf-8") as file:
             json.dump({"kind": kind, "difference": difference, "reference": mine, "library": theirs}, file, indent=1)
 
@@ -351,7 +359,7 @@ def main():
         for folder, dataset in made.items():
             shards |= {f"{folder}/{name}": shard for name, shard in dataset.shards.items()}
         datasets |= made
-        run = Run(options, library, scratch)
+        run = Run(options, library, scratch, {path for dataset in datasets.values() for path in dataset.bases.values()})
         for name, seed in [*shards.items(), *datasets.items()]:  # first as they are
             path = os.path.join(scratch, "whole.shard") if isinstance(seed, ShardFile) else seed.folder
             if isinstance(seed, ShardFile):

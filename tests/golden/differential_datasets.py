@@ -61,9 +61,14 @@ def nodes(tree, path=()):
 NUMBERS = ("0", "1", "2", "-1", "-0", "1.0", "1e0", "01", "4096", "65536", "4294967296", str(1 << 62), str((1 << 62) + 1), str((1 << 63) - 1), str(1 << 63),
            str((1 << 64) - 1), str(1 << 64), "1" + "0" * 30, "1E400", '"1"', "+1", "NaN")
 TEXTS = ("", "a\0b", "a\nb", "..", "a/../b", "a//b", "/a", "a/", "./a", "é", "\ud800", "x" * 256, "x" * 255, "x" * 4097, "0", "utf8", "bytes", "none", "zstd",
-         "dataset.json", "dataset.segment", "label@2", "json", "key", "ndarray", "i64", "A\u0308")
+         "bases", "dataset.json", "dataset.segment", "label@2", "json", "key", "ndarray", "i64", "A\u0308")
 KEYS = ("later", "index", "table", "sha256", "stored", "dropped", "column_files", "removed", "next_shard", "replaced", "value_size", "dtype", "shape",
-        "metadata", "features", "shards", "columns", "runs")
+        "metadata", "features", "shards", "columns", "runs", "bases")
+# A dataset that is changed lies in the folder "changed", with the bases of all datasets beside it.
+LOCATIONS = ("", ".", "..", "../tiny", "../tiny/", "./../segments", "..//segments", "../no-such/../segments",
+             "../../segments", "../../../..", "../tiny/..", "part", "../changed", "../changed/part", "../segments/part",
+             "../no-such", "/", "/no-such/x", "../a?b", "../a#b", "../a@b", "a\0b", "../\n", "x" * 4097, "s3://b/x",
+             "s3://a@b/x", "s3://b/x@y", "hf://datasets/a/b@c", "https://b/x?y", "https://b/x#y", "https://a:b@c")
 
 
 class DatasetFile:
@@ -76,11 +81,13 @@ class DatasetFile:
                 with open(os.path.join(root, name), "rb") as file:
                     self.files[os.path.relpath(os.path.join(root, name), folder)] = file.read()
         tree = parse_manifest(self.files["dataset.json"])
+        self.bases = {base.get("name"): os.path.normpath(os.path.join(folder, base.get("location")))
+                      for base in tree.get("bases", [])}
         for segment in tree.get("segments"):
             self.add_table(segment.get("table").get("name"), [T.Index, T.ShardList, T.KeyTable])
         if tree.get("removed"):
             self.add_table(tree.get("removed").get("table").get("name"), [T.RemovedSamples])
-        for row in rows_of_files(tree):
+        for row in (row for row in rows_of_files(tree) if row.get("name") in self.files):  # the others are of bases
             self.shards[row.get("name")] = ShardFile(self.files[row.get("name")])
         self.names = sorted(name for name in self.files if name in self.tables or name in self.shards or name == "dataset.json")
         self.keys = some_keys(read_dataset(folder))
@@ -107,7 +114,8 @@ class DatasetFile:
             tree = self.refer(files, parse_manifest(files["dataset.json"]))
         else:
             tree = parse_manifest(files[name])
-            kind = change_manifest(rng, tree)
+            of_bases = rng.random() < (0.4 if self.bases else 0.05)
+            kind = self.change_bases(rng, tree, files) if of_bases else change_manifest(rng, tree)
         kind = f"{kind_of_file(name)}: {kind}"
         files["dataset.json"] = manifest_bytes(tree)
         if name == "dataset.json" and rng.random() < 0.03:
@@ -116,6 +124,41 @@ class DatasetFile:
             files[name], kind = bytes(text), "dataset.json: end"
         return kind, files
 
+    def change_bases(self, rng, tree, files):
+        """Changes one thing of the bases, or which files lie in them; returns what."""
+        bases = tree.get("bases", [])
+        rows = [*rows_of_files(tree), *(holder.get("table") for holder in holders_of_tables(tree))]
+        folders = [name.split("/")[0] for name in [*self.files, *(row.get("name") for row in rows)]]
+        choice = rng.choice(("added", "renamed", "elsewhere", "copied", "file moved")) if bases else "added"
+        if choice == "added":
+            if not bases:
+                tree.insert(rng.randrange(len(tree)), ["bases", bases])
+            added = [["name", rng.choice(["b", *folders])], ["location", rng.choice(LOCATIONS)],
+                     ["generation", Raw("1")], ["checksum", "0" * 16]]
+            bases.insert(rng.randrange(len(bases) + 1), Pairs(added))
+            tree.put("features", ["bases"] if rng.random() < 0.9 else [])
+            return "bases: added"
+        base = rng.choice(bases)
+        name = base.get("name")
+        if choice == "copied":  # the base as the folder of its name makes a whole dataset
+            for root, _, inner in os.walk(self.bases[name]):
+                for path in (os.path.join(root, each) for each in inner):
+                    with open(path, "rb") as file:
+                        files[f"{name}/{os.path.relpath(path, self.bases[name])}"] = file.read()
+            bases.remove(base)
+            if not bases and rng.random() < 0.9:
+                tree[:] = [pair for pair in tree if pair[0] != "bases"]
+                tree.put("features", [] if rng.random() < 0.9 else ["bases"])
+        elif choice == "file moved":
+            row = rng.choice(rows)
+            inner = row.get("name").split("/", 1)[-1]
+            row.put("name", rng.choice([inner, f"{name}/{inner}", f"{name}/{row.get('name')}"]))
+        elif choice == "renamed":
+            base.put("name", rng.choice(["b", *folders, *self.bases]))
+        else:
+            base.put("location", rng.choice(LOCATIONS))
+        return f"bases: {choice}"
+
     def repair_table(self, files, name, pins):
         data = Changed(files[name], pins)
         self.tables[name][0].repair(data)
@@ -123,7 +166,7 @@ class DatasetFile:
 
     @staticmethod
     def refer(files, tree):
-        for holder in [*tree.get("segments"), *([tree.get("removed")] if tree.get("removed") else [])]:
+        for holder in holders_of_tables(tree):
             named = holder.get("table")
             named.put("checksum", files[named.get("name")][-16:-8][::-1].hex())
         return tree
@@ -159,6 +202,11 @@ class DatasetFile:
 def rows_of_files(tree):
     """What the manifest says of shards and column files."""
     return [*tree.get("shards", []), *tree.get("column_files", [])]
+
+
+def holders_of_tables(tree):
+    """What the manifest says of segments and of removed samples."""
+    return [*tree.get("segments"), *([tree.get("removed")] if tree.get("removed") else [])]
 
 
 def kind_of_file(name):

@@ -10,7 +10,8 @@ import sys
 
 LEVELS = ("open", "read", "validate", "deep")
 FEW, SINGLE = 20000, 20  # values are compared of so many samples, and read one by one of so many
-CLASSES = {"DataLossError": "DataLoss", "NotImplementedError": "Unimplemented", "FileNotFoundError": "NotFound", "MemoryError": "limit"}
+CLASSES = {"DataLossError": "DataLoss", "NotImplementedError": "Unimplemented", "FileNotFoundError": "NotFound",
+           "PermissionError": "PermissionDenied", "MemoryError": "limit"}
 
 
 def digest(values):

@@ -17,13 +17,15 @@ SPEC = os.path.join(HERE, "..", "..", "format-spec")
 GOLDEN = os.path.join(SPEC, "golden")
 sys.path[:0] = [SPEC, GOLDEN]
 
+import changed_datasets  # noqa: E402
 import make_golden  # noqa: E402
 import make_hex_example  # noqa: E402
 import reference_reader  # noqa: E402
 import writer  # noqa: E402
 from reference_values import scalars  # noqa: E402
 from reference_reader import Shard, ShardError, read_shard, recover, shard_json  # noqa: E402
-from reference_dataset import dataset_json, read_dataset  # noqa: E402
+from reference_dataset import Dataset, dataset_json, read_dataset  # noqa: E402
+from reference_manifest import Base  # noqa: E402
 
 LEVELS = ("open", "read", "validate", "deep")
 ZSTD_MADE = {"valid/key-pages.shard", "valid/zstd.shard", "valid/dictionary.shard", "valid/trained-dictionary.shard"}
@@ -32,6 +34,11 @@ ZSTD_MADE = {"valid/key-pages.shard", "valid/zstd.shard", "valid/dictionary.shar
 def load(path):
     with open(path, "rb") as file:
         return file.read()
+
+
+def store(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
 
 
 def load_twin(name):
@@ -157,7 +164,7 @@ class Valid(unittest.TestCase):
         self.assertIsNone(read_shard(f"{GOLDEN}/valid/without-block-ranges.shard").block_ranges)
 
     def test_datasets_equal_their_twins(self):
-        for name in (*make_golden.DATASETS, *make_golden.changed_datasets.VALID):
+        for name in (*make_golden.DATASETS, *make_golden.CHANGED):
             with self.subTest(name):
                 dataset = read_dataset(f"{GOLDEN}/valid/{name}")
                 dataset.validate(deep=True)
@@ -191,6 +198,27 @@ class Valid(unittest.TestCase):
             self.assertEqual(dataset.read_blob(ordinal, "caption"), sample["caption"])
         self.assertRaises(IndexError, dataset.sample, 5)
 
+    def test_bases(self):
+        dataset = read_dataset(f"{GOLDEN}/valid/bases")
+        wanted = read_dataset(f"{GOLDEN}/valid/segments").sample(1)["data"]
+        self.assertEqual([dataset.read_blob(ordinal, "data") for ordinal in range(2)], [None, wanted])
+        with tempfile.TemporaryDirectory() as directory:
+            for name, base, inner in (("bases", "segments", "small"), ("bases-columns", "compacted-columns", "c"),
+                                      ("bases-columns", "tiny", "t")):
+                shutil.copytree(f"{GOLDEN}/valid/{name}", f"{directory}/{name}", dirs_exist_ok=True)
+                with self.assertRaisesRegex(ShardError, f"base '{inner}', ../{base}.* is missing"):
+                    list(read_dataset(f"{directory}/{name}").samples())
+                shutil.copytree(f"{GOLDEN}/valid/{base}", f"{directory}/{base}")
+                # A copy of the base as the folder of its name makes a whole dataset.
+                shutil.copytree(f"{GOLDEN}/valid/{base}", f"{directory}/{name}/{inner}")
+            for name in ("bases", "bases-columns"):
+                twin = json.loads(load(f"{GOLDEN}/valid/{name}.json"))
+                self.assertEqual(dataset_json(read_dataset(f"{directory}/{name}")), twin)
+                fields = json.loads(load(f"{directory}/{name}/dataset.json")) | {"features": []}
+                del fields["bases"], fields["checksum"], twin["bases"]
+                store(f"{directory}/{name}/dataset.json", writer.manifest_text(fields.items()))
+                self.assertEqual(dataset_json(read_dataset(f"{directory}/{name}")), twin)
+
     def test_renamed_columns(self):
         dataset = read_dataset(f"{GOLDEN}/valid/renamed-columns")
         samples = list(dataset.samples())
@@ -213,22 +241,62 @@ class Valid(unittest.TestCase):
 
 
 class Invalid(unittest.TestCase):
+    def check_error(self, level, error, wanted):
+        self.assertIsNotNone(error, "no error")
+        self.assertLessEqual(LEVELS.index(level), LEVELS.index(wanted["found_by"]), error)
+        self.assertEqual(error.kind, wanted["class"], error)
+        for fragment in wanted["contains"]:
+            self.assertIn(fragment, str(error).lower())
+
     def test_each_raises_its_error(self):
         for name in names("invalid", ".error.json"):
             with self.subTest(name):
                 wanted = json.loads(load(f"{GOLDEN}/invalid/{name}.error.json"))
                 path = f"{GOLDEN}/invalid/{name}"
                 level, error = first_error(path if os.path.isdir(path) else path + ".shard")
-                self.assertIsNotNone(error, "no error")
-                self.assertLessEqual(LEVELS.index(level), LEVELS.index(wanted["found_by"]), error)
-                self.assertEqual(error.kind, wanted["class"], error)
-                for fragment in wanted["contains"]:
-                    self.assertIn(fragment, str(error).lower())
+                self.check_error(level, error, wanted)
                 if wanted["offset"] is not None:
                     self.assertEqual(error.offset, wanted["offset"], error)
                 if "recovered" in wanted:
                     self.assertEqual([dict(first_sample=block.first_sample, sample_count=block.sample_count)
                                       for block in recover(path + ".shard")[1]], wanted["recovered"])
+
+    def test_each_defect_of_bases_raises_its_error(self):
+        cases, base = {}, changed_datasets.BASE
+        defects = [(key, None) for key in base]  # the key is missing
+        defects += [("name", value) for value in ("", ".", "a\0", "x" * 256, 1)]
+        defects += [("location", value) for value in ("x" * 4097, "gs://b/c#d", 1)]
+        defects += [("generation", "1"), ("generation", (1 << 62) + 1), ("checksum", "0" * 15), ("checksum", "A" * 16)]
+        for key, value in defects:
+            row = {name: other for name, other in (base | {key: value}).items() if other is not None}
+            files = {"/dataset.json": changed_datasets.with_bases(bases=[row])}
+            cases[f"{key} {value!r:.9}"] = files, make_golden.make_invalid.error("open", ["manifest", key])
+        for name, (files, wanted) in cases.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as directory:
+                for path, data in files.items():
+                    store(directory + path, data)
+                level, error = first_error(directory)
+                self.check_error(level, error, wanted)
+
+    def test_reach_of_a_dataset(self):
+        out = dict.fromkeys(("..", "../", "../../other", "../../data", "../../data2/x", "/", "/data2", "/data",
+                             "s3://b/x"))
+        found = {"../x": "/data/x", "x": "/data/ds/x", ".": "/data/ds", "/data/x/y": "/data/x/y",
+                 "//data/./x/": "/data/x", "../../data/x": "/data/x", "../../../../data/x": "/data/x",
+                 "/elsewhere/../data/x": "/data/x", "../what?": "/data/what?", "../a@b": "/data/a@b"}
+        at_root = {"x": "/ds/x", "../ds/x": "/ds/x", ".": None, "../x": None, "/x": None, "..": None}
+        for directory, wanted in (("/data/ds", out | found), ("/ds", at_root)):
+            reader = Dataset.__new__(Dataset)
+            reader.directory = directory
+            for location, path in wanted.items():
+                with self.subTest(f"{location} from {directory}"):
+                    base = Base("b", location, 1, "0" * 16)
+                    if path is None:
+                        with self.assertRaisesRegex(ShardError, "base 'b': .*out of reach") as refused:
+                            reader.folder(base)
+                        self.assertEqual(refused.exception.kind, "PermissionDenied")
+                    else:
+                        self.assertEqual(reader.folder(base), path)
 
     def test_no_blob_through_the_index_of_an_exchanged_shard(self):
         with self.assertRaisesRegex(ShardError, "not the one in the manifest"):
@@ -320,7 +388,7 @@ class Generator(unittest.TestCase):
 
     def test_all_together_are_small(self):
         total = sum(len(data) for data in make_golden.all_files().values())
-        self.assertLess(total, 1_250_000)
+        self.assertLess(total, 1_260_000)
 
 
 class CommandLine(unittest.TestCase):
