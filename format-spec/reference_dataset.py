@@ -36,9 +36,11 @@ class Dataset:
         """A base's directory, by the letters of the path. Of a stranger's dataset only what lies beside it is opened
         (security.md)."""
         own = os.path.abspath(self.directory)
-        reach = os.path.dirname(own) if os.path.dirname(own) != "/" else own
+        reach = own
+        for _ in range(2):
+            reach = reach if os.path.dirname(reach) == "/" else os.path.dirname(reach)
         path = os.path.abspath("/" + os.path.join(own, base.location).lstrip("/"))  # abspath keeps two slashes
-        check("://" not in base.location and path.startswith(f"{reach}/"),
+        check("://" not in base.location and f"{path}/".startswith(f"{reach}/"),
               f"base {base.name!r}: {base.location} is out of reach: this reader opens only what lies below {reach}",
               kind="PermissionDenied")
         return path

@@ -1,5 +1,6 @@
 """The manifest of a dataset (sections 9.1, 9.4 and 9.6 of spec.md). Part of reference_reader.py, which see."""
 import json
+import re
 from typing import NamedTuple
 
 from reference_parts import BLOB, CODECS, FIXED, INLINE, MAX_COLUMNS, NONE, Column, ShardError, check, check_column, plain_name, xxh3
@@ -252,9 +253,9 @@ class Manifest:
         check("/" not in name and len(name.encode()) <= 255, f"{what}: name {name!r} is not one component, or too long")
         check(isinstance(location, str) and 0 < len(location.encode()) <= MAX_NAME and "\0" not in location,
               f"{what}: location {location!r} is not allowed")
-        _, is_url, rest = location.partition("://")
-        check(not is_url or not {"?", "#"} & set(location) and "@" not in rest.partition("/")[0],
-              f"{what}: location {location!r} has a user, a query or a fragment")
+        is_url = "://" in location
+        check(not is_url or re.fullmatch(r"[A-Za-z0-9+.-]+://[^/@?#]+(/[^?#]*)?", location, re.DOTALL),
+              f"{what}: location {location!r} is no URL without user, query and fragment")
         check(is_count(generation) and generation > 0, f"{what}: generation is no count from 1")
         from_hex(checksum, 8, f"{what}: checksum")
         return base

@@ -271,7 +271,7 @@ def invalid_bases():
     add("bases-of-one-name", ["manifest", "bases", "name"], bases=[BASE, BASE | dict(location="../c")])
     for name, key, value in (("name-dotdot", "name", ".."), ("name-slash", "name", "b/c"),
                              ("location-empty", "location", ""), ("location-query", "location", "https://b/c?d"),
-                             ("location-user", "location", "https://a@b/c"), ("location-nul", "location", "../b\0"),
+                             ("location-user", "location", "https://a@b/c"), ("location-nul", "location", "../b\0"), ("location-scheme", "location", "a b://c"),
                              ("generation-0", "generation", 0)):
         add(f"base-{name}", ["manifest", "base 0", key], bases=[BASE | {key: value}])
     for name, location in (("path", "/nonexistent-elsewhere/x"), ("url", "s3://other/x")):

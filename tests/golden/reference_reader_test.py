@@ -279,13 +279,13 @@ class Invalid(unittest.TestCase):
                 self.check_error(level, error, wanted)
 
     def test_reach_of_a_dataset(self):
-        out = dict.fromkeys(("..", "../", "../../other", "../../data", "../../data2/x", "/", "/data2", "/data",
-                             "s3://b/x"))
-        found = {"../x": "/data/x", "x": "/data/ds/x", ".": "/data/ds", "/data/x/y": "/data/x/y",
+        out = dict.fromkeys(("../../other", "../../data2/x", "/", "/data2", "s3://b/x"))
+        found = {"..": "/data", "../": "/data", "../../data": "/data", "../x": "/data/x", "x": "/data/ds/x", ".": "/data/ds", "/data/x/y": "/data/x/y",
                  "//data/./x/": "/data/x", "../../data/x": "/data/x", "../../../../data/x": "/data/x",
                  "/elsewhere/../data/x": "/data/x", "../what?": "/data/what?", "../a@b": "/data/a@b"}
-        at_root = {"x": "/ds/x", "../ds/x": "/ds/x", ".": None, "../x": None, "/x": None, "..": None}
-        for directory, wanted in (("/data/ds", out | found), ("/ds", at_root)):
+        at_root = {"x": "/ds/x", "../ds/x": "/ds/x", ".": "/ds", "../x": None, "/x": None, "..": None}
+        deep = {"../../x": "/a/x", "../..": "/a", "../../../x": None, "../../../ab": None}
+        for directory, wanted in (("/data/ds", out | found), ("/ds", at_root), ("/a/b/ds", deep)):
             reader = Dataset.__new__(Dataset)
             reader.directory = directory
             for location, path in wanted.items():

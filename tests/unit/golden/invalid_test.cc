@@ -34,6 +34,8 @@ std::string ClassName(const absl::Status& status) {
       return "Unimplemented";
     case absl::StatusCode::kNotFound:
       return "NotFound";
+    case absl::StatusCode::kPermissionDenied:
+      return "PermissionDenied";
     default:
       return status.ToString();
   }

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/manifest_json.h"
 #include "shardkit/rle.h"
 #include "shardkit/schema.h"
 
@@ -323,6 +324,12 @@ absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
     if (manifest.StoredName(name) != name) twin["columns"][i]["stored"] = manifest.StoredName(name);
   }
   if (!manifest.dropped.empty()) twin["dropped"] = manifest.dropped;
+  for (const Base& base : manifest.bases) {
+    twin["bases"].push_back({{"name", base.name},
+                             {"location", base.location},
+                             {"generation", base.generation},
+                             {"checksum", dataset::Hex64(base.checksum)}});
+  }
   for (const ColumnFile& file : manifest.column_files) {
     json& entry = twin["column_files"].emplace_back(ListedTwin(file));
     entry["columns"] = file.columns;
