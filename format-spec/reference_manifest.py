@@ -300,7 +300,7 @@ class Manifest:
 
 def check_name(what, name):
     check(isinstance(name, str) and name and not any(part in ("", ".", "..") for part in name.split("/"))
-          and "\0" not in name and len(name.encode(errors="surrogateescape")) <= MAX_NAME, f"{what}: name {name!r} is not allowed")
+          and "\0" not in name and not any("\ud800" <= c <= "\udfff" for c in name) and len(name.encode(errors="surrogateescape")) <= MAX_NAME, f"{what}: name {name!r} is not allowed")
 
 
 def parse_columns(entry):

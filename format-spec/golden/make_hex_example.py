@@ -104,7 +104,7 @@ def load(path):
 def page():
     data = load("one-sample.shard")
     header_length, alignment = struct.unpack_from("<H2xI", data, 12)
-    out = ["# A shard and a dataset, byte by byte\n\n[spec.md](spec.md) says what the fields mean.\n\n## A shard\n\n`golden/valid/one-sample.shard`: "
+    out = ["# A shard and a dataset, byte by byte\n\n[spec.md](spec.md) and [dataset.md](dataset.md) say what the fields mean.\n\n## A shard\n\n`golden/valid/one-sample.shard`: "
            f"one sample in {len(data)} bytes, alignment 64. Column\n`key` is utf8 of codec zstd, stored raw since so few "
            "bytes do not shrink; `data` is a blob column. The script\n`golden/make_hex_example.py` writes this page and "
            "a test compares it with the files.\n", tables(data, rows(), -header_length % alignment)]

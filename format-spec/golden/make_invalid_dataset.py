@@ -286,6 +286,7 @@ def datasets():
     add_list("name-elsewhere", error(READ, ["list of shards", "page 0", "name"]), at("list page 0", first + 48, u32(begin + 1)))
     add_list("name-empty", error(READ, ["list of shards", "page 0", "name"]), at("list page 0", first + 52, u16(0)))
     add_list("name-dotdot", error(READ, ["list of shards", "name"]), at("list page 0", begin, b"../hard"))
+    add_list("name-not-utf8", error(READ, ["list of shards", "name"]), at("list page 0", begin, b"\xff"))
     add_list("sha256-outside", error(READ, ["list of shards", "page 0", "name"]), at("list page 0", first + 54, u16(1)))
     for name, (samples, blocks) in miscounted.items():
         lying = [("a.shard", dataclasses.replace(bare, twin=bare.twin | dict(sample_count=samples), entries=[(0,) * 6] * blocks))]

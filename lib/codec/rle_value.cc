@@ -1,4 +1,4 @@
-// The binary form of the `rle` column type (format-spec/spec.md, "rle"):
+// The binary form of the `rle` column type (format-spec/values.md, "rle"):
 //
 //   u32 mask_count; u8 transform; u8 reserved[3]; u32 heights[n]; u32 widths[n]; u32 run_counts[n];
 //   then every run of every mask as canonical LEB128.

@@ -1,4 +1,4 @@
-// Where the files of a dataset lie that are in other datasets (format-spec/spec.md, section 9.6).
+// Where the files of a dataset lie that are in other datasets (format-spec/dataset.md, section 9.6).
 #pragma once
 
 #include <cstdint>

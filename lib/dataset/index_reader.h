@@ -1,4 +1,4 @@
-// Reads the offset indexes of a dataset's segments (format-spec/spec.md, section 9.2), page by page.
+// Reads the offset indexes of a dataset's segments (format-spec/dataset.md, section 9.2), page by page.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Manifests of earlier generations beside dataset.json (format-spec/spec.md, section 9.3).
+// Manifests of earlier generations beside dataset.json (format-spec/dataset.md, section 9.3).
 #pragma once
 
 #include <cstdint>

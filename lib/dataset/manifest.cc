@@ -174,7 +174,7 @@ absl::Status CheckListed(ManifestSummary* summary) {
 }  // namespace
 
 bool dataset::IsSafeName(std::string_view name) {
-  if (name.size() > format::kMaxShardNameBytes) return false;
+  if (name.size() > format::kMaxShardNameBytes || !ValidUtf8(name)) return false;
   while (true) {
     const size_t slash = name.find('/');
     const std::string_view part = name.substr(0, slash);
@@ -194,7 +194,8 @@ absl::Status dataset::CheckNames(const std::vector<ManifestShard>& shards, const
   for (size_t i = 0; i < names.size(); ++i) {
     if (dataset::IsSafeName(names[i])) continue;
     return DataLoss("manifest: ", i < shards.size() ? StrCat("shard ", i) : "a table or column file", ": name ",
-                    dataset::Quote(names[i]), " would lead out of the dataset's directory, or has over 4096 bytes");
+                    dataset::Quote(names[i]),
+                    " would lead out of the dataset's directory, is not UTF-8, or has over 4096 bytes");
   }
   if (!std::ranges::is_sorted(names)) std::ranges::sort(names);  // writers number them
   const auto twice = std::ranges::adjacent_find(names);

@@ -19,7 +19,7 @@ namespace shardkit::dataset {
 absl::Status NoSuchColumn(std::string_view name, const std::vector<Column>& columns);
 
 // Why values of the column `stored` cannot be used as values of the column `seen`: the property that differs ("type",
-// "codec"), or empty when they can (format-spec/spec.md, section 9.1).
+// "codec"), or empty when they can (format-spec/dataset.md, section 9.1).
 std::string_view ColumnDifference(const Column& stored, const Column& seen);
 
 // One thread at a time.

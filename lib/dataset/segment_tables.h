@@ -1,4 +1,4 @@
-// Opening the segments of a dataset (format-spec/spec.md, section 9.2).
+// Opening the segments of a dataset (format-spec/dataset.md, section 9.2).
 #pragma once
 
 #include <cstdint>

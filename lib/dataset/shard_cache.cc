@@ -18,7 +18,7 @@ namespace {
 // Shards dropped when one more makes too many open files in the process.
 constexpr int kDroppedAtOnce = 4;
 
-// The rules of spec.md, section 9.1, for the columns of a shard.
+// The rules of dataset.md, section 9.1, for the columns of a shard.
 absl::Status CheckColumns(const ShardReader& reader, const PlacedShard& listed, const ManifestSummary& dataset,
                           const ColumnFiles& files) {
   const std::vector<Column>& columns = reader.schema().columns();

@@ -113,7 +113,8 @@ absl::StatusOr<ShardListReader::Page> ShardListReader::Decode(const Part& part,
   page.first_samples.push_back(part.first_sample + end);
   for (size_t i = 0; i < page.shards.size(); ++i) {
     if (!IsSafeName(page.shards[i].name)) {
-      return wrong(StrCat("shard ", before + i, ": its name would lead out of the dataset's directory"));
+      return wrong(
+          StrCat("shard ", before + i, ": its name would lead out of the dataset's directory, or is not UTF-8"));
     }
   }
   return page;

@@ -1,5 +1,5 @@
 // What a dataset says of its shards, shard by shard: from the manifest, or from the lists that it names (format-spec/
-// spec.md, section 9.2).
+// dataset.md, section 9.2).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What becomes of a dataset's columns when it is changed (format-spec/spec.md, section 9.1).
+// What becomes of a dataset's columns when it is changed (format-spec/dataset.md, section 9.1).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Pages and root of the offset index (format-spec/spec.md, section 9.2): a table of checked pages for the shards of one
-// segment.
+// Pages and root of the offset index (format-spec/dataset.md, section 9.2): a table of checked pages for the shards of
+// one segment.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Lists of shards (format-spec/spec.md, section 9.2): what a manifest says of each shard of a segment, in checked
+// Lists of shards (format-spec/dataset.md, section 9.2): what a manifest says of each shard of a segment, in checked
 // pages.
 #pragma once
 
@@ -19,7 +19,7 @@ inline constexpr uint64_t kShardsOfPage = 256;
 inline constexpr uint64_t kShardEntryBytes = 56;
 inline constexpr uint64_t kMaxShardNameBytes = 4096;
 
-// Each block has a sample (spec.md, section 9.1).
+// Each block has a sample (dataset.md, section 9.1).
 constexpr bool CountsAllowed(uint64_t samples, uint64_t blocks) {
   return blocks <= samples && (blocks == 0) == (samples == 0);
 }

@@ -1,4 +1,4 @@
-// Writing columns that are added to a dataset (format-spec/spec.md, section 9.4).
+// Writing columns that are added to a dataset (format-spec/dataset.md, section 9.4).
 #pragma once
 
 #include <cstdint>

@@ -135,6 +135,28 @@ absl::StatusOr<std::shared_ptr<const ShardReader>> ColumnFiles::Open(size_t file
   return slot.reader;
 }
 
+absl::Status ColumnFiles::CheckRuns(size_t number, std::span<const DatasetBlock> blocks) const {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, Open(number));
+  const auto wrong = [&](const auto&... what) { return DataLoss(file->path(), ": column file ", number, what...); };
+  for (const ColumnRun& run : summary_.column_files[number].runs) {
+    const uint64_t end = run.sample + run.samples;
+    auto block = std::ranges::lower_bound(blocks, run.sample, {}, &DatasetBlock::first_sample);
+    if (block == blocks.end() || block->first_sample != run.sample) {
+      return wrong(": a run begins with sample ", run.sample, ", within a block of the shards");
+    }
+    for (; block != blocks.end() && block->first_sample < end; ++block) {
+      if (block->first_sample + block->sample_count > end) {
+        return wrong(": a run ends behind sample ", end - 1, ", within a block of the shards");
+      }
+      const uint64_t sample = block->first_sample - run.sample + run.begin;
+      const BlockInfo& own = file->blocks()[file->BlockOfSample(sample)];
+      if (own.first_sample == sample && own.sample_count == block->sample_count) continue;
+      return wrong(" has no block of the samples of block ", block->block, " of shard ", block->shard);
+    }
+  }
+  return absl::OkStatus();
+}
+
 void ColumnFiles::OpenAll(uint64_t sample) const {
   std::set<size_t> closed;
   for (const size_t column : columns_) {

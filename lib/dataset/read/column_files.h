@@ -1,4 +1,4 @@
-// Reading the columns of a dataset that lie in column files (format-spec/spec.md, section 9.4).
+// Reading the columns of a dataset that lie in column files (format-spec/dataset.md, section 9.4).
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "shardkit/dataset_reader.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 #include "shardkit/sample.h"
@@ -46,6 +47,10 @@ class ColumnFiles {
 
   // The shard that the file is. NotFound when it is missing, DataLoss when it is not the one that the manifest lists.
   absl::StatusOr<std::shared_ptr<const ShardReader>> Open(size_t file) const;
+
+  // Whether the file has a block for each block of the shards within its runs. `blocks` are all of the shards, with
+  // stored samples.
+  absl::Status CheckRuns(size_t file, std::span<const DatasetBlock> blocks) const;
 
   // As ShardReader::ReadValue and CopyValue, of stored sample `sample`.
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, const Place& place,

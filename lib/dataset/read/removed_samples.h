@@ -1,4 +1,4 @@
-// The stored samples that readers do not see (format-spec/spec.md, section 9.5).
+// The stored samples that readers do not see (format-spec/dataset.md, section 9.5).
 #pragma once
 
 #include <algorithm>

@@ -179,39 +179,13 @@ class Validator {
         SHARDKIT_RETURN_IF_ERROR(
             CompareMetadata(manifest, StrCat("column file ", i, " \"", file.name, "\""), **opened, manifest_path));
       if (opened.ok() && listed.ok()) {
-        SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, CheckRuns(manifest, i, **opened, blocks)));
+        SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, files.CheckRuns(i, blocks)));
       }
       HashFile(path, file);
       SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, file, report_.problem_count > problems_before));
     }
     compare_pairs_ = compared_pairs;
     return CheckShardsLackColumns(directory, manifest, stored);
-  }
-
-  // Whether the blocks of the file are those of the shards.
-  static absl::Status CheckRuns(const Manifest& manifest, size_t number, const ShardReader& file,
-                                std::span<const DatasetBlock> blocks) {
-    const ColumnFile& listed = manifest.column_files[number];
-    for (const ColumnRun& run : listed.runs) {
-      const uint64_t end = run.sample + run.samples;
-      auto block = std::ranges::lower_bound(blocks, run.sample, {}, &DatasetBlock::first_sample);
-      if (block == blocks.end() || block->first_sample != run.sample) {
-        return DataLoss(file.path(), ": column file ", number, ": a run begins with sample ", run.sample,
-                        ", within a block of the shards");
-      }
-      for (; block != blocks.end() && block->first_sample < end; ++block) {
-        if (block->first_sample + block->sample_count > end) {
-          return DataLoss(file.path(), ": column file ", number, ": a run ends behind sample ", end - 1,
-                          ", within a block of the shards");
-        }
-        const uint64_t sample = block->first_sample - run.sample + run.begin;
-        const BlockInfo& own = file.blocks()[file.BlockOfSample(sample)];
-        if (own.first_sample == sample && own.sample_count == block->sample_count) continue;
-        return DataLoss(file.path(), ": column file ", number, " has no block of the samples of block ", block->block,
-                        " of shard ", block->shard);
-      }
-    }
-    return absl::OkStatus();
   }
 
   // Of a column, a sample has one value.

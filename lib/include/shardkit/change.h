@@ -24,7 +24,7 @@
 namespace shardkit {
 
 // Changing the columns of a complete dataset, whose shards stay as they are: values are added in files beside them,
-// and columns are dropped, renamed and described in the manifest (format-spec/spec.md, section 9.4).
+// and columns are dropped, renamed and described in the manifest (format-spec/dataset.md, section 9.4).
 //
 // Each change is published in one step as the next generation: who has the dataset open goes on with what was opened,
 // and after any error the dataset is as it was. All functions return NotFound when there is no dataset, InvalidArgument
@@ -122,7 +122,7 @@ absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::strin
 absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::string& directory,
                                            const std::string& column, const Metadata& changes);
 
-// Removing samples from a dataset (format-spec/spec.md, section 9.5).
+// Removing samples from a dataset (format-spec/dataset.md, section 9.5).
 
 struct RemoveReport {
   SelectionReport selection;  // `selected` are the samples that were removed now

@@ -96,7 +96,7 @@ struct FilterOptions : CopyOptions {
   // Called as SelectionOptions::progress, before the samples are copied.
   std::function<void(uint64_t done, uint64_t total)> selecting;
 
-  // The new dataset refers to the shards of the input, which stay where they are and must stay (format-spec/spec.md,
+  // The new dataset refers to the shards of the input, which stay where they are and must stay (format-spec/dataset.md,
   // section 9.6), and lists the samples in them that are not its own: 8 bytes in memory for each, wherever it is
   // opened. Shards without a selected sample are left out. InvalidArgument for other containers. Else as
   // MergeOptions::by_reference.
@@ -151,9 +151,9 @@ struct MergeOptions : CopyOptions {
   bool copy = false;
 
   // The new dataset refers to the shards and column files of the inputs, which stay where they are and must stay
-  // (format-spec/spec.md, section 9.6); nothing is linked, copied or compared. Of one input this makes a dataset whose
-  // columns and samples can be changed where the input cannot be written to. Who opens it must allow bases out of its
-  // reach (AllowBases). InvalidArgument for a new dataset in a store and inputs on this machine, and with `copy`.
+  // (format-spec/dataset.md, section 9.6); nothing is linked, copied or compared. Of one input this makes a dataset
+  // whose columns and samples can be changed where the input cannot be written to. Who opens it must allow bases out of
+  // its reach (AllowBases). InvalidArgument for a new dataset in a store and inputs on this machine, and with `copy`.
   bool by_reference = false;
 };
 

@@ -16,7 +16,7 @@
 
 namespace shardkit {
 
-// What has become of a dataset from generation to generation (format-spec/spec.md, section 9.3).
+// What has become of a dataset from generation to generation (format-spec/dataset.md, section 9.3).
 
 // Manifests of earlier generations that writers keep.
 inline constexpr uint64_t kMostKeptManifests = 64;

@@ -44,7 +44,7 @@ struct MutableImageView {
 
 // ---- Formats ----
 
-// The format of an image file, from its first bytes (format-spec/spec.md, section 4.2). JPEG and PNG are decoded to
+// The format of an image file, from its first bytes (format-spec/values.md, section 4.2). JPEG and PNG are decoded to
 // pixels.
 enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kGif, kBmp, kTiff, kAvif, kJpegXl, kPnm };
 

@@ -1,4 +1,4 @@
-// dataset.json: the contents of a dataset (format-spec/spec.md, section 9.1).
+// dataset.json: the contents of a dataset (format-spec/dataset.md, section 9.1).
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct TableReference {
   bool operator==(const TableReference&) const = default;
 };
 
-// A run of shards that share a file of their offset index, their list and their keys (format-spec/spec.md,
+// A run of shards that share a file of their offset index, their list and their keys (format-spec/dataset.md,
 // section 9.2).
 struct Segment {
   uint64_t shards = 0;  // how many; at least 1
@@ -64,7 +64,7 @@ struct ColumnRun {
 };
 
 // A shard without a key, whose columns belong to samples of the dataset's shards. Its blocks have the same samples as
-// theirs, one for one (format-spec/spec.md, section 9.4).
+// theirs, one for one (format-spec/dataset.md, section 9.4).
 struct ColumnFile : ManifestShard {
   std::vector<std::string> columns;  // their stored names, in the order of its schema; not empty
   std::vector<ColumnRun> runs;       // ascend, and do not overlap; not empty
@@ -72,7 +72,7 @@ struct ColumnFile : ManifestShard {
   bool operator==(const ColumnFile&) const = default;
 };
 
-// Samples that are stored, and that readers do not see (format-spec/spec.md, section 9.5).
+// Samples that are stored, and that readers do not see (format-spec/dataset.md, section 9.5).
 struct RemovedSamples {
   uint64_t samples = 0;  // how many; at least 1
   TableReference table;
@@ -81,7 +81,7 @@ struct RemovedSamples {
 };
 
 // Another dataset, in which shards or column files of this one lie: those whose names begin with its name and '/'
-// (format-spec/spec.md, section 9.6).
+// (format-spec/dataset.md, section 9.6).
 struct Base {
   std::string name;
   std::string location;     // of its directory: a URL, an absolute path, or a path from the dataset's directory
@@ -92,8 +92,8 @@ struct Base {
   bool operator==(const Base&) const = default;
 };
 
-// What a generation did to the one before it, as its writer knows it (format-spec/spec.md, section 9.1). Other writers
-// and later versions may have other names and arguments.
+// What a generation did to the one before it, as its writer knows it (format-spec/dataset.md, section 9.1). Other
+// writers and later versions may have other names and arguments.
 struct DatasetOperation {
   std::string name = "create";
   std::map<std::string, std::vector<std::string>> arguments;
@@ -106,7 +106,7 @@ struct ManifestSummary {
   Schema schema;  // that readers see
 
   // The names that columns of `schema` have in shards and column files, by their own names, where these are others. The
-  // stored name of a column never changes, and no other column gets it (format-spec/spec.md, section 9.1).
+  // stored name of a column never changes, and no other column gets it (format-spec/dataset.md, section 9.1).
   std::map<std::string, std::string, std::less<>> stored_names;
   std::vector<std::string> dropped;  // stored names of columns that readers no longer see; ascending
   Metadata metadata;
@@ -116,7 +116,7 @@ struct ManifestSummary {
   std::optional<RemovedSamples> removed;
   uint64_t generation = 1;     // grows by 1 each time that the dataset is published anew
   DatasetOperation operation;  // what made this generation
-  uint64_t next_shard = 0;     // shards of earlier generations have numbers below this (see spec.md, section 9.3)
+  uint64_t next_shard = 0;     // shards of earlier generations have numbers below this (see dataset.md, section 9.3)
   std::vector<std::string> replaced;  // shards of earlier generations whose names are not those of section 9.3
   uint64_t shard_count = 0;
   uint64_t sample_count = 0;  // that the shards hold

@@ -92,7 +92,7 @@ uint64_t Area(const RleView& mask);
 // all zero for an empty mask.
 std::array<uint32_t, 4> BoundingBox(const RleView& mask);
 
-// The binary form of the `rle` column type (format-spec/spec.md, "rle"). Deterministic: equal lists give equal bytes.
+// The binary form of the `rle` column type (format-spec/values.md, "rle"). Deterministic: equal lists give equal bytes.
 // InvalidArgument when a mask fails ValidateRle.
 absl::Status AppendRleValue(const RleList& masks, std::string* out);
 

@@ -107,9 +107,10 @@ class ViewTest : public testing::Test {
   std::vector<uint64_t> StoredRemoved() {
     Manifest manifest = *ReadManifest(*files_, "/data");
     manifest.removed.reset();
-    manifest.schema = (*DatasetReader::Open(*files_, "/data/" + manifest.shards[0].name))->summary().schema;
+    manifest.schema =
+        (*DatasetReader::Open(*files_, manifest.PathOf("/data", manifest.shards[0].name)))->summary().schema;
     for (const ManifestShard& shard : manifest.shards) {
-      const Schema schema = (*DatasetReader::Open(*files_, "/data/" + shard.name))->summary().schema;
+      const Schema schema = (*DatasetReader::Open(*files_, manifest.PathOf("/data", shard.name)))->summary().schema;
       manifest.schema = *MergeSchemas(manifest.schema, schema);
     }
     manifest.stored_names.clear();

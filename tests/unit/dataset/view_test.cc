@@ -277,7 +277,7 @@ TEST_F(ViewTest, ListsOfRemovedSamplesThatNameOneTwiceOrNoneAreRefused) {
 }
 
 TEST_F(ViewTest, ListsOfRemovedSamplesHaveAnyNumberOfPages) {
-  constexpr uint64_t kOfPage = 8192;  // spec.md, section 9.5
+  constexpr uint64_t kOfPage = 8192;  // dataset.md, section 9.5
   for (const uint64_t count : {kOfPage - 1, kOfPage, kOfPage + 1, 3 * kOfPage, 3 * kOfPage + 5}) {
     std::vector<uint64_t> ordinals;
     for (uint64_t i = 0; i < count; ++i) ordinals.push_back(3 * i + i % 2);

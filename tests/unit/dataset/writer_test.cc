@@ -102,7 +102,7 @@ TEST_F(DatasetWriterTest, ImagesOfSeveralFormatsMakeAColumnOfImages) {
   }
 }
 
-// The table of spec.md, section 9.1, and that neither the order of shards nor how they are grouped changes a type.
+// The table of dataset.md, section 9.1, and that neither the order of shards nor how they are grouped changes a type.
 TEST(CommonType, IsThatOfTheSpecification) {
   constexpr std::array kTypes = {Type::kBytes, Type::kUtf8, Type::kJson, Type::kImage,
                                  Type::kJpeg,  Type::kPng,  Type::kI32,  Type::kNdarray};
