@@ -17,9 +17,9 @@ Fence = namedtuple("Fence", "first offset checksum")
 
 class Table:
     """A table in `data`, a buffer of exactly its bytes. `wanted`: the classes of its sections, of which the third is not always there.
-    `offset` is where it lies in its file, for messages."""
+    `offset` is where it lies in its file, for messages. Without `payloads`, read_payload of each section is left to the caller."""
 
-    def __init__(self, name, wanted, data, offset=0):
+    def __init__(self, name, wanted, data, offset=0, payloads=True):
         def need(condition, message, kind="DataLoss"):
             check(condition, f"{name}: {message}", offset, kind)
         need(len(data) >= len(TABLE_MAGIC) + TAIL_BYTES, "too short")
@@ -57,6 +57,8 @@ class Table:
         need(len(root) == 0, "root is longer than its sections")
         need(begin == root_begin, f"sections end at {begin}, and the root begins at {root_begin}")
         need([type(section) for section in self.sections] in (wanted, wanted[:2]), "lacks a section of a kind")
+        for section in self.sections if payloads else ():
+            section.read_payload()
 
 
 class Section:
@@ -64,7 +66,6 @@ class Section:
         self.data, self.offset, self.page_count, self.pages_end, self.payload = memoryview(data), offset, page_count, pages_end, payload
         self.pages_length = pages_end - begin
         self.root = self.fences_in(fences, begin, pages_end)
-        self.read_payload()
 
     def check(self, condition, message):
         check(condition, f"{self.name}: {message}", self.offset)

@@ -106,13 +106,15 @@ class ShardRepair {
 
   absl::Status Find() {
     std::vector<uint64_t> more_places;
-    if (footer_.directory && footer_.shift != header_.base) {
+    // Bytes may have been inserted before the blocks, or behind them.
+    for (const uint64_t shift : {uint64_t{0}, footer_.shift}) {
+      if (!footer_.directory || shift == header_.base) continue;
       for (const BlockInfo& block : *footer_.directory) {
-        const uint64_t place = block.offset + footer_.shift;
+        const uint64_t place = block.offset + shift;
         if (place < file_->size()) more_places.push_back(place);
       }
-      std::ranges::sort(more_places);
     }
+    std::ranges::sort(more_places);
     SHARDKIT_ASSIGN_OR_RETURN(scan_, dataset::ScanForBlocks(*file_, header_, more_places, options_.cancellation,
                                                             [this](uint64_t bytes) { Progress(bytes); }));
     if (scan_.gave_up) {

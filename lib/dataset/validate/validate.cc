@@ -339,7 +339,8 @@ class Validator {
   absl::Status ReportSegment(const std::string& directory, const std::string& name, const absl::Status& status) {
     if (status.ok()) return status;
     // The segment repeats what the shards say: whatever it lacks can be made again.
-    const bool unusable = absl::IsNotFound(status) || absl::IsUnimplemented(status);
+    const bool unusable =
+        absl::IsNotFound(status) || absl::IsUnimplemented(status) || absl::IsInvalidArgument(status);  // of its name
     const auto code = unusable ? absl::StatusCode::kDataLoss : status.code();
     const std::string_view advice = "run shardctl index ";
     const std::string message(ToStd(status.message()));

@@ -354,6 +354,14 @@ std::vector<Job> WritingJobs() {
          options.pack.dataset = SmallShards(0, 3);
          return MergeDatasets(files, {"/data/a", "/data/b"}, "/data/out", options).status();
        }},
+      {"filter_by_reference", [](FileSystem& files) { WriteContainer(files, "shard", "/data/a"); },
+       [](FileSystem& files) {
+         FilterOptions options;
+         options.by_reference = true;
+         SampleSelection selection;
+         selection.ranges = {{1, 5}};
+         return Filter(files, "/data/a", "/data/out", selection, options).status();
+       }},
       {"tar_index", tars, [](FileSystem& files) { return BuildTarIndex(files, tar).status(); }},
       {"tar_index_anew",
        [tars](FileSystem& files) {

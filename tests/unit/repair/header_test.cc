@@ -75,6 +75,11 @@ TEST(RepairHeader, TheCopyInTheFooterTakesItsPlace) {
     damaged.erase(original.directory_begin - 3, 3);
     ASSERT_TRUE(Repair(*files, damaged).ok());
     EXPECT_EQ(ReadWhole(*files, "/out.shard"), original.bytes);
+    // Bytes that came behind the blocks.
+    damaged = WithoutFront(original);
+    damaged.insert(original.block_headers_begin + 1, 1992, 'x');
+    ASSERT_TRUE(Repair(*files, damaged).ok());
+    EXPECT_EQ(ReadWhole(*files, "/out.shard"), original.bytes);
     // Bytes before the shard, as many as nobody would choose.
     ASSERT_TRUE(Repair(*files, std::string(77, 'x') + original.bytes).ok());
     EXPECT_EQ(ReadWhole(*files, "/out.shard"), original.bytes);
