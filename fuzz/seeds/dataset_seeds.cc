@@ -11,6 +11,7 @@
 #include "format/paged_table.h"
 #include "format/pages.h"
 #include "seeds/seeds.h"
+#include "shardkit/manifest.h"
 #include "shardkit/schema.h"
 #include "support/file_sections.h"
 #include "support/little_endian.h"
@@ -164,6 +165,13 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
     }
     seeds.Add("dataset", name, JoinSections(sections));
   }
+  // A folder of the dataset as a base.
+  auto manifest = ParseManifest(sections[kManifest].second);
+  RequireOk(manifest.status(), "a golden manifest");
+  manifest->bases = {{.name = "part", .location = "../d/part", .generation = 2}};
+  auto based = sections;
+  based[kManifest].second = FormatManifest(*manifest);
+  seeds.Add("dataset", "base", JoinSections(based));
   sections.erase(sections.begin() + kSegment);
   seeds.Add("dataset", "without-segment", JoinSections(sections));
   const std::string segment = ReadFile(valid / "two-shards" / kDatasetFiles[kSegment]);

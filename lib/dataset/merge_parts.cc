@@ -264,6 +264,9 @@ absl::Status CheckShardsDiffer(std::span<const SegmentPart> parts) {
       const auto [found, is_new] = seen.try_emplace(shard.content_hash, i, k);
       if (is_new || found->second.first == i) continue;
       const SegmentPart& other = parts[found->second.first];
+      // Readers may see other samples of the same shard; keys tell.
+      const bool chosen = parts[i].manifest.removed || other.manifest.removed;
+      if (chosen && parts[i].manifest.schema.key_column() && other.manifest.schema.key_column()) continue;
       const std::string& known = other.manifest.shards[found->second.second].name;
       return InvalidArgument(parts[i].manifest.PathOf(parts[i].directory, shard.name), ": holds the same samples as ",
                              other.manifest.PathOf(other.directory, known),

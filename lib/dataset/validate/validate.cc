@@ -20,6 +20,7 @@
 #include "dataset/manifest_text.h"
 #include "dataset/read/any_dataset_reader.h"
 #include "dataset/read/column_files.h"
+#include "dataset/read/removed_samples.h"
 #include "dataset/segment_tables.h"
 #include "dataset/shard_list_reader.h"
 #include "dataset/validate/validate_index.h"
@@ -146,7 +147,7 @@ class Validator {
           FindKeyIndex(manifest->PathOf(directory, manifest->shards[i].name), first_sample, &key_indexes));
       if (!sound_shard) return absl::OkStatus();
     }
-    return CompareKeys(directory, **dataset, key_indexes, keys);
+    return CompareKeys(directory, *manifest, **dataset, key_indexes, keys);
   }
 
   // Each file as a shard, and whether it fits the dataset.
@@ -391,11 +392,17 @@ class Validator {
     return absl::OkStatus();
   }
 
-  absl::Status CompareKeys(const std::string& directory, const DatasetReader& dataset,
+  absl::Status CompareKeys(const std::string& directory, const Manifest& manifest, const DatasetReader& dataset,
                            const std::vector<dataset::KeyIndexPlace>& key_indexes,
                            std::vector<dataset::SegmentKeys>& tables) {
-    SHARDKIT_ASSIGN_OR_RETURN(dataset::DuplicateKeyReport repeated,
-                              dataset::CheckKeys(file_system_, dataset, key_indexes, tables, options_.cancellation));
+    dataset::RemovedList removed;
+    if (manifest.removed) {
+      auto read = dataset::RemovedList::Read(file_system_, directory, *manifest.removed, manifest.sample_count);
+      if (read.ok()) removed = *std::move(read);  // else LookAsReaders has reported it
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(
+        dataset::DuplicateKeyReport repeated,
+        dataset::CheckKeys(file_system_, dataset, removed, key_indexes, tables, options_.cancellation));
     for (size_t i = 0; i < tables.size(); ++i) {
       if (tables[i].difference.ok()) continue;
       SHARDKIT_RETURN_IF_ERROR(

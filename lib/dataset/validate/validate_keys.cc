@@ -26,10 +26,11 @@ constexpr size_t kMostExampleBytes = 100;  // of an example
 
 class KeyCheck {
  public:
-  KeyCheck(ReadableFileSystem& file_system, const DatasetReader& dataset, std::span<const KeyIndexPlace> places,
-           std::span<SegmentKeys> segments, const Cancellation* cancellation)
+  KeyCheck(ReadableFileSystem& file_system, const DatasetReader& dataset, const RemovedList& removed,
+           std::span<const KeyIndexPlace> places, std::span<SegmentKeys> segments, const Cancellation* cancellation)
       : file_system_(file_system),
         dataset_(dataset),
+        removed_(removed),
         places_(places),
         segments_(segments),
         cancellation_(cancellation),
@@ -46,6 +47,7 @@ class KeyCheck {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, merge.Next(&entry));
       if (!more) break;
       SHARDKIT_RETURN_IF_ERROR(Compare(entry));
+      if (removed_.Has(entry.ordinal)) continue;
       if (count_ > 0 && entry.hash != hash_) SHARDKIT_RETURN_IF_ERROR(EndHash());
       hash_ = entry.hash;
       if (equal_.size() < kMostPlaces) equal_.push_back(entry.ordinal);
@@ -134,13 +136,16 @@ class KeyCheck {
       const bool cut = key.size() > kMostExampleBytes;
       examples_.emplace_back(ordinals[0],
                              StrCat("key \"", key.substr(0, kMostExampleBytes), cut ? "..." : "", "\" stands in ", all,
-                                    " samples, first in ", ordinals[0], " and ", ordinals[1]));
+                                    " samples, first in ", Seen(ordinals[0]), " and ", Seen(ordinals[1])));
     }
     return absl::OkStatus();
   }
 
+  uint64_t Seen(uint64_t stored) const { return stored - removed_.Before(stored); }
+
   ReadableFileSystem& file_system_;
   const DatasetReader& dataset_;
+  const RemovedList& removed_;
   const std::span<const KeyIndexPlace> places_;
   const std::span<SegmentKeys> segments_;
   const Cancellation* const cancellation_;
@@ -159,9 +164,9 @@ class KeyCheck {
 }  // namespace
 
 absl::StatusOr<DuplicateKeyReport> CheckKeys(ReadableFileSystem& file_system, const DatasetReader& dataset,
-                                             std::span<const KeyIndexPlace> places, std::span<SegmentKeys> segments,
-                                             const Cancellation* cancellation) {
-  return KeyCheck(file_system, dataset, places, segments, cancellation).Run();
+                                             const RemovedList& removed, std::span<const KeyIndexPlace> places,
+                                             std::span<SegmentKeys> segments, const Cancellation* cancellation) {
+  return KeyCheck(file_system, dataset, removed, places, segments, cancellation).Run();
 }
 
 }  // namespace shardkit::dataset

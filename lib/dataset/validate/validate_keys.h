@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "container/key_table_reader.h"
+#include "dataset/read/removed_samples.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/job.h"
 
@@ -36,11 +37,12 @@ struct DuplicateKeyReport {
   std::vector<std::string> examples;  // "key "K" stands in N samples, first in A and B"
 };
 
-// Merges the tables of all shards, compares them with `segments`, and sets `difference` of these. Uses about 16 MiB of
+// Merges the tables of all shards, compares them with `segments`, and sets `difference` of these. Keys of removed
+// samples occur to nobody, and examples count the samples that are seen. Uses about 16 MiB of
 // memory, and 4 KiB for each shard beyond 4096. For the first 1000 hashes that occur more than once, the keys
 // themselves are compared. All further equal hashes count as equal keys: few are equal by chance.
 absl::StatusOr<DuplicateKeyReport> CheckKeys(ReadableFileSystem& file_system, const DatasetReader& dataset,
-                                             std::span<const KeyIndexPlace> places, std::span<SegmentKeys> segments,
-                                             const Cancellation* cancellation);
+                                             const RemovedList& removed, std::span<const KeyIndexPlace> places,
+                                             std::span<SegmentKeys> segments, const Cancellation* cancellation);
 
 }  // namespace shardkit::dataset

@@ -190,6 +190,22 @@ TEST_F(BasesTest, SelectionsAreThoseOfCopies) {
   for (const std::string part : {"/a", "/b"}) {
     EXPECT_EQ(ScanRows(*files_, "/parts" + part), ScanRows(*files_, "/copies" + part));
   }
+  // The parts together are the whole again, in another order.
+  for (const bool by_reference : {true, false}) {
+    MergeOptions merge;
+    merge.by_reference = by_reference;
+    const auto merged = MergeDatasets(*files_, {"/parts/a", "/parts/b"}, "/again", merge);
+    ASSERT_TRUE(merged.ok()) << merged.status();
+    std::vector<Row> rows = ScanRows(*files_, "/again");
+    std::ranges::sort(rows, {}, [](const Row& row) { return row.at("key"); });
+    EXPECT_EQ(rows, rows_);
+    const auto report = Validate(*files_, "/again", {});
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->ok());
+    EXPECT_EQ(report->warnings.size(), 0u);
+    EXPECT_EQ(report->repeated_keys, 0u);
+    ASSERT_TRUE(RemoveTree(*files_, "/again").ok());
+  }
   EXPECT_TRUE(ReadTree(*files_, "/base") == base_);
 }
 
