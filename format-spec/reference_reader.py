@@ -29,7 +29,7 @@ from typing import NamedTuple
 from reference_parts import (CODECS, MAX_BLOCK_SAMPLES, Block, Cursor, ShardError, check, check_dictionary, identify, parse_header,
                              read_metadata, xxh3, xxhash)
 from reference_table import KeyTable, Table
-from reference_values import BOOL, FLOATS, SCALARS, TYPE_NAMES, Ndarray, check_value, decode_value, is_zero, round_up, scalars
+from reference_values import BOOL, FLOATS, SCALARS, TYPE_NAMES, Ndarray, check_value, decode_value, is_known, is_zero, round_up, scalars
 
 END_MAGIC = b"\x89END\r\n\x1a\n"
 TRAILER_LENGTH, TABLE_ENTRY, DIRECTORY_ENTRY, RANGE_ENTRY = 104, 32, 48, 24
@@ -253,7 +253,7 @@ class Shard:
         for column in self.columns:
             fields, what = cursor.unpack("<5QII8s8s"), f'statistics of column "{column.name}"'
             present, _, _, shortest, longest, kind, reserved, low, high = fields
-            if column.type in TYPE_NAMES and column.codec in CODECS:
+            if is_known(column) and column.codec in CODECS:
                 check(kind <= 3 and reserved == 0, f"{what} are malformed", at)
                 check(kind or low + high == bytes(16), f"{what}: range not zero", at)
             check(shortest <= longest and (present or not longest), f"{what}: min_length or max_length is wrong", at)

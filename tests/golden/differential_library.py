@@ -44,6 +44,8 @@ class Library:
 # ---- In the process of the library ----
 
 def class_of(error):
+    if "File name too long" in str(error):  # of this system: no such file can be there
+        return ["NotFound", str(error)]
     return [CLASSES.get(type(error).__name__, type(error).__name__), str(error)]
 
 
