@@ -50,9 +50,9 @@ class FooterReader {
     }
     for (const format::Section& section : *sections) SHARDKIT_RETURN_IF_ERROR(Take(section));
     const uint64_t header_length = format::BlockHeaderLength(header_.header.schema.size());
-    if (!finding_.directory || finding_.block_headers.size() != header_length * finding_.directory->size()) {
-      finding_.block_headers.clear();
-    }
+    std::erase_if(finding_.block_headers, [&](const HeaderCopies& copies) {
+      return !finding_.directory || copies.bytes.size() != header_length * finding_.directory->size();
+    });
     return std::move(finding_);
   }
 
@@ -62,7 +62,8 @@ class FooterReader {
     const bool metadata = section.kind == static_cast<uint32_t>(format::SectionKind::kMetadata);
     const bool headers = section.kind == static_cast<uint32_t>(format::SectionKind::kBlockHeaders);
     if (section.kind == static_cast<uint32_t>(format::SectionKind::kHeader)) return TakeHeader(section);
-    if (!directory && !metadata && !(headers && section.length <= kMaxHeaderCopies)) {
+    if (headers && section.length <= kMaxHeaderCopies) return TakeBlockHeaders(section);
+    if (!directory && !metadata) {
       if (!format::IsKnownSection(section.kind)) {
         finding_.notes.push_back(
             StrCat("a section of kind ", section.kind, ", which this version does not know, is left out"));
@@ -75,18 +76,28 @@ class FooterReader {
     absl::Status checked;
     SHARDKIT_RETURN_IF_ERROR(ReadSection(section, &bytes, &begin, &checked));
     bytes.resize(section.length);
-    if (headers) {  // each copy has a checksum, which the directory lists
-      if (!checked.ok()) finding_.problems.emplace_back(ToStd(checked.message()));
-      finding_.block_headers = std::move(bytes);
-      finding_.block_headers_begin = begin;
-      finding_.block_headers_end = finding_.block_headers_begin + section.length;
-      return absl::OkStatus();
-    }
     if (!checked.ok()) return Keep(checked);
     if (directory) return TakeDirectory(bytes);
     absl::StatusOr<Metadata> decoded = format::DecodeMetadata(bytes);
     if (!decoded.ok()) return Keep(decoded.status());
     finding_.metadata = *std::move(decoded);
+    return absl::OkStatus();
+  }
+
+  // Each copy has a checksum, which the directory lists.
+  absl::Status TakeBlockHeaders(const format::Section& section) {
+    absl::Status checked;
+    for (const uint64_t shift : {uint64_t{0}, finding_.shift}) {
+      HeaderCopies copies{section.offset + shift, std::string(format::PaddedLength(section), '\0')};
+      if (!RangeWithin(copies.begin, copies.bytes.size(), file_.size())) continue;
+      SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(copies.begin, {copies.bytes.data(), copies.bytes.size()}));
+      checked = format::CheckSection(section, copies.bytes);
+      copies.bytes.resize(section.length);
+      if (checked.ok()) finding_.block_headers.clear();
+      finding_.block_headers.push_back(std::move(copies));
+      if (checked.ok() || finding_.shift == 0) break;
+    }
+    if (!checked.ok()) finding_.problems.emplace_back(ToStd(checked.message()));
     return absl::OkStatus();
   }
 

@@ -16,13 +16,19 @@
 
 namespace shardkit::dataset {
 
+// A block headers section as it was read.
+struct HeaderCopies {
+  uint64_t begin = 0;  // where it lies in the file
+  std::string bytes;
+};
+
 struct FooterFinding {
   std::optional<std::vector<BlockInfo>> directory;  // with offsets as stored, without base and shift
   uint64_t shift = 0;                               // to be added to these offsets, as EndOfShard::shift
   uint32_t alignment = 0;                           // of the directory's blocks; 0 without a directory
-  std::string block_headers;         // the copies of all block headers, some of them perhaps damaged; may be empty
-  uint64_t block_headers_begin = 0;  // where they lie in the file
-  uint64_t block_headers_end = 0;
+  // The copies of all block headers, some of them perhaps damaged. Where bytes were inserted or removed within them,
+  // they are read from two places, and what follows that place is right in one of them. May be empty.
+  std::vector<HeaderCopies> block_headers;
   std::optional<Metadata> metadata;
   std::optional<uint64_t> sample_count;  // of the undamaged shard
   std::optional<uint64_t> block_count;

@@ -76,9 +76,11 @@ absl::Status RestoreHeaders(const HeaderFinding& header, const Cancellation* can
   const uint64_t header_length = format::BlockHeaderLength(schema.size());
   std::erase_if(scan->blocks, [&](const FoundBlock& copy) {
     // A block without bytes in its chunks is its header.
-    return (!copy.whole || copy.info.length == header_length) && copy.info.offset >= footer->block_headers_begin &&
-           copy.info.offset < footer->block_headers_end &&
-           (copy.info.offset - footer->block_headers_begin) % header_length == 0;
+    const bool in_copies = std::ranges::any_of(footer->block_headers, [&](const HeaderCopies& copies) {
+      return copy.info.offset >= copies.begin && copy.info.offset - copies.begin < copies.bytes.size() &&
+             (copy.info.offset - copies.begin) % header_length == 0;
+    });
+    return (!copy.whole || copy.info.length == header_length) && in_copies;
   });
   if (footer->block_headers.empty()) return absl::OkStatus();
   // Where bytes were inserted or removed decides which of the places is right.
@@ -94,9 +96,15 @@ absl::Status RestoreHeaders(const HeaderFinding& header, const Cancellation* can
   for (size_t k = 0; k < footer->directory->size(); ++k) {
     const BlockInfo& info = (*footer->directory)[k];
     if (found.contains(info.header_checksum)) continue;
-    std::string bytes = footer->block_headers.substr(header_length * k, header_length);
     format::BlockHeader block;
-    if (!format::DecodeBlockHeader(schema, bytes, &block).ok() || block.checksum != info.header_checksum) continue;
+    const auto copies = std::ranges::find_if(footer->block_headers, [&](const HeaderCopies& each) {
+      return format::DecodeBlockHeader(schema, std::string_view(each.bytes).substr(header_length * k, header_length),
+                                       &block)
+                 .ok() &&
+             block.checksum == info.header_checksum;
+    });
+    if (copies == footer->block_headers.end()) continue;
+    std::string bytes = copies->bytes.substr(header_length * k, header_length);
     for (const uint64_t shift : shifts) {
       const uint64_t chunks = info.offset + shift + header_length, length = block.block_length - header_length;
       SHARDKIT_ASSIGN_OR_RETURN(const bool whole, ChunksAreWhole(**file, schema, block, chunks, length, cancellation));

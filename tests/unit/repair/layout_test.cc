@@ -248,6 +248,23 @@ TEST(RepairHeaders, ADamagedCopyIsNotUsedAndTheOthersAre) {
   }
 }
 
+// The copies behind a byte that is gone have moved, and the others have not.
+TEST(RepairHeaders, CopiesAreFoundOnBothSidesOfALostByte) {
+  for (const Original& original : Kinds()) {
+    const uint64_t header_length = 64 * (original.schema.size() + 1);
+    for (size_t k = 0; k < original.blocks.size(); ++k) {
+      for (size_t copy = 0; copy < original.blocks.size(); ++copy) {
+        std::string damaged = original.bytes;
+        damaged[original.blocks[k].offset] ^= 1;
+        damaged.erase(original.block_headers_begin + header_length * copy + 7, 1);
+        std::vector<bool> whole(original.blocks.size(), true);
+        whole[k] = copy != k;
+        ExpectRepair(original, damaged, whole, true);
+      }
+    }
+  }
+}
+
 // The trailer tells by how much what follows has moved. The header's place then lies over the block before.
 TEST(RepairHeaders, ABlockThatLostItsFirstBytesComesBack) {
   for (const Original& original : Kinds()) {

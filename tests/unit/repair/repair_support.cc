@@ -145,11 +145,11 @@ std::vector<bool> BlocksIn(const Original& original, std::string_view damaged) {
     return begin + shift <= damaged.size() && damaged.substr(begin + shift, length) == bytes.substr(begin, length);
   };
   const uint64_t header_length = format::BlockHeaderLength(original.schema.size());
-  // Where bytes were removed behind the copies, these have not moved.
-  const bool unmoved = is_at(original.block_headers_begin, header_length * whole.size(), 0);
+  // Where bytes were removed behind a copy, it has not moved.
   for (size_t k = 0; k < whole.size(); ++k) {
     const BlockInfo& block = original.blocks[k];
-    if (!is_at(original.block_headers_begin + header_length * k, header_length, unmoved ? 0 : moved)) continue;
+    const uint64_t copy = original.block_headers_begin + header_length * k;
+    if (!is_at(copy, header_length, 0) && !is_at(copy, header_length, moved)) continue;
     for (const uint64_t shift : {uint64_t{0}, moved}) {
       if (is_at(block.offset + header_length, block.length - header_length, shift)) whole[k] = true;
     }
