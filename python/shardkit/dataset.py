@@ -400,14 +400,14 @@ def allow_bases(*prefixes: str | os.PathLike[str]) -> None:
     """Let datasets refer to shards below these paths and URLs, beyond their own folder, bucket or host.
 
     Holds for what is opened from now on, in this process and those that it starts; a later call replaces the prefixes.
-    `docs/select.md` says what bases are.
+    `docs/reshape.md` says what such datasets are.
 
     Parameters
     ----------
     *prefixes : path
         As ``"s3://team/images"``; ``"s3://"`` is every bucket.
     """
-    texts = [path_text(prefix) for prefix in prefixes]
+    texts = [path_text(located(prefix)) for prefix in prefixes]
     if any("," in text for text in texts):
         raise ValueError("prefixes: a prefix cannot have a comma; give a shorter one")
     _core.allow_bases(texts)

@@ -67,9 +67,9 @@ def filter(
     progress : bool or callable
         As for `pack`.
     **options
-        Those of `WriterOptions`, without `by_reference`; ``keep_on_cancel``; ``keep_blocks=False`` makes all blocks anew, as ``block_size``
-        does, where otherwise blocks whose samples are all taken are copied; of the input ``max_decompression`` and
-        ``verify_listed_hashes``.
+        Of the input ``max_decompression`` and ``verify_listed_hashes``. Without `by_reference` also those of
+        `WriterOptions`; ``keep_on_cancel``; ``keep_blocks=False`` makes all blocks anew, as ``block_size`` does, where
+        otherwise blocks whose samples are all taken are copied.
 
     Raises
     ------
@@ -110,8 +110,9 @@ def split(
     if by_reference:
         _refuse_copying(options)
     parts = [(name, float(share)) for name, share in into.items()]
+    given = parsed({**options, "by_reference": by_reference})
     with shown_progress(progress, "split", "samples") as show:
-        made = _core.split(path_text(dataset), path_text(output), parts, seed, parsed({**options, "by_reference": by_reference}), show)
+        made = _core.split(path_text(dataset), path_text(output), parts, seed, given, show)
     return {name: reports.Packed(**report) for name, report in zip(into, made, strict=True)}
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import socket
 import threading
@@ -126,6 +127,26 @@ def test_a_query_reaches_the_server_and_nothing_else(dataset: str, tmp_path: Pat
         for error in (missing, index, refused):
             assert "SECRET" not in str(error.value)
         sk.open(origin + "?sig=SECRET")  # a newer one takes the place of an older one
+
+
+def test_a_dataset_may_refer_to_its_own_server(dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHARDKIT_ALLOW_BASES", "")
+    shutil.copytree(dataset, tmp_path / "data/base")
+    sent: list[int] = []
+    with served(os.fspath(tmp_path), sent=sent) as origin:
+        for name in ("data/a/b/c/mine", "local"):
+            sk.filter(f"{origin}/data/base", tmp_path / name, where="label % 2 = 0", by_reference=True)
+        assert [sample["label"] for sample in sk.open(f"{origin}/data/a/b/c/mine")] == list(range(0, 200, 2))
+        sent.clear()
+        with pytest.raises(PermissionError, match=f'base "base" lies at "{origin}/data/base", out of reach'):
+            sk.open(tmp_path / "local")
+        assert sent == []
+        sk.allow_bases(origin)
+        try:
+            labels = [label for batch in sk.Loader(tmp_path / "local", 16) for label in batch["label"].tolist()]
+            assert sorted(labels) == list(range(0, 200, 2))
+        finally:
+            sk.allow_bases()
 
 
 def _label(arguments: tuple[sk.Dataset, int]) -> int:

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import multiprocessing
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,3 +109,148 @@ def test_whole_blocks_are_copied(dataset: Path, tmp_path: Path) -> None:
     assert sized.blocks == 1  # which is what block_size is by default
     assert keys(tmp_path / "kept") == keys(dataset)
     assert sk.validate(tmp_path / "kept", deep=True)
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+def rows(path: Path) -> list[tuple[str, int, list[float]]]:
+    return [(sample["key"], sample["n"], sample["scores"].tolist()) for sample in sk.open(path)]
+
+
+def test_by_reference(dataset: Path, tmp_path: Path) -> None:
+    sk.reshard(dataset, tmp_path / "base", shard_samples=30)
+    sk.remove(tmp_path / "base", ranges=[(5, 9)])
+    before = files(tmp_path / "base")
+    for name, chosen in {"some": {"where": "n % 3 = 1"}, "one": {"keys": ["k77"]}, "none": {"where": "n < 0"}}.items():
+        copy = sk.filter(tmp_path / "base", tmp_path / f"{name}-copy", **chosen)
+        made = sk.filter(tmp_path / "base", tmp_path / name, by_reference=True, threads=2, **chosen)
+        assert (made.samples, made.selection) == (copy.samples, copy.selection)
+        assert rows(tmp_path / name) == rows(tmp_path / f"{name}-copy")
+        assert sk.validate(tmp_path / name, deep=True)
+        assert not list((tmp_path / name).glob("*.shard"))
+    shares = {"train": 0.75, "val": 0.25}
+    copies = sk.split(tmp_path / "base", tmp_path / "copies", shares, seed=1)
+    parts = sk.split(tmp_path / "base", tmp_path / "parts", shares, seed=1, by_reference=True)
+    for name, part in parts.items():
+        assert part.samples == copies[name].samples
+        assert rows(tmp_path / "parts" / name) == rows(tmp_path / "copies" / name)
+    calls: list[tuple[int, int]] = []
+    sources = [tmp_path / "parts/val", tmp_path / "some"]
+    with pytest.raises(ValueError, match=r"stands in|holds the same samples"):
+        sk.merge(sources, tmp_path / "both", by_reference=True)
+    both = sk.merge(
+        sources,
+        tmp_path / "both",
+        by_reference=True,
+        keep_repeated_keys=True,
+        progress=lambda done, total: calls.append((done, total)),
+    )
+    assert rows(tmp_path / "both") == [row for source in sources for row in rows(source)]
+    assert both.samples == len(sk.open(tmp_path / "both")) < calls[-1][0] == calls[-1][1]
+    sk.add_columns(tmp_path / "both", {"twice": np.arange(both.samples) * 2})
+    sk.drop_columns(tmp_path / "both", "scores")
+    assert [sample["twice"] for sample in sk.open(tmp_path / "both")] == list(range(0, 2 * both.samples, 2))
+    sk.compact(tmp_path / "both", purge=True, fold=True)
+    assert files(tmp_path / "base") == before
+    shutil.rmtree(tmp_path / "base")
+    assert sk.validate(tmp_path / "both", deep=True)
+    report = sk.validate(tmp_path / "some")
+    assert not report
+    assert 'in base "base", which was changed, purged or moved' in report.problems[0].message
+    assert f'base "base" ({tmp_path / "base"}): its manifest cannot be read' in report.warnings[0].message
+
+
+def test_by_reference_mistakes(dataset: Path, tmp_path: Path) -> None:
+    for options in ({"shard_size": "1MiB"}, {"keep_blocks": False}, {"keep_on_cancel": True}):
+        for call in (
+            lambda **options: sk.filter(dataset, tmp_path / "out", where="n > 1", by_reference=True, **options),
+            lambda **options: sk.split(dataset, tmp_path / "out", {"a": 1}, by_reference=True, **options),
+        ):
+            with pytest.raises(ValueError, match=f"{next(iter(options))} is for copies; by_reference=True writes no"):
+                call(**options)
+    with pytest.raises(ValueError, match="shard_size is for copy=True"):
+        sk.merge([dataset], tmp_path / "out", by_reference=True, shard_size="1MiB")
+    with pytest.raises(ValueError, match="by_reference: not with copy"):
+        sk.merge([dataset], tmp_path / "out", by_reference=True, copy=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_training_by_reference(dataset: Path, tmp_path: Path) -> None:
+    """In file order as over a copy of the samples, and shuffled as over a dataset that has lost the others."""
+
+    def batches(path: Path, **options: Any) -> list[tuple[list[str], list[int]]]:
+        loader = sk.Loader(path, 8, columns=["n", "scores"], **options)
+        return [(batch.sample_keys, batch["n"].tolist()) for _ in range(2) for batch in loader]
+
+    sk.convert(dataset, tmp_path / "base", shard_samples=50, block_size=400)
+    shutil.copytree(tmp_path / "base", tmp_path / "lost")
+    sk.remove(tmp_path / "lost", where="n % 4 = 1")
+    for name, by_reference in (("copy", False), ("mine", True)):
+        sk.filter(tmp_path / "base", tmp_path / name, where="n % 4 != 1", by_reference=by_reference)
+    assert batches(tmp_path / "mine", order="sequential") == batches(tmp_path / "copy", order="sequential")
+    shuffled = batches(tmp_path / "mine", seed=3)
+    assert shuffled == batches(tmp_path / "lost", seed=3)
+    assert len(shuffled) == 38
+    assert sorted(n for _, numbers in shuffled for n in numbers) == sorted(2 * [n for n in range(200) if n % 4 != 1])
+
+
+@pytest.fixture
+def nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SHARDKIT_ALLOW_BASES", "")
+    sk.allow_bases()
+    yield
+    sk.allow_bases()
+
+
+def _length(path: str) -> int:
+    return len(sk.open(path))
+
+
+def _number(arguments: tuple[sk.Dataset, int]) -> int:
+    samples, i = arguments
+    return int(samples[i]["n"])
+
+
+@pytest.mark.usefixtures("nothing_allowed")
+def test_bases_out_of_reach(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = tmp_path / "a/b/c/mine"
+    sk.filter(dataset, mine, ranges=[(50, 60)], by_reference=True)
+
+    def refused(*prefixes: str | Path) -> None:
+        sk.allow_bases(*prefixes)
+        for opens in (sk.open, lambda path: sk.Loader(path, 2), sk.validate, sk.history):
+            with pytest.raises(PermissionError, match=rf'base "in" lies at "{dataset}", out of reach .*AllowBases'):
+                opens(mine)
+
+    refused()
+    refused(tmp_path / "i", f"{dataset}s", "s3://")
+    for prefixes in ([dataset], [tmp_path / "i", tmp_path], ["s3://", f"{tmp_path}/in/"]):
+        sk.allow_bases(*prefixes)
+        samples = sk.open(mine)
+        assert [sample["n"] for sample in samples] == list(range(50, 60))
+        assert sum(len(batch) for batch in sk.Loader(mine, 3)) == 10
+    refused()
+    assert samples[3]["n"] == 53, "what is open stays open"
+    monkeypatch.chdir(tmp_path)
+    sk.allow_bases("in")
+    monkeypatch.chdir("/")
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            assert pool.map(_length, [os.fspath(mine)]) == [10]
+            assert pool.map(_number, [(samples, 3)]) == [53]
+    with pytest.raises(ValueError, match="a prefix cannot have a comma"):
+        sk.allow_bases("/a,/b")
+
+
+@pytest.mark.usefixtures("nothing_allowed")
+def test_workers_of_torch_open_bases_out_of_reach(dataset: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    skt = pytest.importorskip("shardkit.torch")
+    mine = tmp_path / "a/b/c/mine"
+    sk.filter(dataset, mine, ranges=[(50, 60)], by_reference=True)
+    sk.allow_bases(dataset)
+    for samples in (skt.Dataset(mine, ["n"]), skt.IterableDataset(mine, columns=["n"], seed=1)):
+        loader = torch.utils.data.DataLoader(samples, batch_size=4, num_workers=1)
+        assert sorted(int(n) for batch in loader for n in batch["n"]) == list(range(50, 60))

@@ -52,7 +52,7 @@ class JsonTest(CliTest):
         self.shardctl("pack", "sa1b", "-o", "out")
         document = self.shardctl("inspect", "out", "--json").json()
         self.keys(document, "path", "kind", "samples", "removed_samples", "bytes", "shards", "blocks", "shards_with_sha256", "columns",
-                  "metadata", "index")
+                  "metadata", "bases", "index")
         self.assertEqual((document["samples"], document["shards"], document["blocks"]), (3, 1, 1))
         self.assertIsInstance(document["bytes"], int)
         self.assertEqual(document["index"], {"used": True, "problem": None})

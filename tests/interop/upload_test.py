@@ -179,6 +179,34 @@ class ConditionsTest(UploadTest):
         self.remote("validate", url)
         self.assertEqual(self.leftovers(), [])
 
+    def test_a_dataset_that_refers_to_another(self):
+        """Its objects are the files of a local one, changes leave the base alone, and a base that nobody else can read is refused."""
+        source = self.make_input("source", 60, "4KiB")
+        with open(self.path("rows"), "w", encoding="utf-8") as file:
+            for entry in range(60):
+                print(json.dumps({"score": entry}), file=file)
+        here, there = self.path("data set"), self.URL
+        for run, place in ((self.shardctl, here), (self.remote, there)):
+            run("pack", source, "-o", f"{place}/base", "--shard-size", "64KiB", "--block-size", "16KiB")
+            run("columns", "add", f"{place}/base", "--from", self.path("rows"))
+        base = self.objects("data set/base")
+        refused = self.remote("filter", f"{here}/base", "-o", f"{there}/mine", "--range", "1:", "--by-reference", code=2)
+        self.assertIn("lies on this machine", refused)
+        self.assertEqual((self.objects("data set/mine"), self.leftovers()), ({}, []))
+        for change in (["filter", "PLACE/base", "-o", "PLACE/mine", "--where", "score % 3 != 0 and score < 50", "--by-reference"],
+                       ["columns", "rename", "PLACE/mine", "score=points"], ["rm", "PLACE/mine", "--range", "3:5"],
+                       ["compact", "PLACE/mine", "--purge"], ["merge", "PLACE/mine", "-o", "PLACE/linked"],
+                       ["compact", "PLACE/mine", "--fold", "--purge"]):
+            with self.subTest(change=change):
+                for run, place in ((self.shardctl, here), (self.remote, there)):
+                    run(*[word.replace("PLACE", place) for word in change])
+                for name in ("mine", "linked"):
+                    if os.path.isdir(f"{here}/{name}"):
+                        self.assert_same_objects(f"{here}/{name}", self.objects(f"data set/{name}"))
+                        self.remote("validate", f"{there}/{name}")
+                self.assertEqual(self.objects("data set/base"), base)
+        self.assertEqual(self.leftovers(), [])
+
     def test_one_of_two_writers_wins(self):
         writers = [self.start("pack", self.make_input(name, 10, "3MiB"), "-o", self.URL) for name in ("a", "bb")]
         errors = [writer.communicate(timeout=120)[1] for writer in writers]

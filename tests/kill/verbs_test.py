@@ -83,6 +83,8 @@ class VerbsTest(unittest.TestCase):
             Verb("index", ["index", "copy"], "copy", prepare=fresh_copy("data")),
             Verb("index of a tar", ["index", f"copy/{tar}"], "copy", prepare=fresh_copy("tars")),
             Verb("filter", ["filter", "mds", "-o", "out", "--range", "7:", "--shard-size", "64KiB"], "out", resumes=True),
+            Verb("filter by reference", ["filter", "data", "-o", "out", "--range", "7:", "--by-reference"], "out"),
+            Verb("split by reference", ["split", "data", "-o", "out", "--into", "a=20%,b=80%", "--by-reference"], "out"),
             Verb("split", ["split", "data", "-o", "out", "--into", "a=20%,b=80%", "--shard-size", "64KiB"], "out", resumes=True),
         ]
         for verb in cls.verbs:
@@ -225,7 +227,7 @@ class VerbsTest(unittest.TestCase):
             self.clear(verb)
             output = self.folder / verb.output
             before = tree(output) if output.exists() else {}
-            limit = 2000 if verb.name.startswith("index") else 20000
+            limit = 2000 if verb.name.startswith("index") or verb.name.endswith("by reference") else 20000
             if verb.name in ("unpack",):
                 limit = 1000
             result = self.run_command(

