@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "dataset/manifest_json.h"
 #include "dataset/manifest_text.h"
 #include "format/shard_list.h"
@@ -75,12 +77,15 @@ std::string ReachOf(const std::string& directory) {
 }
 
 std::string PathOfLocation(const std::string& directory, const std::string& location) {
-  return Normal(IsUrl(location) || location.starts_with('/') ? location : JoinPath(directory, location));
+  std::string path = IsUrl(location) || location.starts_with('/') ? location : JoinPath(directory, location);
+  // To a web server, these are dots.
+  if (path.starts_with("http")) path = absl::StrReplaceAll(path, {{"%2e", "."}, {"%2E", "."}});
+  return Normal(path);
 }
 
 bool IsLocation(std::string_view location) {
   if (location.empty() || location.size() > format::kMaxShardNameBytes) return false;
-  if (location.find('\0') != location.npos) return false;
+  if (location.find('\0') != location.npos || !ValidUtf8(location)) return false;
   const size_t scheme = location.find(kSchemeEnd);
   if (scheme == location.npos) return true;
   const auto in_scheme = [](char c) { return absl::ascii_isalnum(c) || c == '+' || c == '-' || c == '.'; };
@@ -160,7 +165,7 @@ absl::Status FindBases(const std::string& directory, ManifestSummary* summary) {
                                                 " lies at ", Quote(path),
                                                 ", out of reach of the dataset; where that place is trusted, allow it, "
                                                 "or a prefix of it, with --allow-base, ",
-                                                "SHARDKIT_ALLOW_BASES or AllowBases"));
+                                                "SHARDKIT_ALLOW_BASES or AllowBases (in Python allow_bases)"));
     }
     base.path = path;
   }
@@ -175,12 +180,16 @@ absl::StatusOr<Base> BaseFor(const std::string& output, const std::string& direc
                            ", which lies on this machine: readers of a store would not find it");
   }
   base.location = base.path;
-  if (!IsBelow(base.path, ReachOf(output))) return base;
-  const std::string from = Normal(output);
-  const size_t root = IsUrl(from) ? RootOfUrl(from) : 0;
-  const auto rest = [&](const std::string& path) { return std::filesystem::path(StrCat("/", path.substr(root))); };
-  base.location = rest(base.path).lexically_normal().lexically_relative(rest(from).lexically_normal());
-  return base;
+  if (IsBelow(base.path, ReachOf(output))) {
+    const std::string from = Normal(output);
+    const size_t root = IsUrl(from) ? RootOfUrl(from) : 0;
+    const auto rest = [&](const std::string& path) { return std::filesystem::path(StrCat("/", path.substr(root))); };
+    base.location = rest(base.path).lexically_normal().lexically_relative(rest(from).lexically_normal());
+  }
+  if (IsLocation(base.location)) return base;
+  return InvalidArgument(directory,
+                         ": a dataset cannot refer to it: its path is not UTF-8, has over 4096 bytes, or is ",
+                         "a URL with a user, a query or a fragment");
 }
 
 std::string AddBase(Base base, bool again, ManifestSummary* summary) {

@@ -21,7 +21,8 @@ absl::Status CheckBases(const ManifestSummary& summary, bool has_feature);
 absl::Status FindBases(const std::string& directory, ManifestSummary* summary);
 
 // The base that the dataset in `directory` is for one in `output`, without a name. `generation` and `checksum` are of
-// its manifest. InvalidArgument where the base lies on this machine and the dataset in a store.
+// its manifest. InvalidArgument where the base lies on this machine and the dataset in a store, or where no location
+// says where it lies.
 absl::StatusOr<Base> BaseFor(const std::string& output, const std::string& directory, uint64_t generation,
                              uint64_t checksum);
 

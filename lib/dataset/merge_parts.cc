@@ -91,16 +91,19 @@ absl::StatusOr<Manifest> Unite(std::span<const SegmentPart> parts) {
 }
 
 // Reads the trailer of the shard, and nothing else.
-absl::Status CheckShard(FileSystem& file_system, const std::string& path, const std::string& directory,
+absl::Status CheckShard(FileSystem& file_system, const std::string& path, const SegmentPart& part,
                         const ManifestShard& listed) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
+  const auto opened = file_system.OpenForReading(path);
+  if (!opened.ok()) return InBase(opened.status(), part.manifest, listed.name);
+  const std::unique_ptr<RandomAccessFile>& file = *opened;
   std::string bytes(format::kTrailerBytes, '\0');
   if (file->size() == listed.bytes && listed.bytes >= bytes.size()) {
     SHARDKIT_RETURN_IF_ERROR(file->ReadAt(listed.bytes - bytes.size(), {bytes.data(), bytes.size()}));
     const auto trailer = format::DecodeTrailer(bytes, listed.bytes);
     if (trailer.ok() && trailer->content_hash == listed.content_hash) return absl::OkStatus();
   }
-  return DataLoss(path, ": is not the shard that the manifest of ", directory, " lists");
+  return InBase(DataLoss(path, ": is not the shard that the manifest of ", part.directory, " lists"), part.manifest,
+                listed.name);
 }
 
 // All shards of the parts, with their paths as names.
@@ -194,7 +197,8 @@ RemovedList LeaveOutUnseen(std::vector<SegmentPart>& parts, const RemovedList& r
 // Names files of the parts in *manifest, a dataset in `output`, where they stay in their places.
 class References {
  public:
-  References(const std::string& output, Manifest* manifest) : output_(output), manifest_(*manifest) {}
+  References(FileSystem& file_system, const std::string& output, Manifest* manifest)
+      : file_system_(file_system), output_(output), manifest_(*manifest) {}
 
   absl::StatusOr<std::string> Refer(const SegmentPart& part, const std::string& name) {
     const Base* const theirs = part.manifest.BaseOf(name);
@@ -206,12 +210,25 @@ class References {
                                 theirs == nullptr
                                     ? BaseFor(output_, part.directory, part.manifest.generation, part.manifest.checksum)
                                     : BaseFor(output_, theirs->path, theirs->generation, theirs->checksum));
+      if (theirs == nullptr) SHARDKIT_RETURN_IF_ERROR(CheckPlace(part, added));
       base = AddBase(std::move(added), /*again=*/!base.empty(), &manifest_);
     }
     return JoinPath(base, rest);
   }
 
  private:
+  // The base is opened by a path that was resolved by its letters alone, which may be another place.
+  absl::Status CheckPlace(const SegmentPart& part, const Base& base) const {
+    const absl::StatusOr<std::string> text = ReadManifestBytes(file_system_, base.path);
+    if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
+    const absl::StatusOr<Manifest> found = text.ok() ? ParseManifestText(*text) : text.status();
+    if (found.ok() && found->checksum == part.manifest.checksum) return absl::OkStatus();
+    return InvalidArgument(
+        part.directory, ": a dataset that refers to it would look for it at ", base.path,
+        ", where it is not: give its path without \"..\" behind links, and without repeated slashes");
+  }
+
+  FileSystem& file_system_;
   const std::string& output_;
   Manifest& manifest_;
   std::map<std::pair<const SegmentPart*, const Base*>, std::string> names_;
@@ -333,7 +350,7 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
       manifest.dropped.clear();
     }
   }
-  References references(output, &manifest);
+  References references(file_system, output, &manifest);
   // The file's name in the new dataset, and bringing it there.
   const auto name_of = [&](const SegmentPart& part, const ManifestShard& file, std::string linked) {
     return options.by_reference ? references.Refer(part, file.name) : absl::StatusOr<std::string>(std::move(linked));
@@ -342,7 +359,7 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
     SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));
     if (options.by_reference) return absl::OkStatus();
     const std::string path = part.manifest.PathOf(part.directory, file.name);
-    SHARDKIT_RETURN_IF_ERROR(CheckShard(file_system, path, part.directory, file));
+    SHARDKIT_RETURN_IF_ERROR(CheckShard(file_system, path, part, file));
     return LinkOrCopy(file_system, path, JoinPath(output, name), options.cancellation);
   };
   std::vector<ManifestShard> listed;

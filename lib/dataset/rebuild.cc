@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/sha256.h"
+#include "dataset/bases.h"
 #include "dataset/dataset_update.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/job_directory.h"
@@ -74,8 +75,9 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     const std::string path = old.ok() ? old->PathOf(directory, shard.name) : JoinPath(directory, shard.name);
     const absl::Status status = collector.Add(shard.name, shard.sha256);
     if (absl::IsNotFound(status)) {
-      return NotFound(path, ": the shard is in the manifest, but is missing; copy it again, or shardctl repair ",
-                      directory, " -o OUT keeps the others");
+      const absl::Status missing = NotFound(path, ": the shard is in the manifest, but is missing; copy it again, or ",
+                                            "shardctl repair ", directory, " -o OUT keeps the others");
+      return old.ok() ? dataset::InBase(missing, *old, shard.name) : missing;
     }
     SHARDKIT_RETURN_IF_ERROR(status);
     if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256, check));

@@ -101,7 +101,12 @@ bool ShardCollector::SaysTheSame(const Manifest& before) const {
 
 void ShardCollector::TakeColumns(const ManifestSummary& before) {
   manifest_.removed = before.removed;
-  if (before.shards_have_columns()) return;
+  if (before.shards_have_columns()) {
+    // A column may be in none of the shards that are left. Where shards were exchanged for others, theirs count.
+    absl::StatusOr<Schema> merged = MergeSchemas(before.schema, manifest_.schema);
+    if (merged.ok()) manifest_.schema = *std::move(merged);
+    return;
+  }
   manifest_.schema = before.schema;
   manifest_.stored_names = before.stored_names;
   manifest_.dropped = before.dropped;

@@ -244,17 +244,7 @@ void CommandLine::StoreOptions(StoreUse use) {
     setenv("SHARDKIT_CACHE_LIMIT", std::to_string(*bytes).c_str(), 1);
     return absl::OkStatus();
   });
-  rows_.push_back({"--allow-base",
-                   "PREFIX",
-                   "let datasets refer to shards below this path or URL, out of their own folder, bucket or host "
-                   "[SHARDKIT_ALLOW_BASES, with commas]; may be repeated",
-                   {}});
-  parser_->Add("--allow-base", false, true, [](const std::string& given) -> absl::Status {
-    if (given.empty()) return absl::InvalidArgumentError("must not be empty");
-    const char* const before = std::getenv("SHARDKIT_ALLOW_BASES");
-    setenv("SHARDKIT_ALLOW_BASES", ((before == nullptr ? "" : std::string(before) + ",") + given).c_str(), 1);
-    return absl::OkStatus();
-  });
+  AllowBase();
   if (use == StoreUse::kRead) return;
   rows_.push_back(
       {"--no-conditional",
@@ -264,6 +254,20 @@ void CommandLine::StoreOptions(StoreUse use) {
   parser_->Add("--no-conditional", true, false, [](const std::string& given) -> absl::Status {
     if (given != "true") return absl::InvalidArgumentError("takes no value");
     setenv("SHARDKIT_NO_CONDITIONAL", "1", 1);
+    return absl::OkStatus();
+  });
+}
+
+void CommandLine::AllowBase() {
+  rows_.push_back({"--allow-base",
+                   "PREFIX",
+                   "let datasets refer to shards below this path or URL, out of their own folder, bucket or host "
+                   "[SHARDKIT_ALLOW_BASES, with commas]; may be repeated",
+                   {}});
+  parser_->Add("--allow-base", false, true, [](const std::string& given) -> absl::Status {
+    if (given.empty()) return absl::InvalidArgumentError("must not be empty");
+    const char* const before = std::getenv("SHARDKIT_ALLOW_BASES");
+    setenv("SHARDKIT_ALLOW_BASES", ((before == nullptr ? "" : std::string(before) + ",") + given).c_str(), 1);
     return absl::OkStatus();
   });
 }

@@ -54,6 +54,9 @@ class CommandLine {
   // The options of commands that take URLs. Parse puts them into the environment, where the library looks for them.
   void StoreOptions(StoreUse use);
 
+  // --allow-base, for commands without StoreOptions that open datasets.
+  void AllowBase();
+
   // The arguments that are not options, at least `minimum` and at most `maximum` of them.
   void Arguments(const std::string& placeholder, size_t minimum, size_t maximum, std::vector<std::string>* values);
 

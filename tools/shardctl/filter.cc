@@ -126,6 +126,7 @@ int Write(const FilterArguments& arguments, Progress* progress) {
   }
   if (!report.ok()) return FailWriting(report.status());
   const shardkit::Manifest& manifest = report->pack.manifest;
+  NoteBases(manifest);
   if (arguments.json) {
     Json document{{"input", arguments.input}, {"output", *arguments.output}};
     SetSelection(report->selection, &document);

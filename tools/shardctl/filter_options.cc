@@ -45,6 +45,13 @@ void AddByReference(CommandLine* line, bool* by_reference) {
              "write no samples: the new dataset refers to the shards, which stay, and must stay, where they are");
 }
 
+void NoteBases(const shardkit::Manifest& manifest) {
+  for (const shardkit::Base& base : manifest.bases) {
+    if (base.location != base.path) continue;  // relative where it is within reach
+    Note("opening it needs --allow-base " + Printable(base.path) + ", or SHARDKIT_ALLOW_BASES");
+  }
+}
+
 std::string SelectionText(const shardkit::SelectionReport& report) {
   std::string text = "selected " + std::to_string(report.selected) + " of " + Counted(report.samples, "sample");
   if (report.blocks_read + report.blocks_skipped == 0) return text;

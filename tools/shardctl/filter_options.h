@@ -35,6 +35,9 @@ class CopyArguments {
 // --by-reference, of commands that make a dataset of the samples of others.
 void AddByReference(CommandLine* line, bool* by_reference);
 
+// Says of a new dataset's bases that are out of its reach that who opens it has to allow them.
+void NoteBases(const shardkit::Manifest& manifest);
+
 // "selected 12 of 40 samples; looked into 2 of 8 blocks, which leaves out 6 by their ranges"
 std::string SelectionText(const shardkit::SelectionReport& report);
 

@@ -74,6 +74,7 @@ int RunMerge(int argc, char** argv) {
   progress.Clear();
   if (absl::IsCancelled(manifest.status())) return ReportInterruption(/*dry_run=*/false, options.pack.dataset);
   if (!manifest.ok()) return FailWriting(manifest.status());
+  NoteBases(*manifest);
   if (json) {
     PrintJson({{"inputs", inputs},
                {"output", *output},

@@ -125,6 +125,7 @@ int RunRepair(int argc, char** argv) {
   line.Flag("--keep-samples", &options.keep_samples,
             "keep the samples of a damaged block whose own values are whole; they are encoded anew");
   decompression.AddTo(&line);
+  line.AllowBase();
   line.Flag("--json", &arguments.json, "print the report, every loss included, as one JSON document");
   line.Notes(
       "A block is whole when all its checksums hold. What is wrong and what is lost is listed on standard error, or in "

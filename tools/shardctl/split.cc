@@ -86,6 +86,7 @@ int RunSplit(int argc, char** argv) {
     return ReportInterruption(/*dry_run=*/false, options.pack.dataset);
   }
   if (!report.ok()) return FailWriting(report.status());
+  if (!report->parts.empty()) NoteBases(report->parts[0].manifest);
   if (json) {
     Json document{{"input", inputs[0]}, {"output", *output}, {"seed", seed}, {"by_reference", options.by_reference}};
     SetSelection(report->selection, &document);

@@ -108,7 +108,7 @@ absl::StatusOr<std::shared_ptr<const ShardReader>> ColumnFiles::Open(size_t file
                  directory_, " takes its columns out");
     return At(InBase(missing, summary_, listed.name), {.path = path});
   }
-  if (!opened.ok()) return At(Describe(opened.status(), file), {.path = path});
+  if (!opened.ok()) return At(InBase(Describe(opened.status(), file), summary_, listed.name), {.path = path});
   const ShardReader& reader = **opened;
   const auto wrong = [&](const auto&... what) {
     const absl::Status another = DataLoss(path, ": is not column file ", file, " of the manifest: ", what...);

@@ -8,6 +8,7 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/bases.h"
 #include "dataset/job_directory.h"
 #include "dataset/manifest_text.h"
 #include "dataset/repair/repair_columns.h"
@@ -142,7 +143,10 @@ class DatasetRepair {
     }
     const absl::StatusOr<FileInfo> info = file_system_.Stat(path);
     if (absl::IsNotFound(info.status())) {
-      LoseShard(path, listed, "the shard is missing");
+      const absl::Status missing = NotFound("the shard is missing");
+      LoseShard(
+          path, listed,
+          std::string(ToStd((listing_ ? dataset::InBase(missing, listing_->manifest, name) : missing).message())));
       return absl::OkStatus();
     }
     if (!info.ok()) return info.status();

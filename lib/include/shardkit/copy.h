@@ -98,7 +98,7 @@ struct FilterOptions : CopyOptions {
 
   // The new dataset refers to the shards of the input, which stay where they are and must stay (format-spec/dataset.md,
   // section 9.6), and lists the samples in them that are not its own: 8 bytes in memory for each, wherever it is
-  // opened. Shards without a selected sample are left out. InvalidArgument for other containers. Else as
+  // opened. Shards without a selected sample are left out. NotFound for other containers. Else as
   // MergeOptions::by_reference.
   bool by_reference = false;
 };
