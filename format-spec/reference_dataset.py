@@ -40,6 +40,7 @@ class Dataset:
         for _ in range(2):
             reach = reach if os.path.dirname(reach) == "/" else os.path.dirname(reach)
         path = os.path.abspath("/" + os.path.join(own, base.location).lstrip("/"))  # abspath keeps two slashes
+        check(path != own, f"manifest: base {base.name!r}: {base.location} is the dataset itself")
         check("://" not in base.location and f"{path}/".startswith(f"{reach}/"),
               f"base {base.name!r}: {base.location} is out of reach: this reader opens only what lies below {reach}",
               kind="PermissionDenied")

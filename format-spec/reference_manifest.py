@@ -11,6 +11,7 @@ from reference_values import BYTES, IMAGE, JPEG, JSON, MAX_RANK, NDARRAY, PNG, T
 MANIFEST_KEYS = ("format", "version", "features", "generation", "operation", "samples", "bytes", "blocks", "columns", "metadata",
                  "segments", "checksum")
 FEATURES = ("bases",)
+MAX_BASES = 65536
 NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG, IMAGE), UTF8: (JSON,), IMAGE: (JPEG, PNG)}  # what a shard may say where the dataset says the key
 
 
@@ -191,7 +192,9 @@ class Manifest:
         check(is_feature or "bases" not in self.json, "manifest: has bases, and features do not name them")
         check(self.bases or "bases" not in self.json, "manifest: bases is empty")
         check(self.bases or not is_feature, "manifest: features name bases, and it has none")
-        check(len({base.name for base in self.bases}) == len(self.bases), "manifest: bases: two have one name")
+        names = [base.name.encode() for base in self.bases]
+        check(names == sorted(set(names)), "manifest: bases do not ascend by name, each once")
+        check(len(names) <= MAX_BASES, f"manifest: {len(names)} bases are over {MAX_BASES}")
         tables = [segment.table.name for segment in self.segments] + ([self.removed.table.name] if self.removed else [])
         for name in tables:
             check(self.place(name)[0] is None, f"manifest: table {name!r} would lie in a base")

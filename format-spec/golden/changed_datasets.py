@@ -274,6 +274,7 @@ def invalid_bases():
                              ("location-user", "location", "https://a@b/c"), ("location-nul", "location", "../b\0"), ("location-scheme", "location", "a b://c"),
                              ("generation-0", "generation", 0)):
         add(f"base-{name}", ["manifest", "base 0", key], bases=[BASE | {key: value}])
+    add("base-location-own", ["manifest", "base", "itself"], bases=[BASE | dict(location="x/..")])
     for name, location in (("path", "/nonexistent-elsewhere/x"), ("url", "s3://other/x")):
         add(f"base-out-of-reach-{name}", ["base", location], kind=REFUSED, bases=[BASE | dict(location=location)])
     there = [("b/0.shard", build([Col("x", "u8")], [dict(x=0)], without=(5, 6, 7)))]

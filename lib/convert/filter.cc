@@ -68,10 +68,10 @@ absl::StatusOr<std::vector<dataset::SegmentPart>> InputParts(FileSystem& file_sy
 }
 
 absl::Status CheckUnchanged(FileSystem& file_system, const std::vector<dataset::SegmentPart>& parts) {
-  for (const auto& [directory, manifest] : parts) {
-    SHARDKIT_ASSIGN_OR_RETURN(const Manifest now, dataset::ReadManifestText(file_system, directory));
-    if (now.checksum != manifest.checksum) {
-      return FailedPrecondition(directory, ": has changed while its samples were selected; begin anew");
+  for (const dataset::SegmentPart& part : parts) {
+    SHARDKIT_ASSIGN_OR_RETURN(const Manifest now, dataset::ReadManifestText(file_system, part.directory));
+    if (now.checksum != part.manifest.checksum) {
+      return FailedPrecondition(part.directory, ": has changed while its samples were selected; begin anew");
     }
   }
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,6 @@ namespace shardkit {
 namespace {
 
 constexpr std::string_view kSchemeEnd = "://";
-constexpr size_t kMaxBaseNameBytes = 255;
 
 // Never deleted: another thread may be reading it. No lock, because a child of a fork could find it held.
 std::atomic<const std::vector<std::string>*> allowed_bases = nullptr;
@@ -77,10 +77,15 @@ std::string ReachOf(const std::string& directory) {
 }
 
 std::string PathOfLocation(const std::string& directory, const std::string& location) {
-  std::string path = IsUrl(location) || location.starts_with('/') ? location : JoinPath(directory, location);
-  // To a web server, these are dots.
-  if (path.starts_with("http")) path = absl::StrReplaceAll(path, {{"%2e", "."}, {"%2E", "."}});
-  return Normal(path);
+  return Normal(IsUrl(location) || location.starts_with('/') ? location : JoinPath(directory, location));
+}
+
+bool IsOfWeb(std::string_view path) { return path.starts_with("http://") || path.starts_with("https://"); }
+
+// Whether a server may read dots or slashes in it that are not there: another path than the one that is compared.
+bool HidesSteps(std::string_view url) {
+  const std::string lower = absl::AsciiStrToLower(ToAbsl(url));
+  return lower.find("%2e") != lower.npos || lower.find("%2f") != lower.npos || lower.find("%5c") != lower.npos;
 }
 
 bool IsLocation(std::string_view location) {
@@ -91,7 +96,8 @@ bool IsLocation(std::string_view location) {
   const auto in_scheme = [](char c) { return absl::ascii_isalnum(c) || c == '+' || c == '-' || c == '.'; };
   const std::string_view authority = location.substr(0, RootOfUrl(location)).substr(scheme + kSchemeEnd.size());
   return scheme > 0 && std::ranges::all_of(location.substr(0, scheme), in_scheme) && !authority.empty() &&
-         authority.find('@') == authority.npos && location.find_first_of("?#") == location.npos;
+         authority.find('@') == authority.npos && location.find_first_of("?#") == location.npos &&
+         !(IsOfWeb(location) && HidesSteps(location));
 }
 
 }  // namespace
@@ -103,23 +109,27 @@ void AllowBases(std::vector<std::string> prefixes) {
 const Base* ManifestSummary::BaseOf(std::string_view name) const {
   const size_t slash = bases.empty() ? name.npos : name.find('/');
   if (slash == name.npos) return nullptr;
-  const auto found = std::ranges::find(bases, name.substr(0, slash), &Base::name);
-  return found == bases.end() ? nullptr : &*found;
+  const auto found = std::ranges::lower_bound(bases, name.substr(0, slash), {}, &Base::name);
+  return found == bases.end() || found->name != name.substr(0, slash) ? nullptr : &*found;
 }
 
 std::string ManifestSummary::PathOf(std::string_view directory, std::string_view name) const {
   const Base* const base = BaseOf(name);
-  return base == nullptr || base->path.empty() ? JoinPath(directory, name)
-                                               : JoinPath(base->path, name.substr(base->name.size() + 1));
+  if (base == nullptr || base->path.empty()) return JoinPath(directory, name);
+  const std::string_view rest = name.substr(base->name.size() + 1);
+  if (!IsOfWeb(base->path)) return JoinPath(base->path, rest);
+  // The name is that of a file, and can be no way out of the base.
+  return JoinPath(base->path, absl::StrReplaceAll(ToAbsl(rest), {{"%", "%25"}, {"?", "%3F"}, {"#", "%23"}}));
 }
 
 void Manifest::DropUnusedBases() {
-  std::vector<const Base*> used;
-  for (const ManifestShard& shard : shards) used.push_back(BaseOf(shard.name));
-  for (const ColumnFile& file : column_files) used.push_back(BaseOf(file.name));
+  if (bases.empty()) return;
+  std::set<const Base*> used;
+  for (const ManifestShard& shard : shards) used.insert(BaseOf(shard.name));
+  for (const ColumnFile& file : column_files) used.insert(BaseOf(file.name));
   std::vector<Base> kept;
-  for (Base& base : bases) {
-    if (std::ranges::find(used, &base) != used.end()) kept.push_back(base);
+  for (const Base& base : bases) {
+    if (used.contains(&base)) kept.push_back(base);
   }
   bases = std::move(kept);
 }
@@ -131,15 +141,14 @@ absl::Status CheckBases(const ManifestSummary& summary, bool has_feature) {
   if (has_feature != !bases.empty()) {
     return DataLoss("manifest: the feature \"bases\" and bases go together, and only one of them is there");
   }
+  if (bases.size() > kMostBases) return DataLoss("manifest: ", bases.size(), " bases are over ", kMostBases);
   for (size_t i = 0; i < bases.size(); ++i) {
     const auto wrong = [&](const auto&... what) { return DataLoss("manifest: base ", i, ": ", what...); };
     const Base& base = bases[i];
     if (!IsSafeName(base.name) || base.name.size() > kMaxBaseNameBytes || base.name.find('/') != base.name.npos) {
       return wrong(Quote(base.name), " is no name of a base");
     }
-    if (std::ranges::find(bases, base.name, &Base::name) != bases.begin() + static_cast<std::ptrdiff_t>(i)) {
-      return wrong(Quote(base.name), " is the name of another base, too");
-    }
+    if (i > 0 && bases[i - 1].name >= base.name) return wrong(Quote(base.name), " does not ascend");
     if (!IsLocation(base.location)) return wrong(Quote(base.location), " is no location");
     if (base.generation == 0) return wrong("\"generation\" is 0");
   }
@@ -153,10 +162,14 @@ absl::Status CheckBases(const ManifestSummary& summary, bool has_feature) {
 
 absl::Status FindBases(const std::string& directory, ManifestSummary* summary) {
   if (summary->bases.empty()) return absl::OkStatus();
-  const std::string reach = ReachOf(directory);
+  const std::string own = Normal(directory), reach = ReachOf(directory);
   const std::vector<std::string> allowed = AllowedBases();
   for (Base& base : summary->bases) {
     const std::string path = PathOfLocation(directory, base.location);
+    if (path == own || (IsUrl(path) && !IsLocation(path))) {
+      return DataLoss(directory, ": manifest: base ", Quote(base.name), ": ", Quote(path),
+                      path == own ? " is the dataset itself" : " is no location");
+    }
     const bool may_be_opened = IsBelow(path, reach) || std::ranges::any_of(allowed, [&](const std::string& prefix) {
                                  return IsBelow(path, prefix.ends_with(kSchemeEnd) ? prefix : Normal(prefix));
                                });
@@ -180,8 +193,11 @@ absl::StatusOr<Base> BaseFor(const std::string& output, const std::string& direc
                            ", which lies on this machine: readers of a store would not find it");
   }
   base.location = base.path;
-  if (IsBelow(base.path, ReachOf(output))) {
-    const std::string from = Normal(output);
+  const std::string from = Normal(output);
+  // Behind a link, ".." leads elsewhere when the dataset is opened by another path.
+  std::error_code unknown;
+  const bool by_link = !IsUrl(from) && std::filesystem::weakly_canonical(from, unknown) != from;
+  if (IsBelow(base.path, ReachOf(output)) && !by_link) {
     const size_t root = IsUrl(from) ? RootOfUrl(from) : 0;
     const auto rest = [&](const std::string& path) { return std::filesystem::path(StrCat("/", path.substr(root))); };
     base.location = rest(base.path).lexically_normal().lexically_relative(rest(from).lexically_normal());
@@ -190,20 +206,6 @@ absl::StatusOr<Base> BaseFor(const std::string& output, const std::string& direc
   return InvalidArgument(directory,
                          ": a dataset cannot refer to it: its path is not UTF-8, has over 4096 bytes, or is ",
                          "a URL with a user, a query or a fragment");
-}
-
-std::string AddBase(Base base, bool again, ManifestSummary* summary) {
-  for (const Base& known : summary->bases) {
-    if (!again && known.path == base.path && known.checksum == base.checksum) return known.name;
-  }
-  std::string name(base.path.substr(base.path.rfind('/') + 1));
-  if (!IsSafeName(name) || name.size() > kMaxBaseNameBytes / 2) name = "base";
-  base.name = name;
-  for (int number = 2; std::ranges::find(summary->bases, base.name, &Base::name) != summary->bases.end(); ++number) {
-    base.name = StrCat(name, "-", number);
-  }
-  summary->bases.push_back(std::move(base));
-  return summary->bases.back().name;
 }
 
 std::string ChangeOf(ReadableFileSystem& file_system, const Base& base) {

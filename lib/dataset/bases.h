@@ -12,12 +12,16 @@
 
 namespace shardkit::dataset {
 
+// Limits of the format (format-spec/dataset.md, sections 9.6 and 9.7).
+inline constexpr size_t kMaxBaseNameBytes = 255;
+inline constexpr size_t kMostBases = 65536;
+
 // DataLoss where a base, or the name of a table, breaks a rule of the format. `has_feature`: the manifest has the
 // feature "bases".
 absl::Status CheckBases(const ManifestSummary& summary, bool has_feature);
 
 // Sets the paths of the bases of a manifest that was read from `directory`. PermissionDenied, saying how to allow it,
-// where one is neither within reach of the dataset nor allowed (AllowBases).
+// where one is neither within reach of the dataset nor allowed (AllowBases). DataLoss where one is the dataset itself.
 absl::Status FindBases(const std::string& directory, ManifestSummary* summary);
 
 // The base that the dataset in `directory` is for one in `output`, without a name. `generation` and `checksum` are of
@@ -25,10 +29,6 @@ absl::Status FindBases(const std::string& directory, ManifestSummary* summary);
 // says where it lies.
 absl::StatusOr<Base> BaseFor(const std::string& output, const std::string& directory, uint64_t generation,
                              uint64_t checksum);
-
-// Takes `base` into the manifest under a name that says where it lies, unless it is there, and `again` is false.
-// Returns its name there.
-std::string AddBase(Base base, bool again, ManifestSummary* summary);
 
 // What has become of a base since it was referred to, which may lose the files there; empty where it is as it was.
 std::string ChangeOf(ReadableFileSystem& file_system, const Base& base);

@@ -112,6 +112,7 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
   // The manifest first: where there is one, nothing else has to be asked for.
   absl::StatusOr<Manifest> manifest = options.generation == 0 ? ReadManifestText(file_system, path)
                                                               : ReadGeneration(file_system, path, options.generation);
+  if (manifest.ok()) SHARDKIT_RETURN_IF_ERROR(FindBases(path, &*manifest));
   FileInfo info{FileType::kDirectory};
   std::string directory = path;
   if (!manifest.ok()) {

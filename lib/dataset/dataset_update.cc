@@ -218,7 +218,9 @@ absl::StatusOr<std::string> DatasetUpdate::ReadUnchanged() const {
                                    "nothing was changed: begin anew"));
 }
 
-absl::Status DatasetUpdate::Publish(const Manifest& manifest) {
+absl::Status DatasetUpdate::Publish(Manifest* published) {
+  published->DropUnusedBases();
+  const Manifest& manifest = *published;
   SHARDKIT_RETURN_IF_ERROR(CheckAdded(manifest));
   if (const auto readable = ParseManifestText(FormatManifest(manifest)); !readable.ok()) {
     return Internal(directory_,

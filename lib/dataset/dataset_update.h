@@ -45,7 +45,7 @@ class DatasetUpdate {
   // published since Begin, or has replaced one of the new shards and tables: then nothing was changed. Keeps the
   // manifest of before() (see KeptManifestName). Afterwards removes the tables that neither this manifest nor before()
   // names.
-  absl::Status Publish(const Manifest& manifest);
+  absl::Status Publish(Manifest* published);
 
   // Removes what was written, unless the manifest names it. Idempotent; does nothing after Publish.
   absl::Status Abort();

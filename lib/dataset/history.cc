@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "dataset/bases.h"
 #include "dataset/job_directory.h"
 #include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
@@ -47,7 +48,11 @@ absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& f
                            .bytes = summary.bytes,
                            .segments = summary.segments.size(),
                            .columns = manifest.schema.size()};
-    SHARDKIT_ASSIGN_OR_RETURN(each.readable, HasFiles(file_system, directory, manifest));
+    const absl::Status found = dataset::FindBases(directory, &manifest);
+    if (!found.ok() && !absl::IsPermissionDenied(found)) return found;
+    if (found.ok()) {
+      SHARDKIT_ASSIGN_OR_RETURN(each.readable, HasFiles(file_system, directory, manifest));
+    }
     history.push_back(std::move(each));
     if (summary.generation == 1) break;
     absl::StatusOr<Manifest> before = dataset::ReadGeneration(file_system, directory, summary.generation - 1);

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/kept_manifests.h"
+#include "dataset/manifest_text.h"
 #include "io/publish_file.h"
 #include "shardkit/shard.h"
 
@@ -112,11 +113,18 @@ std::string ColumnFileName(uint64_t generation, size_t number) {
   return StrCat("dataset-", generation, "-", number, kColumnFileSuffix);
 }
 
-bool WasChanged(const std::vector<DirectoryEntry>& entries) {
-  return std::ranges::any_of(entries, [](const DirectoryEntry& entry) {
-    return GenerationOfTable(entry.name) &&
-           (entry.name.ends_with(".removed") || entry.name.ends_with(kColumnFileSuffix));
-  });
+absl::StatusOr<bool> WasChanged(ReadableFileSystem& file_system, const std::string& directory,
+                                const std::vector<DirectoryEntry>& entries) {
+  for (const DirectoryEntry& entry : entries) {
+    if (GenerationOfTable(entry.name)) {
+      if (entry.name.ends_with(".removed") || entry.name.ends_with(kColumnFileSuffix)) return true;
+    } else if (GenerationOfKeptManifest(entry.name) || entry.name == kManifestName) {
+      const auto text = file_system.ReadFile(JoinPath(directory, entry.name), kMaxManifestBytes);
+      if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
+      if (text.ok() && text->find(kBasesKey) != text->npos) return true;
+    }
+  }
+  return false;
 }
 
 std::string ShardName(size_t number) { return UnitShardName({.unit = number}); }

@@ -40,9 +40,10 @@ std::optional<uint64_t> GenerationOfTable(std::string_view name);
 inline constexpr std::string_view kColumnFileSuffix = ".columns";
 std::string ColumnFileName(uint64_t generation, size_t number);
 
-// Whether a directory has column files or lists of removed samples: what its shards hold is then not what readers may
-// see, and only its manifest says what that is.
-bool WasChanged(const std::vector<DirectoryEntry>& entries);
+// Whether a directory without a manifest that can be read has column files, lists of removed samples, or earlier
+// manifests with bases: what its shards hold is then not what readers may see, and only its manifest says what that is.
+absl::StatusOr<bool> WasChanged(ReadableFileSystem& file_system, const std::string& directory,
+                                const std::vector<DirectoryEntry>& entries);
 
 // "00000042.shard"
 std::string ShardName(size_t number);

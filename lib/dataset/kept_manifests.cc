@@ -4,7 +4,6 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "dataset/bases.h"
 #include "io/publish_file.h"
 #include "shardkit/history.h"
 
@@ -58,7 +57,6 @@ absl::StatusOr<Manifest> ReadGeneration(ReadableFileSystem& file_system, const s
   if (kept->generation != generation) {
     return DataLoss(path, ": says that it is of generation ", kept->generation, ": it was renamed; remove it");
   }
-  SHARDKIT_RETURN_IF_ERROR(FindBases(directory, &*kept));
   return kept;
 }
 

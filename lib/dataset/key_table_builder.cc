@@ -37,7 +37,7 @@ class Builder {
       for (size_t begin = 0; begin < inputs.size(); begin += kMostMerged) {
         const auto group = std::span(inputs).subspan(begin, std::min(kMostMerged, inputs.size() - begin));
         KeyTableInput output{.path = StrCat(path_, ".", number++, ".tmp"), .first_sample = group[0].first_sample};
-        for (const KeyTableInput& input : group) output.samples += input.samples;
+        for (const KeyTableInput& input : group) output.samples += input.count();
         SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, MergeToFile(group, output.path));
         output.place = {.length = tail.table_length, .root = tail.root_length + format::kTableTailBytes};
         merged.push_back(std::move(output));
@@ -80,9 +80,20 @@ class Builder {
       cursors.emplace_back(*tables.back());
     }
     KeyMerge merge(inputs.size(), [&](size_t list, format::KeyEntry* entry) -> absl::StatusOr<bool> {
-      SHARDKIT_ASSIGN_OR_RETURN(const bool more, cursors[list].Next(entry));
-      if (more) entry->ordinal += inputs[list].first_sample - inputs[0].first_sample;
-      return more;
+      const std::optional<std::vector<KeptSamples>>& kept = inputs[list].kept;
+      while (true) {
+        SHARDKIT_ASSIGN_OR_RETURN(const bool more, cursors[list].Next(entry));
+        if (!more) return false;
+        if (kept) {
+          const auto behind = std::ranges::upper_bound(*kept, entry->ordinal, {}, &KeptSamples::begin);
+          if (behind == kept->begin()) continue;
+          const KeptSamples& run = *(behind - 1);
+          if (entry->ordinal - run.begin >= run.count) continue;
+          entry->ordinal = entry->ordinal - run.begin + run.first;
+        }
+        entry->ordinal += inputs[list].first_sample - inputs[0].first_sample;
+        return true;
+      }
     });
     format::KeyTableWriter writer([&](uint64_t first, std::string_view page) -> absl::Status {
       if (cancellation_) SHARDKIT_RETURN_IF_ERROR(cancellation_->Check("merging keys"));

@@ -16,6 +16,13 @@
 
 namespace shardkit::dataset {
 
+// Samples of a table that count: `count` from `begin` on, and what the first of them is among all that count.
+struct KeptSamples {
+  uint64_t begin = 0;
+  uint64_t count = 0;  // at least 1
+  uint64_t first = 0;
+};
+
 // A key table that others are made of.
 struct KeyTableInput {
   std::string path;                       // of the file that it lies in
@@ -23,6 +30,10 @@ struct KeyTableInput {
   uint64_t samples = 0;                   // its entries
   uint64_t first_sample = 0;              // what its ordinals count from
   std::optional<uint64_t> checksum = {};  // of the table's tail, where something names it: another table is refused
+  std::optional<std::vector<KeptSamples>> kept = {};  // ascending; without a value all samples count
+
+  // Samples that count.
+  uint64_t count() const { return !kept ? samples : kept->empty() ? 0 : kept->back().first + kept->back().count; }
 };
 
 // Merges the tables into one, whose ordinals count from the first sample of the first. Each table begins where the

@@ -268,7 +268,8 @@ std::string FormatManifest(const Manifest& manifest) {
   }
   out += first ? "},\n" : "\n  },\n";
   for (const Base& base : manifest.bases) {
-    out += StrCat(&base == &manifest.bases.front() ? "  \"bases\": [\n" : ",\n", dataset::FormatBase(base));
+    out += StrCat(&base == &manifest.bases.front() ? StrCat(dataset::kBasesKey.substr(1), "\n") : ",\n",
+                  dataset::FormatBase(base));
   }
   out += StrCat(manifest.bases.empty() ? "" : "\n  ],\n", "  \"segments\": [");
   for (size_t i = 0; i < manifest.segments.size(); ++i) {

@@ -19,6 +19,9 @@ absl::StatusOr<Manifest> ParseManifestText(std::string_view text);
 
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
 
+// How the list of bases begins in the text.
+inline constexpr std::string_view kBasesKey = "\n  \"bases\": [";
+
 // The bytes of a directory's dataset.json. NotFound when it has none.
 absl::StatusOr<std::string> ReadManifestBytes(ReadableFileSystem& file_system, const std::string& directory);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -182,6 +183,7 @@ RemovedList LeaveOutUnseen(std::vector<SegmentPart>& parts, const RemovedList& r
       first += shard.samples;
     }
     if (shards.size() == manifest.shards.size()) continue;
+    part.whole = std::make_shared<const Manifest>(manifest);
     manifest.SetShards(std::move(shards));
     manifest.segments.clear();
     std::vector<ColumnFile> files = std::exchange(manifest.column_files, {});
@@ -211,12 +213,32 @@ class References {
                                     ? BaseFor(output_, part.directory, part.manifest.generation, part.manifest.checksum)
                                     : BaseFor(output_, theirs->path, theirs->generation, theirs->checksum));
       if (theirs == nullptr) SHARDKIT_RETURN_IF_ERROR(CheckPlace(part, added));
-      base = AddBase(std::move(added), /*again=*/!base.empty(), &manifest_);
+      SHARDKIT_ASSIGN_OR_RETURN(base, Add(std::move(added), /*again=*/!base.empty()));
     }
     return JoinPath(base, rest);
   }
 
  private:
+  // Takes the base into the manifest under a name that says where it lies, unless it is there, and `again` is false.
+  absl::StatusOr<std::string> Add(Base base, bool again) {
+    std::string& known = known_[{base.path, base.checksum}];
+    if (!again && !known.empty()) return known;
+    if (manifest_.bases.size() == kMostBases) {
+      return InvalidArgument(output_, ": would refer to more than ", kMostBases, " datasets: merge them by copying");
+    }
+    std::string stem = base.path.substr(base.path.rfind('/') + 1);
+    if (!IsSafeName(stem) || stem.size() > kMaxBaseNameBytes / 2) stem = "base";
+    // Some file systems take names for one that differ in the case of letters.
+    int& number = numbers_[absl::AsciiStrToLower(stem)];
+    do {
+      base.name = number++ == 0 ? stem : StrCat(stem, "-", number);
+    } while (!taken_.insert(absl::AsciiStrToLower(base.name)).second);
+    known = base.name;
+    const auto place = std::ranges::lower_bound(manifest_.bases, base.name, {}, &Base::name);
+    manifest_.bases.insert(place, std::move(base));
+    return known;
+  }
+
   // The base is opened by a path that was resolved by its letters alone, which may be another place.
   absl::Status CheckPlace(const SegmentPart& part, const Base& base) const {
     const absl::StatusOr<std::string> text = ReadManifestBytes(file_system_, base.path);
@@ -232,7 +254,10 @@ class References {
   const std::string& output_;
   Manifest& manifest_;
   std::map<std::pair<const SegmentPart*, const Base*>, std::string> names_;
-  std::set<std::string> used_;
+  std::map<std::pair<std::string, uint64_t>, std::string> known_;  // by path and checksum
+  std::map<std::string, int> numbers_;                             // given to bases of a name, in lower case
+  std::set<std::string> taken_;                                    // names of bases, in lower case
+  std::set<std::string> used_;                                     // names of files
 };
 
 }  // namespace

@@ -301,7 +301,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     SHARDKIT_RETURN_IF_ERROR(dataset::LimitSegments(file_system_, directory_, options_.cancellation, &manifest_));
     manifest_.operation.arguments = {{"shards", {StrCat(appended.size())}},
                                      {"samples", {StrCat(manifest_.sample_count - before.sample_count)}}};
-    return update()->Publish(manifest_);
+    return update()->Publish(&manifest_);
   }
 
   // The name of the next shard, which begins with `block`. In a dataset that is appended to, it must be free.

@@ -55,9 +55,10 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     for (const DirectoryEntry& entry : entries) {
       if (entry.name.ends_with(".shard")) shards.push_back({.name = entry.name});
     }
-    if (dataset::WasChanged(entries)) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool changed, dataset::WasChanged(file_system, directory, entries));
+    if (changed) {
       return DataLoss(ToStd(listed.message()),
-                      "; cannot be made again: the dataset had column files or removed samples, ", "and only ",
+                      "; cannot be made again: the dataset had column files, removed samples or bases, ", "and only ",
                       kManifestName, " says which; copy it again, or take the newest of dataset-*.json");
     }
     if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");

@@ -109,14 +109,15 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> AddParts(FileSystem& file_system,
                                                         const std::string& directory,
                                                         const Cancellation* cancellation) {
   std::vector<bool> lost;  // the indexes of a part
-  for (const SegmentPart& part : parts) lost.push_back(part.manifest.segments.empty());
+  for (const SegmentPart& part : parts) lost.push_back(part.manifest.segments.empty() && !part.whole);
   while (true) {
     SHARDKIT_ASSIGN_OR_RETURN(auto writer, SegmentWriter::Create(file_system, directory));
     absl::Status status;
     size_t i = 0;
     for (; i < parts.size(); ++i) {
-      const auto& [part_directory, manifest] = parts[i];
+      const auto& [part_directory, manifest, whole] = parts[i];
       status = lost[i] ? AddShards(file_system, part_directory, manifest, manifest.shards, cancellation, *writer)
+               : whole ? AddKnown(file_system, part_directory, *whole, manifest, cancellation, *writer)
                        : AddIndexes(file_system, parts[i], cancellation, *writer);
       if (!status.ok()) break;
     }
@@ -137,21 +138,43 @@ std::string FreeName(const Manifest& manifest) {
   return name;
 }
 
+// The samples of a segment of part.whole, its shards from *shard on, that lie in shards of the part, from *next on.
+std::vector<KeptSamples> KeptOf(const SegmentPart& part, const Segment& segment, size_t* shard, size_t* next) {
+  std::vector<KeptSamples> kept;
+  uint64_t sample = 0, count = 0;
+  for (const size_t end = *shard + segment.shards; *shard < end; sample += part.whole->shards[(*shard)++].samples) {
+    if (*next == part.manifest.shards.size()) continue;
+    const ManifestShard& wanted = part.manifest.shards[*next];
+    if (wanted.name != part.whole->shards[*shard].name) continue;
+    ++*next;
+    if (wanted.samples > 0) kept.push_back({sample, wanted.samples, count});
+    count += wanted.samples;
+  }
+  return kept;
+}
+
 // The keys of the segments, where there are some, or else of the shards, are the inputs.
 absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, std::span<const SegmentPart> parts,
                                                      bool of_segments) {
   std::vector<KeyTableInput> inputs;
   uint64_t sample = 0;
   for (const SegmentPart& part : parts) {
-    if (of_segments && !part.manifest.segments.empty()) {
-      for (const Segment& segment : part.manifest.segments) {
+    const std::vector<Segment>& segments = part.whole ? part.whole->segments : part.manifest.segments;
+    if (of_segments && !segments.empty()) {
+      size_t shard = 0, next = 0;
+      for (const Segment& segment : segments) {
         const TableReference& table = segment.table;
-        inputs.push_back({JoinPath(part.directory, table.name),
-                          {.length = table.bytes, .root = table.root},
-                          segment.samples,
-                          sample,
-                          table.checksum});
-        sample += segment.samples;
+        KeyTableInput input{JoinPath(part.directory, table.name),
+                            {.length = table.bytes, .root = table.root},
+                            segment.samples,
+                            sample,
+                            table.checksum};
+        if (part.whole) {
+          input.kept = KeptOf(part, segment, &shard, &next);
+          if (input.kept->empty()) continue;
+        }
+        sample += input.count();
+        inputs.push_back(std::move(input));
       }
       continue;
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -21,6 +22,8 @@ inline constexpr size_t kMostSegments = 8;
 struct SegmentPart {
   std::string directory;
   Manifest manifest;
+  // Where these are some shards of a dataset, in its order, and have no segments of their own: the dataset. Else null.
+  std::shared_ptr<const Manifest> whole = nullptr;
 };
 
 // Makes the shards of all parts, in their order, one segment: publishes it at this name in `directory`, with a list of

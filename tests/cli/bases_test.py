@@ -230,6 +230,32 @@ class BasesTest(CliTest):
         self.assertIn(f"{self.path('changed')}/00000000.shard: ", run.stderr)
         self.assertIn('in base "changed", which was changed, purged or moved', run.stderr)
 
+    def test_errors_name_the_base(self):
+        shutil.copytree(self.path("grown"), self.path("b"))
+        self.shardctl("merge", "b", "-o", "mine", "--by-reference")
+        for name, damage, words in [
+                ("dataset-2.columns", lambda path: os.truncate(path, 90), ["cat", "IN", "--sample", "1", "--column", "score"]),
+                ("00000000.shard", os.remove, ["index", "IN"]), ("00000000.shard", os.remove, ["merge", "IN", "-o", "out"]),
+                ("00000000.shard", os.remove, ["repair", "IN", "-o", "out"])]:
+            with self.subTest(words=words):
+                shutil.copy(self.path("b", name), self.path("kept"))
+                damage(self.path("b", name))
+                run = self.shardctl(*["mine" if word == "IN" else word for word in words], code=None)
+                self.assertNotEqual(run.code, 0)
+                self.assertIn('in base "b"', run.stdout + run.stderr)
+                shutil.rmtree(self.path("out"), ignore_errors=True)
+                shutil.copy(self.path("kept"), self.path("b", name))
+
+    def test_index_keeps_columns_that_no_shard_has(self):
+        self.write("labelled/90.txt", "text")
+        self.write("labelled/90.cls", "7")
+        self.shardctl("pack", "labelled", "-o", "plain", "--append", "--codec", "txt=none")
+        self.shardctl("filter", "plain", "-o", "mine", "--range", "0:1", "--by-reference")
+        before = self.seen("mine"), self.shardctl("columns", "mine").stdout
+        self.assertIn("cls", before[1])
+        self.shardctl("index", "mine")
+        self.assertEqual((self.seen("mine"), self.shardctl("columns", "mine").stdout), before)
+
     def environment(self, value):
         return {"env": dict(ENVIRONMENT, SHARDKIT_ALLOW_BASES=value)}
 
@@ -260,6 +286,8 @@ class BasesTest(CliTest):
                         self.shardctl("ls", "x/y/mine", "--values-xxh3", *options[2:], code=code, **self.environment(prefixes[0]))]
                 self.assertEqual([run.stdout for run in runs], [expected if allowed else ""] * 3)
         self.shardctl("ls", "x/y/mine", code=3, **self.environment(""))
+        # It is not taken for a folder of files.
+        self.assertIn("--allow-base", self.shardctl("pack", "x/y/mine", "-o", "out", code=3).stderr)
         # Every verb that opens the dataset takes it, or refuses the dataset, and a refusal leaves nothing.
         before = self.tree("x")
         for words in [["inspect", "IN"], ["cat", "IN", "--key", "03", "--column", "txt"], ["validate", "IN"], ["unpack", "IN", "-o", "out"],
@@ -268,7 +296,7 @@ class BasesTest(CliTest):
                       ["merge", "IN", "-o", "out"], ["merge", "IN", "-o", "out", "--by-reference"], ["reshard", "IN", "-o", "out"],
                       ["columns", "IN"], ["history", "IN"], ["diff", "IN", "x/near"], ["plan", "IN"], ["bench", "IN"], ["simulate", "IN"],
                       ["report", "IN", "-o", "out"], ["columns", "add", "IN", "--from", "rows", "--key", "id"], ["columns", "drop", "IN", "score"],
-                      ["rm", "IN", "--range", "0:1"], ["index", "IN"], ["pack", "more", "--append", "-o", "IN"], ["compact", "IN", "--purge"]]:
+                      ["rm", "IN", "--range", "0:1"], ["index", "IN"], ["repair", "IN", "-o", "out"], ["pack", "more", "--append", "-o", "IN"], ["compact", "IN", "--purge"]]:
             with self.subTest(words=words):
                 words = ["x/y/mine" if word == "IN" else word for word in words]
                 run = self.shardctl(*words, code=3)
@@ -289,10 +317,23 @@ class BasesTest(CliTest):
                 (["filter", "plain", "--count", "--range", "1:", "--by-reference"], "--count: not with --by-reference"),
                 (["split", "plain", "-o", "out", "--into", "a=1%", "--by-reference", "--block-size", "1MiB"], "--block-size: not with --by-reference"),
                 (["split", "plain", "-o", "out", "--into", "a=1%", "--by-reference", "--resume"], "--resume: not with --by-reference"),
-                (["ls", "plain", "--allow-base", ""], "must not be empty"), (["ls", "plain", "--allow-base"], "the value is missing")]:
+                (["ls", "plain", "--allow-base", ""], "must not be empty"), (["ls", "plain", "--allow-base", "a,b"], "cannot have a comma"), (["ls", "plain", "--allow-base"], "the value is missing")]:
             with self.subTest(words=words):
                 self.assertIn(says, self.shardctl(*words, code=2).stderr)
                 self.assertFalse(os.path.exists(self.path("out")))
+        # What no location says, or leads elsewhere by its letters.
+        os.makedirs(self.path("real", "deep"))
+        shutil.copytree(self.path("plain"), self.path("real", "base"))
+        os.symlink(self.path("real", "deep"), self.path("link"))
+        odd = os.fsdecode(os.fsencode(self.folder) + b"/b\xff")
+        shutil.copytree(self.path("plain"), odd)
+        for base, says in ((self.path("link") + "/../base", "where it is not"), (odd, "not UTF-8")):
+            run = self.shardctl("merge", base, "-o", "out", "--by-reference", code=2)
+            self.assertIn(says, run.stderr)
+            self.assertFalse(os.path.exists(self.path("out")))
+        # Through a link the new dataset says where the base is, however it is opened.
+        self.shardctl("filter", "plain", "-o", "link/mine", "--range", "1:", "--by-reference")
+        self.assertEqual(self.shardctl("ls", "real/deep/mine", "--values-xxh3", "--allow-base", self.folder).stdout, self.seen("link/mine")[1])
         self.shardctl("filter", "plain", "-o", "changed", "--range", "1:", "--by-reference", code=2)
         self.shardctl("filter", "plain", "-o", "plain/inside", "--range", "1:", "--by-reference", code=2)
         self.shardctl("filter", "none", "-o", "out", "--range", "1:", "--by-reference", code=3)

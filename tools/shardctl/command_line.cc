@@ -266,6 +266,9 @@ void CommandLine::AllowBase() {
                    {}});
   parser_->Add("--allow-base", false, true, [](const std::string& given) -> absl::Status {
     if (given.empty()) return absl::InvalidArgumentError("must not be empty");
+    if (given.find(',') != std::string::npos) {
+      return absl::InvalidArgumentError(Quote(given) + ": a prefix cannot have a comma; give a shorter one");
+    }
     const char* const before = std::getenv("SHARDKIT_ALLOW_BASES");
     setenv("SHARDKIT_ALLOW_BASES", ((before == nullptr ? "" : std::string(before) + ",") + given).c_str(), 1);
     return absl::OkStatus();

@@ -142,7 +142,7 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
     after.column_files.push_back(std::move(file));
   }
   report.generation = after.generation;
-  SHARDKIT_RETURN_IF_ERROR(update.Publish(after));
+  SHARDKIT_RETURN_IF_ERROR(update.Publish(&after));
   return report;
 }
 

@@ -30,7 +30,7 @@ absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& dire
       if (after.schema == update->before().schema) return update->Release();
       after.BeginGeneration({.name = "columns", .arguments = arguments});
       generation = after.generation;
-      return update->Publish(after);
+      return update->Publish(&after);
     };
     if (absl::Status status = publish(); !status.ok()) {
       (void)update->Abort();

@@ -205,8 +205,11 @@ absl::Status UseConvert(const std::string& path, std::string_view what) {
 
 absl::StatusOr<Found> FindInDirectory(const std::string& path, ReadableFileSystem* file_system) {
   SHARDKIT_ASSIGN_OR_RETURN(const Contents inside, LookInside(path, file_system));
-  if (inside.manifest && (inside.shards > 0 || ReadManifest(*file_system, path).ok())) {
-    return UseConvert(path, "a dataset of shards");
+  if (inside.manifest) {
+    // Another program may have a file of that name. A dataset may have its shards elsewhere, out of reach.
+    const absl::Status manifest = ReadManifest(*file_system, path).status();
+    if (absl::IsPermissionDenied(manifest)) return OrAsFiles(manifest);
+    if (inside.shards > 0 || manifest.ok()) return UseConvert(path, "a dataset of shards");
   }
   const absl::Status mds = dataset::OpenMds(*file_system, path, {}).status();
   if (mds.ok()) return Found::kMds;

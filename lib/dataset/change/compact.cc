@@ -261,7 +261,6 @@ class Compaction {
     if (rewrites || folds()) {
       SHARDKIT_RETURN_IF_ERROR(RewriteShards());
       SHARDKIT_RETURN_IF_ERROR(Renumber());
-      manifest.DropUnusedBases();
       SHARDKIT_RETURN_IF_ERROR(
           dataset::MakeOneSegment(file_system_, directory_, before, options_.cancellation, &manifest));
     } else {
@@ -269,12 +268,15 @@ class Compaction {
                                                      options_.cancellation, &manifest));
     }
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("compacting"));
-    SHARDKIT_RETURN_IF_ERROR(update_->Publish(manifest));
+    SHARDKIT_RETURN_IF_ERROR(update_->Publish(&manifest));
     return std::move(report_);
   }
 
  private:
-  bool folds() const { return options_.fold && !update_->before().shards_have_columns(); }
+  // All shards are rewritten then.
+  bool folds() const {
+    return options_.fold && (!update_->before().shards_have_columns() || !update_->before().bases.empty());
+  }
 
   absl::Status ChooseShards() {
     rewritten_.assign(update_->before().shards.size(), folds());

@@ -41,7 +41,7 @@ absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::s
         manifest.removed,
         dataset::WriteRemoved(file_system, directory, NameInGeneration(kRemovedName, manifest.generation),
                               before.With([&](uint64_t seen) { return chosen.Has(seen); }, manifest.sample_count)));
-    SHARDKIT_RETURN_IF_ERROR(update->Publish(manifest));
+    SHARDKIT_RETURN_IF_ERROR(update->Publish(&manifest));
     return report;
   });
 }

@@ -83,8 +83,9 @@ class DatasetRepair {
       listing_ = dataset::ListedShard{directory_, *std::move(manifest), {}};
     } else if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
-      if (!described && dataset::WasChanged(entries)) {
-        return FailedPrecondition(directory_, ": had column files or removed samples, and only ", kManifestName,
+      SHARDKIT_ASSIGN_OR_RETURN(const bool changed, dataset::WasChanged(file_system_, directory_, entries));
+      if (!described && changed) {
+        return FailedPrecondition(directory_, ": had column files, removed samples or bases, and only ", kManifestName,
                                   " says which; copy it again, or take the newest of dataset-*.json");
       }
       if (described && Changed(*text)) {

@@ -150,8 +150,8 @@ struct CompactOptions : JobOptions {
   // most 1. With `purge`, all that hold a removed sample.
   double least_lost = 0.2;
 
-  // Where columns were changed, rewrites all shards with the columns that readers see, so that there are no column
-  // files.
+  // Where columns were changed, or shards lie in bases, rewrites all shards with the columns that readers see, so that
+  // there are no column files and no bases.
   bool fold = false;
 
   // Afterwards deletes the files of earlier generations. Then no byte of a removed sample is in the directory: of a

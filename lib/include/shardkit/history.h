@@ -30,8 +30,8 @@ struct DatasetGeneration {
   uint64_t segments = 0;
   size_t columns = 0;  // that readers see
 
-  // The files without which it cannot be opened (see DatasetOptions::generation) are there, but for shards, which
-  // are removed only together with its manifest.
+  // The files without which it cannot be opened (see DatasetOptions::generation) are there, and its bases may be
+  // opened. Shards are not looked for: the dataset's own are removed only together with its manifest.
   bool readable = false;
 };
 

@@ -110,7 +110,7 @@ struct ManifestSummary {
   std::map<std::string, std::string, std::less<>> stored_names;
   std::vector<std::string> dropped;  // stored names of columns that readers no longer see; ascending
   Metadata metadata;
-  std::vector<Base> bases;        // with different names
+  std::vector<Base> bases;        // their names ascend, each once
   std::vector<Segment> segments;  // cover the shards in order
   std::vector<ColumnFile> column_files;
   std::optional<RemovedSamples> removed;

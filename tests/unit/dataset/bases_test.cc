@@ -9,6 +9,7 @@
 #include "dataset/manifest_text.h"
 #include "dataset/view_support.h"
 #include "shardkit/copy.h"
+#include "shardkit/history.h"
 #include "shardkit/repair.h"
 
 namespace shardkit::test {
@@ -88,6 +89,91 @@ TEST_F(BasesTest, ColumnsOfTheManifestChange) {
   AddColumn(Score(), [](uint64_t sample) { return ScoreOf(sample + 1); });
   Check();
   EXPECT_TRUE(ReadTree(*files_, "/base") == base_);
+}
+
+TEST_F(BasesTest, FoldingMakesAWholeDataset) {
+  Refer();
+  const auto folded = CompactDataset(*files_, "/data", {.fold = true, .purge = true});
+  ASSERT_TRUE(folded.ok()) << folded.status();
+  EXPECT_EQ(folded->manifest.bases.size(), 0u);
+  EXPECT_TRUE(ReadTree(*files_, "/base") == base_);
+  ASSERT_TRUE(RemoveTree(*files_, "/base").ok());
+  Check();
+}
+
+// Only the manifest says which samples lie in bases.
+TEST_F(BasesTest, ALostManifestIsNotMadeOfTheOwnShardsAlone) {
+  Refer();
+  Append(40, 50);
+  const Tree before = ReadTree(*files_, "/data");
+  for (const size_t left : {size_t{0}, before.at("dataset.json").size() - 5}) {
+    WriteTree(*files_, "/data", before);
+    WriteFile(*files_, "/data/dataset.json", before.at("dataset.json").substr(0, left));
+    if (left == 0) {
+      ASSERT_TRUE(files_->RemoveFile("/data/dataset.json").ok());
+    }
+    const Tree damaged = ReadTree(*files_, "/data");
+    EXPECT_TRUE(absl::IsDataLoss(RebuildIndex(*files_, "/data").status()));
+    EXPECT_TRUE(absl::IsFailedPrecondition(RepairDataset(*files_, "/data", "/whole", {}).status()));
+    EXPECT_TRUE(ReadTree(*files_, "/data") == damaged);
+  }
+}
+
+// What a base was needed for may go without a shard being rewritten.
+TEST_F(BasesTest, BasesGoWithTheirLastFile) {
+  Refer();
+  AddColumn(Score(), &ScoreOf);
+  MergeOptions options;
+  options.by_reference = true;
+  ASSERT_TRUE(MergeDatasets(*files_, {"/data"}, "/third", options).ok());
+  EXPECT_EQ(ReadManifest(*files_, "/third")->bases.size(), 2u);
+  ASSERT_TRUE(DropColumns(*files_, "/third", {"score"}).ok());
+  const Manifest manifest = *ReadManifest(*files_, "/third");
+  ASSERT_EQ(manifest.bases.size(), 1u);
+  EXPECT_EQ(manifest.bases[0].path, "/base");
+}
+
+// A dataset of today does not need what earlier generations referred to.
+TEST_F(BasesTest, EarlierGenerationsOutOfReach) {
+  Refer();
+  Remove({3});
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.fold = true}).ok());
+  AllowBases({});
+  Check();
+  const auto history = ReadHistory(*files_, "/data");
+  ASSERT_TRUE(history.ok()) << history.status();
+  std::vector<bool> readable;
+  for (const DatasetGeneration& each : *history) readable.push_back(each.readable);
+  EXPECT_EQ(readable, (std::vector<bool>{false, false, true}));
+  EXPECT_TRUE(absl::IsPermissionDenied(DatasetReader::Open(*files_, "/data", {.generation = 1}).status()));
+  ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
+  Check();
+}
+
+TEST_F(BasesTest, ManyBases) {
+  Refer();
+  Manifest manifest = *ReadManifest(*files_, "/data");
+  const Base base = manifest.bases[0];
+  for (int i = 0; i < 60000; ++i) {
+    manifest.bases.push_back({.name = StrCat("c", absl::Dec(i, absl::kZeroPad8)), .location = base.location});
+  }
+  const auto parsed = ParseManifest(FormatManifest(manifest));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->BaseOf("c00000007/x")->name, "c00000007");
+  EXPECT_EQ(parsed->BaseOf("c/x"), nullptr);
+  EXPECT_EQ(parsed->BaseOf("c00000007"), nullptr);
+  std::swap(manifest.bases[1], manifest.bases[2]);
+  EXPECT_TRUE(absl::IsDataLoss(ParseManifest(FormatManifest(manifest)).status()));
+}
+
+// Names of files in a web server's folder are no way out of it.
+TEST_F(BasesTest, NamesBelowBasesInTheWeb) {
+  Manifest manifest;
+  manifest.bases = {{.name = "b", .location = "https://h/x", .path = "https://h/x"},
+                    {.name = "c", .location = "s3://h/x", .path = "s3://h/x"}};
+  EXPECT_EQ(manifest.PathOf("/d", "b/%2e%2e/a?b#c.shard"), "https://h/x/%252e%252e/a%3Fb%23c.shard");
+  EXPECT_EQ(manifest.PathOf("/d", "c/%2e%2e/a?b.shard"), "s3://h/x/%2e%2e/a?b.shard");
+  EXPECT_EQ(manifest.PathOf("/d", "d/a.shard"), "/d/d/a.shard");
 }
 
 TEST_F(BasesTest, ListsOfShardsHaveNamesOfBases) {
@@ -209,6 +295,36 @@ TEST_F(BasesTest, SelectionsAreThoseOfCopies) {
   EXPECT_TRUE(ReadTree(*files_, "/base") == base_);
 }
 
+class CountShards final : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override {
+    opened += path.ends_with(".shard") ? 1 : 0;
+    return ForwardingFileSystem::OpenForReading(path, mode, size);
+  }
+  int opened = 0;
+};
+
+// Ordinals need no values, and segments have all that the new segment is made of.
+TEST_F(BasesTest, NoShardIsOpenedForARange) {
+  Refer();
+  CountShards files(*files_);
+  FilterOptions options;
+  options.by_reference = true;
+  SampleSelection selection;
+  selection.ranges = {{5, 8}, {20, 38}};
+  const auto filtered = Filter(files, "/data", "/new", selection, options);
+  ASSERT_TRUE(filtered.ok()) << filtered.status();
+  EXPECT_EQ(filtered->pack.manifest.shards.size(), 4u);
+  EXPECT_EQ(files.opened, 0);
+  // Without its keys and index, the shards are asked.
+  ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
+  ASSERT_TRUE(Filter(files, "/data", "/same", selection, options).ok());
+  EXPECT_GT(files.opened, 0);
+  EXPECT_EQ(ReadAll(*files_, "/same/dataset.segment"), ReadAll(*files_, "/new/dataset.segment"));
+}
+
 // Changes the dataset while the selection reads it.
 TEST_F(BasesTest, AnInputThatChangesMeanwhileIsRefused) {
   FilterOptions options;
@@ -287,6 +403,13 @@ TEST_F(BasesTest, Reach) {
       {"/data/ds", "/data/x", "/data/x"},
       {"/data/ds", "//data/x", "/data/x"},
       {"/data/ds", "..", "/data"},
+      {"/data/ds", ".", "own"},
+      {"/data/ds", "x/..", "own"},
+      {"https://h/ds", "../a%2Eb", "own"},
+      {"https://h/ds", "../a%2fb", "own"},
+      {"https://h/ds", "../a?b", "own"},
+      {"https://h/ds", "../a#b", "own"},
+      {"s3://b/ds", "../a%2fb", "s3://b/a%2fb"},
       {"/data/ds", "../..", ""},
       {"/data/ds", "../../data2/x", ""},
       {"/data/ds", "/data2", ""},
@@ -317,6 +440,10 @@ TEST_F(BasesTest, Reach) {
     ManifestSummary summary;
     summary.bases = {{.name = "b\n", .location = place.location}};
     const absl::Status status = dataset::FindBases(place.directory, &summary);
+    if (place.path == "own") {
+      EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+      continue;
+    }
     EXPECT_EQ(status.ok() ? summary.bases[0].path : "", place.path) << place.directory << " " << place.location;
     if (status.ok()) continue;
     EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
