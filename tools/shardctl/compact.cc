@@ -63,8 +63,10 @@ int RunCompact(int argc, char** argv) {
   line.Arguments("DATASET", 1, SIZE_MAX, &paths);
   line.Text("--lost", "SHARE", &lost,
             "rewrite shards that lost at least this share of their bytes, as 20% or 0.2 [20%]");
-  line.Flag("--fold", &options.fold,
-            "write all columns into the shards under their names, where columns were added, renamed or dropped");
+  line.Flag(
+      "--fold", &options.fold,
+      "write all columns into the shards under their names, where columns were added, renamed or dropped, and all "
+      "samples into own shards, where some lie in other datasets");
   line.Flag("--purge", &options.purge,
             "rewrite all that hold a removed sample, then delete the files of earlier generations: nothing of the "
             "sample is left");
