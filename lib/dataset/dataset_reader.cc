@@ -58,6 +58,12 @@ absl::Status DescribeNoGeneration(ReadableFileSystem& file_system, const std::st
   return InvalidArgument(path, ": has no generations, which only the datasets of Shardkit have");
 }
 
+// Whether it may be gone when the dataset is opened again. Reading without an index for long would be worse.
+bool MayPass(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
+         absl::IsResourceExhausted(status);
+}
+
 uint64_t Words(uint64_t bytes) { return RoundUp(bytes, 8) / 8; }
 
 // How much memory, in 8 bytes, SelectRows needs for the column.
@@ -131,6 +137,9 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
   const bool ours = foreign_ == nullptr && info.type == FileType::kDirectory;
   std::vector<absl::StatusOr<SegmentTables>> segments;
   if (ours) segments = OpenSegments(file_system, path, manifest->segments);
+  for (const absl::StatusOr<SegmentTables>& segment : segments) {
+    if (!segment.ok() && MayPass(segment.status())) return segment.status();
+  }
   SHARDKIT_ASSIGN_OR_RETURN(list_, ShardListReader::Open(path, &*manifest, &segments));
   summary_ = *std::move(manifest);
   stored_schema_ = summary_.StoredSchema();

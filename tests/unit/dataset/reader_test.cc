@@ -517,6 +517,35 @@ TEST_F(DatasetReaderTest, AnIndexOfOtherShardsIsNotUsed) {
   EXPECT_EQ(*dataset->ReadValue(7, 1, &buffer), samples_[7].fields[0].second);
 }
 
+class FailingSegments final : public ForwardingFileSystem {
+ public:
+  FailingSegments(FileSystem& base, absl::Status status) : ForwardingFileSystem(base), status_(std::move(status)) {}
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override {
+    if (path.ends_with(".segment")) return status_;
+    return ForwardingFileSystem::OpenForReading(path, mode, size);
+  }
+
+ private:
+  const absl::Status status_;
+};
+
+// Without index and keys a reader may need hours, so it does not begin so because of an error that passes.
+TEST_F(DatasetReaderTest, ASegmentThatCannotBeReadNowIsAnError) {
+  for (const absl::Status& status :
+       {absl::UnavailableError("no answer"), absl::DeadlineExceededError("no answer"), absl::CancelledError("ended"),
+        absl::ResourceExhaustedError("too many open files")}) {
+    FailingSegments files(*files_, status);
+    EXPECT_EQ(DatasetReader::Open(files, "/data").status().code(), status.code());
+  }
+  for (const absl::Status& status : {absl::NotFoundError("gone"), absl::PermissionDeniedError("not allowed")}) {
+    FailingSegments files(*files_, status);
+    const auto opened = DatasetReader::Open(files, "/data");
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    EXPECT_EQ(ScanRows(**opened), RowsOf(samples_));
+  }
+}
+
 TEST_F(DatasetReaderTest, WhatIsNoDatasetIsNotOpened) {
   EXPECT_TRUE(absl::IsNotFound(DatasetReader::Open(*files_, "/nothing").status()));
   ASSERT_TRUE(files_->CreateDirectory("/empty").ok());
