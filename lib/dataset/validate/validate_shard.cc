@@ -43,7 +43,7 @@ void TakeUnknown(const Column& column, const ColumnStatistics& stored, ColumnSta
     const uint64_t bytes = found->stored_bytes;
     *found = stored;
     found->stored_bytes = bytes;
-  } else if (!IsKnownType(column.type)) {
+  } else if (!column.has_known_type()) {
     found->range_kind = stored.range_kind;
     found->minimum = stored.minimum;
     found->maximum = stored.maximum;
