@@ -2,6 +2,7 @@
 
 #include "numbers.h"
 #include "pack_options.h"
+#include "report.h"
 
 namespace shardctl {
 

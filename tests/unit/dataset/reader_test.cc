@@ -3,6 +3,7 @@
 #include <set>
 #include <thread>
 
+#include "base/hash.h"
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "shardctl/latency_filesystem.h"
