@@ -99,10 +99,8 @@ def array(value, what):
 
 
 def parse_json(data):
-    def no_number(text):
-        raise ValueError(f"{text} is no number")
-    parsed = json.loads(str(data, "utf-8"), object_pairs_hook=Object, parse_constant=no_number,
-                        parse_int=lambda digits: -1 if digits == "-0" else int(digits))
+    # NaN, which Python takes, is the value of no key that is known.
+    parsed = json.loads(str(data, "utf-8"), object_pairs_hook=Object, parse_int=lambda digits: -1 if digits == "-0" else int(digits))
     json.dumps(parsed, ensure_ascii=False).encode()  # no half of a surrogate pair
     return parsed
 
