@@ -25,11 +25,15 @@ namespace {
 constexpr std::string_view kSchemeEnd = "://";
 
 // Never deleted: another thread may be reading it. No lock, because a child of a fork could find it held.
-std::atomic<const std::vector<std::string>*> allowed_bases = nullptr;
+struct Allowed {
+  std::vector<std::string> prefixes;
+  const Allowed* before = nullptr;
+};
+std::atomic<const Allowed*> allowed_bases = nullptr;
 
 // What AllowBases was given, else what the environment says.
 std::vector<std::string> AllowedBases() {
-  if (const auto* const allowed = allowed_bases.load()) return *allowed;
+  if (const Allowed* const allowed = allowed_bases.load()) return allowed->prefixes;
   const char* const text = std::getenv("SHARDKIT_ALLOW_BASES");
   if (text == nullptr) return {};
   return absl::StrSplit(text, ',', absl::SkipEmpty());
@@ -103,7 +107,9 @@ bool IsLocation(std::string_view location) {
 }  // namespace
 
 void AllowBases(std::vector<std::string> prefixes) {
-  allowed_bases = new std::vector<std::string>(std::move(prefixes));
+  auto* const allowed = new Allowed{std::move(prefixes), allowed_bases.load()};
+  while (!allowed_bases.compare_exchange_weak(allowed->before, allowed)) {
+  }
 }
 
 const Base* ManifestSummary::BaseOf(std::string_view name) const {
