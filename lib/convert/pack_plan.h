@@ -1,21 +1,18 @@
-// The plan of a dataset that is packed in tasks: a folder in the dataset's directory, from PlanPack to FinishPack.
-//
-//   .shardkit-plan/units.shard     for each unit the samples to pack, and their bytes
-//   .shardkit-plan/plan.json       inputs, options and columns; written last, so a folder without it is no plan
-//
-// It is read by the same version alone.
+// The plan of a dataset that is packed in tasks: the shard .shardkit/plan.shard in the dataset's directory, from
+// PlanPack to FinishPack. Its samples are the units; what they have in common is JSON in its metadata. It is read by
+// the same version alone.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "convert/sources/file_source.h"
-#include "convert/unit_records.h"
+#include "dataset/job_folder.h"
 #include "shardkit/pack.h"
 #include "shardkit/shard.h"
 
@@ -30,7 +27,6 @@ struct PlanHead {
   std::vector<Column> columns;       // of the dataset, before any sample is looked at
   std::vector<std::string> classes;  // of an image folder
   std::string datasets;              // DatasetSource::Identity of inputs that are datasets, as a hash
-  PackPlan totals;
 };
 
 // Some consecutive samples, with shards of their own.
@@ -41,22 +37,22 @@ struct PlannedUnit {
   std::vector<SourceInput> inputs;  // of other sources
 };
 
-// Writes the units of a plan, one after the other. One thread at a time.
+// Divides what a source lists into units: the same ones that the packer finds while it packs all of it. Calls `take`
+// for each. The sizes of files are asked for on options.dataset.threads threads.
+absl::StatusOr<PackPlan> ListUnits(Source& source, const PackOptions& options,
+                                   const std::function<absl::Status(const PlannedUnit& unit)>& take);
+
+// Writes a plan. One thread at a time. Until Finish there is none.
 class PlanWriter {
  public:
-  static absl::StatusOr<std::unique_ptr<PlanWriter>> Create(FileSystem& file_system, const std::string& directory);
-
+  // InvalidArgument when a path or name in `head` is not UTF-8.
+  static absl::StatusOr<std::unique_ptr<PlanWriter>> Create(FileSystem& file_system, const std::string& directory,
+                                                            const PlanHead& head);
   absl::Status Add(const PlannedUnit& unit);
-
-  // Publishes the plan. InvalidArgument when a path or name in `head` is not UTF-8.
-  absl::Status Finish(const PlanHead& head);
+  absl::Status Finish() { return units_->Finish().status(); }
 
  private:
-  PlanWriter(FileSystem& file_system, std::string directory)
-      : file_system_(file_system), directory_(std::move(directory)) {}
-
-  FileSystem& file_system_;
-  const std::string directory_;
+  PlanWriter() = default;
   std::unique_ptr<ShardWriter> units_;
 };
 
@@ -67,6 +63,7 @@ class PlanReader {
   static absl::StatusOr<std::unique_ptr<PlanReader>> Open(FileSystem& file_system, const std::string& directory);
 
   const PlanHead& head() const { return head_; }
+  const PackPlan& totals() const { return totals_; }
   // Which plan it is: 16 hexadecimal digits.
   const std::string& fingerprint() const { return fingerprint_; }
   absl::StatusOr<PlannedUnit> Unit(uint64_t number) const;
@@ -75,19 +72,18 @@ class PlanReader {
   const std::vector<uint64_t>& unit_bytes() const { return bytes_; }
 
  private:
-  PlanReader(FileSystem& file_system, std::string directory)
-      : file_system_(file_system), directory_(std::move(directory)) {}
-  absl::Status Read();
+  PlanReader() = default;
+  absl::Status Read(FileSystem& file_system, const std::string& directory);
 
-  FileSystem& file_system_;
-  const std::string directory_;
   PlanHead head_;
+  PackPlan totals_;
   std::string fingerprint_;
   std::unique_ptr<ShardReader> units_;
-  std::vector<uint64_t> bytes_;  // of each unit
+  std::vector<uint64_t> bytes_;    // of each unit
+  std::vector<uint64_t> samples_;  // of each unit
 };
 
-// Whether the dataset's directory has a plan.
-absl::StatusOr<bool> HasPlan(ReadableFileSystem& file_system, const std::string& directory);
+// The path of the plan in a dataset's directory.
+std::string PlanPath(const std::string& directory);
 
 }  // namespace shardkit::convert

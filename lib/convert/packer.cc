@@ -150,16 +150,16 @@ class PackedBefore {
 
   // Whether the samples before the position to begin at have to be listed. Others may be skipped.
   bool Compares(const Source& source) const {
-    return job_ != nullptr && resume_ > 0 && !source.has_own_units() && job_->entries().back().listing != 0;
+    return job_ != nullptr && resume_ > 0 && !source.has_own_units() && job_->records().back().listing != 0;
   }
 
   // The next sample, with the position behind it.
   absl::Status Take(std::string names, const dataset::InputPosition& behind) {
     names_.push_back(std::move(names));
-    const std::vector<dataset::JournalEntry>& entries = job_->entries();
-    for (; entry_ < entries.size() && entries[entry_].next_position <= behind.samples; ++entry_) {
-      if (entries[entry_].listing == 0) continue;
-      if (entries[entry_].listing != behind.listing) return Differs(/*all_listed=*/false);
+    const std::vector<dataset::ShardRecord>& records = job_->records();
+    for (; entry_ < records.size() && records[entry_].next_position <= behind.samples; ++entry_) {
+      if (records[entry_].listing == 0) continue;
+      if (records[entry_].listing != behind.listing) return Differs(/*all_listed=*/false);
       compared_ = entry_ + 1;
       names_.clear();
     }
@@ -178,10 +178,10 @@ class PackedBefore {
   // Names the first sample that is gone or new among those listed since what was compared last. `all_listed`: nothing
   // follows them in the input.
   absl::Status Differs(bool all_listed) const {
-    const std::vector<dataset::JournalEntry>& entries = job_->entries();
-    const size_t end = std::min(entry_ + 1, entries.size());
+    const std::vector<dataset::ShardRecord>& records = job_->records();
+    const size_t end = std::min(entry_ + 1, records.size());
     SHARDKIT_ASSIGN_OR_RETURN(const std::vector<std::string> keys, job_->KeysOfShards(compared_, end));
-    const std::string_view shard = entries[end - 1].shard.name;
+    const std::string_view shard = records[end - 1].shard.name;
     const auto refuse = [&](const auto&... what) {
       return FailedPrecondition(job_->directory(), ": was begun with another input: ", what...,
                                 "; give the same one to resume, or run without resuming to start over");
@@ -500,8 +500,8 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
     }
   } else {
     if (units != nullptr) part.unit = units->first_unit();
-    if (units != nullptr && !units->entries().empty()) {
-      if (const auto last = dataset::ParseShardName(units->entries().back().shard.name)) {
+    if (units != nullptr && !units->records().empty()) {
+      if (const auto last = dataset::ParseShardName(units->records().back().shard.name)) {
         part.unit = last->unit + 1;
         part.continued = dataset::UnitShard{last->unit, last->shard + 1};
       }

@@ -12,7 +12,7 @@
 #include "base/thread_pool.h"
 #include "convert/sample_files.h"
 #include "convert/sources/source_names.h"
-#include "dataset/job_directory.h"
+#include "dataset/dataset_files.h"
 #include "shardkit/pack.h"
 
 namespace shardkit {

@@ -35,8 +35,9 @@ absl::StatusOr<bool> DatasetJob::AppendBlock(container::StoredBlock /*block*/, u
   return false;
 }
 
-absl::Status DatasetJob::StartJob(const std::string& text, bool resume, const JobFiles& files) {
-  SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_, FingerprintOf(text), resume, files));
+absl::Status DatasetJob::StartJob(const std::string& text, JobFolder::Options options) {
+  options.threads = threads_.get();
+  SHARDKIT_ASSIGN_OR_RETURN(job_, JobFolder::Open(file_system_, directory_, FingerprintOf(text), options));
   if (job_->complete()) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto dataset, DatasetReader::Open(file_system_, directory_));
     SHARDKIT_ASSIGN_OR_RETURN(manifest_, dataset->ReadManifest());
@@ -45,23 +46,12 @@ absl::Status DatasetJob::StartJob(const std::string& text, bool resume, const Jo
     return absl::OkStatus();
   }
   SHARDKIT_RETURN_IF_ERROR(Begin());
-  entries_ = job_->finished();
-  return TakeUpAll();
-}
-
-absl::Status DatasetJob::StartJoin(const std::string& text, std::vector<JournalEntry> entries) {
-  fingerprint_ = FingerprintOf(text);
-  SHARDKIT_RETURN_IF_ERROR(Begin());
-  entries_ = std::move(entries);
-  return TakeUpAll();
-}
-
-absl::Status DatasetJob::TakeUpAll() {
-  for (const JournalEntry& entry : entries_) {
-    SHARDKIT_RETURN_IF_ERROR(TakeUp(entry));
-    manifest_.AddShard(entry.shard);
-    resume_position_ = next_position_ = entry.next_position;
-    for (const SkippedSample& skipped : entry.skipped) skipped_.push_back(skipped);
+  records_ = job_->finished();
+  for (const ShardRecord& record : records_) {
+    SHARDKIT_RETURN_IF_ERROR(TakeUp(record));
+    manifest_.AddShard(record.shard);
+    resume_position_ = next_position_ = record.next_position;
+    for (const SkippedSample& skipped : record.skipped) skipped_.push_back(skipped);
   }
   return absl::OkStatus();
 }
@@ -138,26 +128,27 @@ std::vector<SkippedSample> DatasetJob::TakeSkipped() {
   return taken;
 }
 
-absl::Status DatasetJob::Record(JournalEntry entry) {
-  if (job_) SHARDKIT_RETURN_IF_ERROR(job_->Record(entry));
-  manifest_.AddShard(entry.shard);
-  entries_.push_back(std::move(entry));
+absl::Status DatasetJob::Record(ShardRecord record) {
+  record.shards_before = records_.size();
+  if (job_) SHARDKIT_RETURN_IF_ERROR(job_->Record(record));
+  manifest_.AddShard(record.shard);
+  records_.push_back(std::move(record));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> DatasetJob::KeysOfShards(size_t begin, size_t end) const {
   std::vector<std::string> keys;
-  const uint64_t first = begin == 0 ? 0 : entries_[begin - 1].next_position;
+  const uint64_t first = begin == 0 ? 0 : records_[begin - 1].next_position;
   BlockBuffer buffer;
   BlockView view;
   for (size_t i = begin; i < end; ++i) {
-    auto skipped = entries_[i].skipped.begin();
+    auto skipped = records_[i].skipped.begin();
     const auto add_skipped = [&] {
-      for (; skipped != entries_[i].skipped.end() && skipped->position == first + keys.size(); ++skipped) {
+      for (; skipped != records_[i].skipped.end() && skipped->position == first + keys.size(); ++skipped) {
         keys.push_back(skipped->key);
       }
     };
-    SHARDKIT_ASSIGN_OR_RETURN(const auto shard, ShardReader::Open(file_system_, Path(entries_[i].shard.name)));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto shard, ShardReader::Open(file_system_, Path(records_[i].shard.name)));
     const std::optional<size_t> column = shard->schema().key_column();
     for (size_t block = 0; column && block < shard->blocks().size(); ++block) {
       SHARDKIT_RETURN_IF_ERROR(shard->ReadBlock(block, {&*column, 1}, &buffer, &view));
@@ -177,9 +168,6 @@ absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
     if (existing_keys_) SHARDKIT_RETURN_IF_ERROR(Broken(existing_keys_->Verdict()));
     SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
     if (job_) SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_, listing_)));
-    if (!fingerprint_.empty()) {
-      SHARDKIT_RETURN_IF_ERROR(Broken(PublishJobRecord(file_system_, directory_, fingerprint_, manifest_, listing_)));
-    }
     const absl::Status published = PublishIndexes();
     // Another run has taken the directory, although this one had locked it: its files are not to be removed.
     if (absl::IsAlreadyExists(published) && job_) job_->Suspend();

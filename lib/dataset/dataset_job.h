@@ -1,4 +1,4 @@
-// What the dataset writers of all containers share: the job and its journal, the shards that an earlier run has
+// What the dataset writers of all containers share: the job and its folder, the shards that an earlier run has
 // finished, skipped samples, and errors that end the job.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "container/stored_block.h"
 #include "dataset/dataset_update.h"
 #include "dataset/duplicate_key_finder.h"
-#include "dataset/job_directory.h"
+#include "dataset/job_folder.h"
 #include "shardkit/dataset_writer.h"
 
 namespace shardkit::dataset {
@@ -25,8 +25,7 @@ namespace shardkit::dataset {
 enum class JobKind : uint8_t {
   kWriter,  // the writer ends shards, by the limits of its options
   kUnits,   // the input is divided into units: shards end where StartUnit and EndShard say, and have the names of units
-  kUnit,    // the same, for some of the units: writes shards that others make a dataset of, and nothing else
-  kJoin,    // makes a dataset of the shards of all units, which others have written
+  kTask,    // the same, for some of the units: writes shards that others make a dataset of, and nothing else
 };
 
 class ExistingKeyCheck;
@@ -43,7 +42,7 @@ class DatasetJob : public DatasetWriter {
  public:
   ~DatasetJob() override;
 
-  // For kUnits and kUnit. The samples from `position` on are those of unit `number.unit`; its
+  // For kUnits and kTask. The samples from `position` on are those of unit `number.unit`; its
   // next shard is number `number.shard` of it, and has at first the columns given to Create. What a unit's shards hold
   // depends on its samples alone.
   virtual absl::Status StartUnit(const UnitShard& number, const InputPosition& position);
@@ -56,19 +55,19 @@ class DatasetJob : public DatasetWriter {
   // The columns that blocks must have, but for their storages, for AppendBlock to take them. Null where it takes none.
   virtual const Schema* columns_of_blocks() const { return nullptr; }
 
-  // For kUnits and kUnit. Makes a whole block of another shard the next block of this one, instead of its samples, if
+  // For kUnits and kTask. Makes a whole block of another shard the next block of this one, instead of its samples, if
   // the shard that it comes to lie in stores all columns in the same way. False when it does not: then nothing was
   // stored, but a block may have ended with the sample before. The next position is one behind its last sample.
   virtual absl::StatusOr<bool> AppendBlock(container::StoredBlock block, uint64_t next_position);
 
-  // For kUnits and kJoin. `check.take` is called before the dataset is published; its error is returned by Finish. The
+  // For kUnits. `check.take` is called before the dataset is published; its error is returned by Finish. The
   // check has no `ends` when the job appends.
   void OnRepeatedKey(RepeatedKeyCheck check) { repeated_keys_ = std::move(check); }
 
   // For kUnits: the number of the first unit of a job that resumes none. That of a dataset's first shard is 0.
   uint64_t first_unit() const { return update_ ? update_->next_number() : 0; }
 
-  // The keys of the samples of the shards entries()[begin] to entries()[end - 1], or what those that were skipped are
+  // The keys of the samples of the shards records()[begin] to records()[end - 1], or what those that were skipped are
   // called, in the order of the input.
   absl::StatusOr<std::vector<std::string>> KeysOfShards(size_t begin, size_t end) const;
   const std::string& directory() const { return directory_; }
@@ -86,7 +85,7 @@ class DatasetJob : public DatasetWriter {
   bool continues_job() const { return job_ && !job_->finished().empty(); }
 
   // The shards that were finished, those of a run that this one resumes first.
-  const std::vector<JournalEntry>& entries() const { return entries_; }
+  const std::vector<ShardRecord>& records() const { return records_; }
 
   uint64_t resume_position() const override { return resume_position_; }
   const Schema& schema() const override { return manifest_.schema; }
@@ -101,12 +100,9 @@ class DatasetJob : public DatasetWriter {
   // `threads`, at least 1, encode.
   DatasetJob(FileSystem& file_system, std::string directory, int threads);
 
-  // Opens the job and takes up the shards that an earlier run has finished. `text` describes everything that the output
-  // depends on, except the samples. `files` must outlive the writer's job.
-  absl::Status StartJob(const std::string& text, bool resume, const JobFiles& files);
-
-  // Takes up the shards of all units, in their order, for kJoin.
-  absl::Status StartJoin(const std::string& text, std::vector<JournalEntry> entries);
+  // Opens the job and takes up the shards that are finished. `text` describes everything that the output depends on,
+  // except the samples. options.files must outlive the writer's job.
+  absl::Status StartJob(const std::string& text, JobFolder::Options options);
 
   // Begins to append to the dataset in the directory: sets manifest_ to what it has, in the next generation.
   absl::Status StartAppend(ExistingKeys existing_keys);
@@ -119,7 +115,7 @@ class DatasetJob : public DatasetWriter {
   // itself.
   virtual absl::Status AppendSample(const Sample& sample, uint64_t next_position) = 0;
   virtual absl::Status Begin() { return absl::OkStatus(); }    // called before TakeUp and before anything is written
-  virtual absl::Status TakeUp(const JournalEntry& entry) = 0;  // takes up a shard that an earlier run has finished
+  virtual absl::Status TakeUp(const ShardRecord& record) = 0;  // takes up a shard that an earlier run has finished
   virtual absl::Status FinishShards() = 0;                     // finishes all shards that were begun
   virtual absl::Status PublishIndexes() = 0;                   // publishes the job's manifest last
   virtual absl::Status DiscardOpen() = 0;                      // stops threads, removes temporary files
@@ -132,7 +128,7 @@ class DatasetJob : public DatasetWriter {
   absl::Status Broken(absl::Status status);
 
   // Makes a published shard part of the job.
-  absl::Status Record(JournalEntry entry);
+  absl::Status Record(ShardRecord record);
 
   // From now on the current sample is one of those to be written.
   void Accept(uint64_t next_position) { next_position_ = next_position; }
@@ -153,11 +149,8 @@ class DatasetJob : public DatasetWriter {
   RepeatedKeyCheck repeated_keys_;
 
  private:
-  absl::Status TakeUpAll();
-
-  std::unique_ptr<JobDirectory> job_;  // null when the job appends, and for kUnit and kJoin
-  std::string fingerprint_;            // for kJoin
-  std::vector<JournalEntry> entries_;
+  std::unique_ptr<JobFolder> job_;  // null when the job appends, and for kTask
+  std::vector<ShardRecord> records_;
   std::unique_ptr<DatasetUpdate> update_;            // null unless it does
   std::unique_ptr<ExistingKeyCheck> existing_keys_;  // null where every key is taken
   uint64_t resume_position_ = 0;
@@ -169,12 +162,14 @@ class DatasetJob : public DatasetWriter {
   bool ended_ = false;
 };
 
-// A job in Shardkit's own container, of kUnits, kUnit or kJoin. `entries` are the shards of all units, for kJoin.
+// A job in Shardkit's own container, of kUnits or kTask. With `of_tasks`, for kUnits, these are the shards of all
+// units, which tasks have written: they stay if the job fails.
 absl::StatusOr<std::unique_ptr<DatasetJob>> CreateUnitJob(FileSystem& file_system, const std::string& directory,
                                                           const Schema& schema, const DatasetWriterOptions& options,
-                                                          JobKind kind, std::vector<JournalEntry> entries = {});
+                                                          JobKind kind,
+                                                          const std::vector<ShardRecord>* of_tasks = nullptr);
 
-// The fingerprint of the job (see JobRecord) that CreateUnitJob makes.
+// The fingerprint of the job (see JobDescription) that CreateUnitJob makes.
 std::string FingerprintOfJob(const Schema& schema, const DatasetWriterOptions& options);
 
 // Starts a writer that was just made.

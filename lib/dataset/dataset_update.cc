@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/bases.h"
-#include "dataset/job_directory.h"
+#include "dataset/job_folder.h"
 #include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
 #include "shardkit/dataset_reader.h"
@@ -95,11 +95,13 @@ DatasetUpdate::~DatasetUpdate() {
   (void)Guarded("giving up", [this] { return Abort(); });
 }
 
+std::string DatasetUpdate::MarkerPath() const { return JoinPath(JobFolderPath(directory_), kChangeName); }
+
 absl::Status DatasetUpdate::Prepare() {
   // Looks first without the lock, so that no lock file is left where there is no dataset.
   SHARDKIT_ASSIGN_OR_RETURN(const bool complete, Exists(file_system_, Path(kManifestName)));
   if (!complete) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, HasJournal(file_system_, directory_));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, HasUnfinishedJob(file_system_, directory_));
     if (unfinished) {
       return FailedPrecondition(directory_, ": an unfinished job lies there; finish it with pack --resume first");
     }
@@ -108,8 +110,8 @@ absl::Status DatasetUpdate::Prepare() {
   SHARDKIT_ASSIGN_OR_RETURN(lock_, LockDirectory(file_system_, directory_));
   bool marked = false;
   const absl::Status status = PrepareLocked(&marked);
-  if (!status.ok() && marked) (void)file_system_.RemoveFile(Path(kMarkerName));
-  if (!status.ok()) (void)file_system_.RemoveFile(Path(kLockName));
+  if (!status.ok() && marked) (void)file_system_.RemoveFile(MarkerPath());
+  if (!status.ok()) (void)UnlockDirectory(file_system_, directory_, std::move(lock_));
   return status;
 }
 
@@ -127,20 +129,21 @@ absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
     const std::optional<UnitShard> number = ParseShardName(shard.name);
     if (number) next_number_ = std::max(next_number_, number->unit + 1);
   }
-  SHARDKIT_ASSIGN_OR_RETURN(const bool interrupted, Exists(file_system_, Path(kMarkerName)));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool interrupted, Exists(file_system_, MarkerPath()));
   if (interrupted) {
     SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers());
   } else {
     // An interrupted making of the index anew leaves no marker; whoever holds the lock may remove its temporary files.
     SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
     SHARDKIT_RETURN_IF_ERROR(RemoveTables(file_system_, directory_, entries, {}, UINT64_MAX));
-    SHARDKIT_ASSIGN_OR_RETURN(const auto marker, file_system_.Create(Path(kMarkerName)));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto marker, file_system_.Create(MarkerPath()));
     *marked = true;
     // By its bytes a store's client knows that a request has succeeded whose answer was lost.
-    SHARDKIT_RETURN_IF_ERROR(marker->Append("shardkit-pack-change 1\n"));
+    SHARDKIT_RETURN_IF_ERROR(marker->Append("shardkit-change 1\n"));
     SHARDKIT_RETURN_IF_ERROR(marker->Close());
   }
   // No file that the change writes may be durable before its mark.
+  SHARDKIT_RETURN_IF_ERROR(file_system_.SyncDirectory(JobFolderPath(directory_)));
   SHARDKIT_RETURN_IF_ERROR(file_system_.SyncDirectory(directory_));
   ended_ = false;
   return absl::OkStatus();
@@ -179,10 +182,8 @@ absl::Status DatasetUpdate::CheckAdded(const Manifest& manifest) const {
     ++same;
   }
   const auto check = [&](const ManifestShard& shard) -> absl::Status {
-    JournalEntry entry{.shard = shard};
-    const std::string path = Path(entry.shard.name);
-    SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
-                              NativeJobFiles().IsWhole(file_system_, path, ToHex(entry.shard.content_hash), &entry));
+    const std::string path = Path(shard.name);
+    SHARDKIT_ASSIGN_OR_RETURN(const bool whole, NativeJobFiles().IsWhole(file_system_, path, shard));
     return whole ? absl::OkStatus() : Replaced(path);
   };
   std::set<std::string_view> known;
@@ -240,9 +241,8 @@ absl::Status DatasetUpdate::Publish(Manifest* published) {
 
 // Removes the marker, and ends the lock: only its holder may remove its file.
 absl::Status DatasetUpdate::Unmark() {
-  const std::unique_ptr<FileLock> lock = std::move(lock_);
-  absl::Status status = IgnoreNotFound(file_system_.RemoveFile(Path(kMarkerName)));
-  status.Update(IgnoreNotFound(file_system_.RemoveFile(Path(kLockName))));
+  absl::Status status = IgnoreNotFound(file_system_.RemoveFile(MarkerPath()));
+  status.Update(UnlockDirectory(file_system_, directory_, std::move(lock_)));
   return status;
 }
 
@@ -250,8 +250,7 @@ absl::Status DatasetUpdate::Abort() {
   if (std::exchange(ended_, true)) return absl::OkStatus();
   if (const absl::Status status = RemoveLeftovers(); !status.ok()) {
     // The marker stays, so that the next change knows them.
-    (void)file_system_.RemoveFile(Path(kLockName));
-    lock_.reset();
+    (void)UnlockDirectory(file_system_, directory_, std::move(lock_));
     return status;
   }
   return Unmark();

@@ -68,6 +68,7 @@ class DatasetUpdate {
   absl::Status Replaced(const std::string& path) const;
   absl::Status CheckAdded(const Manifest& manifest) const;
   std::string Path(std::string_view name) const { return JoinPath(directory_, name); }
+  std::string MarkerPath() const;
 
   FileSystem& file_system_;
   const std::string directory_;

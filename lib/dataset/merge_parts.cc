@@ -17,7 +17,7 @@
 #include "dataset/bases.h"
 #include "dataset/change/column_file_writer.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/job_directory.h"
+#include "dataset/job_folder.h"
 #include "dataset/key_merge.h"
 #include "dataset/manifest_text.h"
 #include "dataset/read/removed_samples.h"
@@ -363,7 +363,7 @@ absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentP
   if (!options.keep_repeated_keys) SHARDKIT_RETURN_IF_ERROR(CheckShardsDiffer(parts));
   SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, Unite(parts));
   std::erase_if(parts, [](const SegmentPart& part) { return part.manifest.shards.empty(); });
-  SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, "merge", false));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobFolder::Open(file_system, output, FingerprintOf("merge"), {}));
   SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));
   SHARDKIT_ASSIGN_OR_RETURN(RemovedList removed, UniteRemoved(file_system, parts));
   if (options.chosen != nullptr && !parts.empty()) {

@@ -17,7 +17,6 @@
 #include "container/shard_index_part.h"
 #include "container/stored_block.h"
 #include "dataset/dataset_job.h"
-#include "dataset/job_record.h"
 #include "dataset/schema_mapper.h"
 #include "dataset/segment_writer.h"
 #include "dataset/segments.h"
@@ -72,6 +71,31 @@ class EncoderPool {
   std::vector<std::unique_ptr<container::BlockEncoder>> free_;
 };
 
+// Describes everything that a dataset depends on which is written so, except the samples.
+std::string DescribeJob(const Schema& schema, const DatasetWriterOptions& options) {
+  const ShardOptions& shard = options.shard;
+  std::string text = StrCat(options.job, "\n", shard.block_size, " ", shard.max_block_samples, " ", shard.alignment,
+                            " ", options.shard_size, " ", options.shard_samples, "\n");
+  for (const auto& [name, level] : shard.zstd_levels) text += StrCat("level ", name, " ", level, "\n");
+  for (const auto& [name, size] : shard.dictionaries) text += StrCat("dictionary ", name, " ", size, "\n");
+  for (const auto& [name, storage] : shard.storage) {
+    text += StrCat("storage ", name, " ", static_cast<int>(storage), "\n");
+  }
+  for (const auto& [name, value] : shard.metadata) text += StrCat("metadata ", name, " ", value, "\n");
+  if (options.sha256) text += "sha256\n";
+  for (const auto& [name, codec] : options.codecs) text += StrCat("codec ", name, " ", CodecName(codec), "\n");
+  for (const Column& column : schema.columns()) {
+    text += StrCat("column ", column.name, " ", TypeName(column.type), " ", CodecName(column.codec), " ",
+                   column.nullable ? "nullable " : "", column.is_key ? "key " : "", TypeName(column.dtype));
+    if (column.shape) text += " shape";
+    for (const uint64_t dimension : column.shape.value_or(std::vector<uint64_t>())) text += StrCat(" ", dimension);
+    if (!IsKnownType(column.type) && column.fixed_size()) text += StrCat(" size ", *column.fixed_size());
+    for (const auto& [name, value] : column.metadata) text += StrCat(" ", name, "=", value);
+    text += '\n';
+  }
+  return text;
+}
+
 // Puts the stored names of columns in the place of their names.
 template <typename Map>
 void UseStoredNames(const ManifestSummary& manifest, Map* map) {
@@ -97,8 +121,8 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     (void)Guarded("giving up", [this] { return Abort(); });
   }
 
-  // `entries` are the shards of all units, for kJoin.
-  absl::Status Start(const Schema& schema, std::vector<dataset::JournalEntry> entries = {}) {
+  // `of_tasks` as of CreateUnitJob.
+  absl::Status Start(const Schema& schema, const std::vector<dataset::ShardRecord>* of_tasks = nullptr) {
     if (options_.append) {
       if (kind_ == dataset::JobKind::kWriter || kind_ == dataset::JobKind::kUnits) return StartAppending(schema);
       return InvalidArgument(directory_, ": tasks make new datasets: append their samples in one run, or merge");
@@ -109,10 +133,10 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     SHARDKIT_RETURN_IF_ERROR(Annotate(NewSha256().status(), directory_));
     if (options_.shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
     first_schema_ = manifest_.schema = mapper_.schema();
-    if (kind_ == dataset::JobKind::kUnit) return absl::OkStatus();
-    if (kind_ == dataset::JobKind::kJoin) return StartJoin(dataset::DescribeJob(schema, options_), std::move(entries));
+    if (kind_ == dataset::JobKind::kTask) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(
-        StartJob(dataset::DescribeJob(schema, options_), options_.resume, dataset::NativeJobFiles()));
+        StartJob(DescribeJob(schema, options_),
+                 {.resume = options_.resume, .of_tasks = of_tasks, .cancellation = options_.cancellation}));
     return UseSchema();
   }
 
@@ -206,10 +230,10 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     return absl::OkStatus();
   }
 
-  absl::Status TakeUp(const dataset::JournalEntry& /*entry*/) override {
-    // The entries come in their order; the shards behind this one are read meanwhile.
-    for (; reads_begun_ < entries().size() && !reading_.full(); ++reads_begun_) {
-      reading_.Add([this, &shard = entries()[reads_begun_].shard] { return ReadFinished(shard); });
+  absl::Status TakeUp(const dataset::ShardRecord& /*record*/) override {
+    // The records come in their order; the shards behind this one are read meanwhile.
+    for (; reads_begun_ < records().size() && !reading_.full(); ++reads_begun_) {
+      reading_.Add([this, &shard = records()[reads_begun_].shard] { return ReadFinished(shard); });
     }
     SHARDKIT_ASSIGN_OR_RETURN(const FinishedShard shard, reading_.Take().result);
     SHARDKIT_RETURN_IF_ERROR(index_->Add(shard.schema, shard.part));
@@ -235,7 +259,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
 
   absl::Status PublishIndexes() override {
     if (update() != nullptr) return PublishAppended();
-    if (kind_ == dataset::JobKind::kUnit) return absl::OkStatus();
+    if (kind_ == dataset::JobKind::kTask) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(dataset::FinishOneSegment(file_system_, directory_, *index_, &manifest_,
                                                        options_.cancellation, repeated_keys_));
     return dataset::PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/true);
@@ -467,7 +491,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<NamedHash> sha256, NewSha256());
       SHARDKIT_ASSIGN_OR_RETURN(
           file_, container::ShardFileWriter::Create(file_system_, path, *block.plan, options_.shard, std::move(sha256),
-                                                    kind_ == dataset::JobKind::kUnit ? io::UniqueTemporary(path) : ""));
+                                                    kind_ == dataset::JobKind::kTask ? io::UniqueTemporary(path) : ""));
       if (block.ends) std::ranges::move(block.ends->skipped, std::back_inserter(skipped_in_shard_));
       file_schema_ = block.plan->schema;
     }
@@ -517,17 +541,17 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   absl::Status FinishShard(std::optional<ShardEnd> end) {
     if (!file_) return absl::OkStatus();
     SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, file_->Finish());
-    dataset::JournalEntry entry;
-    entry.shard = {file_name_,          summary.file_length,  summary.sample_count,
-                   summary.block_count, summary.content_hash, file_->sha256()};
-    entry.next_position = end ? end->position.samples : written_position_;
-    if (end) entry.listing = end->position.listing;
-    entry.may_continue = end || kind_ == dataset::JobKind::kWriter;
-    entry.skipped = std::exchange(skipped_in_shard_, {});
-    if (end) std::ranges::move(end->skipped, std::back_inserter(entry.skipped));
+    dataset::ShardRecord record;
+    record.shard = {file_name_,          summary.file_length,  summary.sample_count,
+                    summary.block_count, summary.content_hash, file_->sha256()};
+    record.next_position = end ? end->position.samples : written_position_;
+    if (end) record.listing = end->position.listing;
+    record.may_continue = end || kind_ == dataset::JobKind::kWriter;
+    record.skipped = std::exchange(skipped_in_shard_, {});
+    if (end) std::ranges::move(end->skipped, std::back_inserter(record.skipped));
     if (index_) SHARDKIT_RETURN_IF_ERROR(index_->Add(file_schema_, file_->TakeIndexPart()));
     file_.reset();
-    return Record(std::move(entry));
+    return Record(std::move(record));
   }
 
   // Bounds the memory of the key index and of the ends while a shard of tiny samples is written.
@@ -560,7 +584,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   uint64_t written_position_ = 0;
 
   std::unique_ptr<dataset::SegmentWriter> index_;
-  size_t reads_begun_ = 0;                       // of entries()
+  size_t reads_begun_ = 0;                       // of records()
   std::vector<SkippedSample> skipped_in_shard_;  // in the blocks written to the current shard
   EncoderPool encoders_;
   // Last: their destructors wait for tasks, which use the other members.
@@ -579,13 +603,13 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> DatasetWriter::Create(FileSystem&
 
 absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> dataset::CreateUnitJob(
     FileSystem& file_system, const std::string& directory, const Schema& schema, const DatasetWriterOptions& options,
-    dataset::JobKind kind, std::vector<dataset::JournalEntry> entries) {
+    dataset::JobKind kind, const std::vector<dataset::ShardRecord>* of_tasks) {
   return dataset::Started(std::make_unique<NativeDatasetWriter>(file_system, directory, options, kind), schema,
-                          std::move(entries));
+                          of_tasks);
 }
 
 std::string dataset::FingerprintOfJob(const Schema& schema, const DatasetWriterOptions& options) {
-  return dataset::FingerprintOf(dataset::DescribeJob(schema, options));
+  return dataset::FingerprintOf(DescribeJob(schema, options));
 }
 
 }  // namespace shardkit

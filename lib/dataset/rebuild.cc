@@ -11,8 +11,7 @@
 #include "dataset/bases.h"
 #include "dataset/dataset_update.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/job_directory.h"
-#include "dataset/job_record.h"
+#include "dataset/job_folder.h"
 #include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
 #include "dataset/segments.h"
@@ -99,7 +98,7 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
 
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory,
                                       const Cancellation* cancellation) {
-  SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, dataset::HasJournal(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, dataset::HasUnfinishedJob(file_system, directory));
   if (unfinished) {
     return FailedPrecondition(directory, ": an unfinished job lies there; finish it with pack --resume first");
   }
@@ -109,9 +108,9 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
     return entry.name == kManifestName || entry.name.ends_with(".shard");
   });
   if (!something) return dataset::DescribeNoDataset(file_system, directory);
-  SHARDKIT_ASSIGN_OR_RETURN(const auto lock, dataset::LockDirectory(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(auto lock, dataset::LockDirectory(file_system, directory));
   auto manifest = Rebuild(file_system, directory, cancellation);
-  const absl::Status unlocked = RemoveIfThere(file_system, JoinPath(directory, dataset::kLockName));
+  const absl::Status unlocked = dataset::UnlockDirectory(file_system, directory, std::move(lock));
   if (manifest.ok()) SHARDKIT_RETURN_IF_ERROR(unlocked);
   return manifest;
 }

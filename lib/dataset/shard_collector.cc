@@ -6,7 +6,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/native_shard_reader.h"
-#include "dataset/job_directory.h"
+#include "dataset/dataset_files.h"
 #include "dataset/kept_manifests.h"
 #include "dataset/manifest_json.h"
 #include "dataset/segments.h"

@@ -44,6 +44,17 @@ absl::StatusOr<ObjectUrl> ResolveWritable(ObjectStore& store, const std::string&
 constexpr std::string_view kLock = "shardkit lock";
 constexpr uint64_t kLongestLock = 100;
 
+// The folder that a lock guards: where it lies, or around that if its name begins with a dot.
+std::string GuardedFolder(const std::string& lock) {
+  const std::string folder = io::ParentDirectory(lock);
+  return io::BaseName(folder).starts_with('.') ? io::ParentDirectory(folder) : folder;
+}
+
+bool Guards(const std::string& lock, const std::string& path) {
+  const std::string folder = io::ParentDirectory(path);
+  return folder == GuardedFolder(lock) || folder == io::ParentDirectory(lock);
+}
+
 // Tells one holder of a lock from all others.
 std::string NewToken() {
   std::random_device random;
@@ -72,24 +83,25 @@ class ObjectFileSystem::StreamedFile : public WritableFile {
 
 class ObjectFileSystem::SpooledFile : public WritableFile {
  public:
-  SpooledFile(ObjectFileSystem& owner, std::string path, const Written& written)
-      : owner_(owner), path_(std::move(path)), spool_(written.spool), target_(written.target) {
-    put_ = target_->has_value() ? std::nullopt : std::optional<uint64_t>(0);
-  }
+  SpooledFile(ObjectFileSystem& owner, std::string path, std::shared_ptr<Spool> spool, std::optional<ObjectUrl> target)
+      : owner_(owner), path_(std::move(path)), spool_(std::move(spool)), target_(std::move(target)) {}
 
   ~SpooledFile() override {
     (void)Guarded("closing", [this] { return Close(); });
   }
 
   const std::string& path() const override { return path_; }
-  absl::Status Append(std::string_view bytes) override { return spool_->file().Append(bytes); }
+  absl::Status Append(std::string_view bytes) override {
+    if (put_) return FailedPrecondition(path_, ": is an object already, and takes nothing more");
+    return spool_->file().Append(bytes);
+  }
   uint64_t size() const override { return spool_->file().size(); }
 
   absl::Status Sync() override {
-    if (!target_->has_value() || put_ == size()) return absl::OkStatus();
-    // The first time, a file that has its own name from the beginning must not replace another's.
-    SHARDKIT_RETURN_IF_ERROR(owner_.PutSpool(*spool_, **target_, {.absent = !put_.has_value()}));
-    put_ = size();
+    if (!target_ || put_) return absl::OkStatus();
+    // A file that has its own name from the beginning must not replace another's.
+    SHARDKIT_RETURN_IF_ERROR(owner_.PutSpool(*spool_, *target_, {.absent = true}));
+    put_ = true;
     return absl::OkStatus();
   }
 
@@ -102,8 +114,8 @@ class ObjectFileSystem::SpooledFile : public WritableFile {
   ObjectFileSystem& owner_;
   const std::string path_;
   const std::shared_ptr<Spool> spool_;
-  const std::shared_ptr<std::optional<ObjectUrl>> target_;
-  std::optional<uint64_t> put_;  // bytes that the object has; nullopt before there is one
+  const std::optional<ObjectUrl> target_;  // empty for a temporary file
+  bool put_ = false;                       // it is an object
   bool closed_ = false;
 };
 
@@ -118,9 +130,7 @@ class ObjectFileSystem::ObjectLock : public FileLock {
       {
         const std::lock_guard lock(owner_.mutex_);
         owner_.locks_.erase(path_);
-        std::erase_if(owner_.opened_, [folder = io::ParentDirectory(path_)](const auto& opened) {
-          return io::ParentDirectory(opened.first) == folder;
-        });
+        std::erase_if(owner_.opened_, [this](const auto& opened) { return Guards(path_, opened.first); });
       }
       std::string present(token_.size(), '\0');
       SHARDKIT_RETURN_IF_ERROR(owner_.store().Read(url_, {}, 0, present).status());
@@ -174,9 +184,7 @@ std::shared_ptr<DiskCache> ObjectFileSystem::cache() const {
 
 void ObjectFileSystem::Remember(const std::string& path, const ObjectUrl& url, const ObjectVersion& version) {
   const std::lock_guard lock(mutex_);
-  const auto same_folder = [folder = io::ParentDirectory(path)](const std::string& held) {
-    return io::ParentDirectory(held) == folder;
-  };
+  const auto same_folder = [&path](const std::string& held) { return Guards(held, path); };
   const std::string& known = url.scheme == Scheme::kGoogle ? version.generation : version.etag;
   if (!known.empty() && std::ranges::any_of(locks_, same_folder)) opened_[path] = version;
 }
@@ -240,13 +248,9 @@ absl::Status ObjectFileSystem::ForEachEntry(const std::string& path, const TakeE
 absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::Create(const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveWritable(*store_, path));
   SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<Spool> spool, Spool::Create(path));
-  const Written written = {nullptr, std::move(spool), std::make_shared<std::optional<ObjectUrl>>()};
-  if (path.ends_with(kTemporarySuffix)) {
-    SHARDKIT_RETURN_IF_ERROR(Add(path, written));
-  } else {
-    *written.target = url;
-  }
-  return std::make_unique<SpooledFile>(*this, path, written);
+  if (!path.ends_with(kTemporarySuffix)) return std::make_unique<SpooledFile>(*this, path, std::move(spool), url);
+  SHARDKIT_RETURN_IF_ERROR(Add(path, {nullptr, spool}));
+  return std::make_unique<SpooledFile>(*this, path, std::move(spool), std::nullopt);
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::CreateForStreaming(const std::string& path) {
@@ -254,7 +258,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::CreateForStreami
   if (target.empty()) return Create(path);
   SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveWritable(*store_, std::string(target)));
   const auto upload = std::make_shared<Upload>(*store_, url);
-  SHARDKIT_RETURN_IF_ERROR(Add(path, {upload, nullptr, nullptr}));
+  SHARDKIT_RETURN_IF_ERROR(Add(path, {upload, nullptr}));
   return std::make_unique<StreamedFile>(path, upload);
 }
 
@@ -296,7 +300,6 @@ absl::Status ObjectFileSystem::Publish(const std::string& from, const std::strin
       if (const auto opened = opened_.find(to); opened != opened_.end()) condition.unchanged = opened->second;
     }
     SHARDKIT_RETURN_IF_ERROR(PutSpool(*written.spool, url, condition));
-    *written.target = url;
   } else {
     SHARDKIT_RETURN_IF_ERROR(Link(from, to));
     return RemoveFile(from);
@@ -357,7 +360,7 @@ absl::StatusOr<std::unique_ptr<FileLock>> ObjectFileSystem::Lock(const std::stri
   SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ResolveWritable(*store_, path));
   if (!store_->conditional()) return std::make_unique<FileLock>();
   const std::string token = NewToken();
-  const std::string folder = io::ParentDirectory(path);
+  const std::string folder = GuardedFolder(path);
   absl::Status status = PutObject(*store_, url, token, {.absent = true});
   if (absl::IsAlreadyExists(status)) {
     return Unavailable(
@@ -391,12 +394,20 @@ absl::StatusOr<std::vector<Leftover>> ObjectFileSystem::ListLeftovers(const std:
     leftovers.push_back({Describe(object), upload.id, upload.started});
     return absl::OkStatus();
   }));
-  std::vector<std::string> candidates;
-  SHARDKIT_RETURN_IF_ERROR(store_->List(folder, false, [&](const ListedObject& object) {
-    const bool candidate = !object.folder && object.size <= kLongestLock && object.name.ends_with(".lock");
-    if (candidate) candidates.push_back(JoinPath(Describe(folder), object.name));
-    return absl::OkStatus();
-  }));
+  std::vector<std::string> folders = {Describe(folder)}, candidates;
+  for (size_t i = 0; i < folders.size(); ++i) {
+    SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl listed, ResolveWritable(*store_, folders[i]));
+    SHARDKIT_RETURN_IF_ERROR(store_->List(listed, false, [&](const ListedObject& object) {
+      const bool lock = object.size <= kLongestLock && (object.name == "lock" || object.name.ends_with(".lock"));
+      std::string path = JoinPath(folders[i], object.name);
+      if (object.folder && i == 0 && object.name.starts_with('.')) {
+        folders.push_back(std::move(path));
+      } else if (!object.folder && lock) {
+        candidates.push_back(std::move(path));
+      }
+      return absl::OkStatus();
+    }));
+  }
   for (std::string& candidate : candidates) {
     const absl::StatusOr<std::string> text = ReadFile(candidate, kLongestLock);
     if (text.ok() && text->starts_with(kLock)) leftovers.push_back({std::move(candidate), "", ""});

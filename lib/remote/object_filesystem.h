@@ -23,15 +23,16 @@ namespace shardkit::remote {
 // An object appears whole or not at all, so a file that is written is no object yet:
 // - A temporary file (X.tmp) becomes an object with Rename. From CreateForStreaming it is an upload to X, which can
 //   neither be read nor be given another name; from Create it lies on the local disk until then.
-// - Any other file becomes an object when it is first flushed or closed, and again with each later flush that has more
-//   to add. Such files are small: a journal, a mark.
+// - Any other file becomes an object when it is flushed or closed. Such files are small.
+// A file that is an object takes nothing more.
 // Directories need not be made, and nothing needs to be flushed.
 //
 // A file that was opened for reading while its folder is locked is replaced by Rename only as long as it is still the
 // object that was opened last: Aborted otherwise.
 //
-// A lock is an object that only one can make, and that goes with the lock: a process that is killed leaves it behind.
-// Lock is Unimplemented where the store does not honour the condition.
+// A lock guards the folder that it lies in, and where the name of that folder begins with a dot, the folder around it.
+// It is an object that only one process can make, and that goes with the lock: a process that is killed leaves it
+// behind. Lock is Unimplemented where the store does not honour the condition.
 class ObjectFileSystem : public FileSystem {
  public:
   explicit ObjectFileSystem(std::unique_ptr<ObjectStore> store) : store_(std::move(store)) {}
@@ -70,11 +71,10 @@ class ObjectFileSystem : public FileSystem {
   class SpooledFile;
   class ObjectLock;
 
-  // A file that is written and is no object yet, or one that its writer may add to.
+  // A temporary file.
   struct Written {
     std::shared_ptr<Upload> upload;  // one of the two
     std::shared_ptr<Spool> spool;
-    std::shared_ptr<std::optional<ObjectUrl>> target;  // of the spool: the object that it is, or will be
   };
 
   // The written file of that name; empty when there is none.

@@ -44,7 +44,7 @@ def test_filters_as_from_disk(dataset: str, url: str, tmp_path: Path) -> None:
         names = sorted(file.name for file in local.iterdir())
         assert names == sorted(file.name for file in remote.iterdir())
         for name in names:
-            if name != ".shardkit-job":  # has the path of the input
+            if name != ".shardkit":  # its job has the path of the input
                 assert (local / name).read_bytes() == (remote / name).read_bytes()
     assert sk.count(url, where=where) == len(sk.open(tmp_path / "local")) == 18
 

@@ -17,6 +17,8 @@ READERS = {"ls": "ls {}", "inspect": "inspect {}", "cat": "cat {} --sample 0 --c
            "split": "split {} -o OUT --into a=50%", "plan": "plan {}",
            "bench": "bench {} --steps 1"}
 
+JOB = '{\n  "format": "shardkit-job 2",\n  "fingerprint": "0123456789abcdef"\n}\n'  # that is not finished
+
 # Input -> exit code and message of every command that reads a dataset; then the commands that differ.
 WRONG_INPUTS = {
     "missing": (3, "missing: cannot stat: No such file or directory", {}),
@@ -291,7 +293,7 @@ class FolderTest(CliTest):
         self.copy("mdsnoindex", "index.json")
         self.copy("lost", "dataset.json")
         self.copy("interrupted", "dataset.json")
-        self.write("interrupted/.shardkit-pack.journal", "shardkit-pack-journal 1 0\n")
+        self.write("interrupted/.shardkit/job.json", JOB)
         self.copy("noshard", "*.shard")
         self.copy("jsononly", "*.shard", "dataset.segment")
         self.copy("badjson")

@@ -113,7 +113,7 @@ class PackTest(CliTest):
                 self.shardctl("pack", "--finish", "-o", directory)
             same, other = self.tree("mixed"), self.tree(directory)
             for tree in (same, other):
-                tree.pop(".shardkit-job")  # has the absolute path of the input, or the one given
+                tree.pop(".shardkit/job.json")  # has the absolute path of the input, or the one given
             self.assertEqual(same, other)
 
         clumps = 'path: equal values of column "label" stand together'
@@ -244,7 +244,7 @@ class PackTest(CliTest):
         for words in (["many/"], [self.path("many")], ["./many", "-j", "3"]):
             self.shardctl("pack", *words, "-o", "out", *options)
             self.assertEqual(self.tree("out"), before)
-        os.remove(self.path("out/.shardkit-job"))
+        os.remove(self.path("out/.shardkit/job.json"))
         self.shardctl("pack", "many", "-o", "out", *options, code=2)
 
     def test_repeated_keys_are_counted(self):

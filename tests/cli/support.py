@@ -146,7 +146,7 @@ class CliTest(unittest.TestCase):
 
     def dataset(self, name):
         """The same without the record of the job that made it. The result is equal for equal samples and options."""
-        return {path: digest for path, digest in self.tree(name).items() if path != ".shardkit-job"}
+        return {path: digest for path, digest in self.tree(name).items() if path != ".shardkit/job.json"}
 
     def golden(self, name, runs):
         """Compares the transcript of `runs` with golden/NAME.txt."""

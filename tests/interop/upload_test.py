@@ -122,11 +122,11 @@ class ConditionsTest(UploadTest):
         self.remote("pack", "--finish", "-o", self.URL)
         made = self.objects()
         self.assertEqual(self.leftovers(), [])
-        with open(self.path("local", ".shardkit-job"), "rb") as file:
+        with open(self.path("local", ".shardkit/job.json"), "rb") as file:
             job = file.read()
         # The input has another path, so that the job is another, and nothing else is.
-        self.assertNotEqual(made[".shardkit-job"], job)
-        self.assert_same_objects(self.path("local"), {**made, ".shardkit-job": job})
+        self.assertNotEqual(made[".shardkit/job.json"], job)
+        self.assert_same_objects(self.path("local"), {**made, ".shardkit/job.json": job})
 
     def test_the_same_bytes_as_locally(self):
         files = self.make_input("files", 40, "1MiB")

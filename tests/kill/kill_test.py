@@ -22,8 +22,8 @@ SHARDCTL = os.environ.get("SHARDCTL", "shardctl")
 KILLS = int(os.environ.get("SHARDKIT_KILLS", "200"))
 SAMPLES = 1500
 SEED = 20240607
-JOURNAL = ".shardkit-pack.journal"
-LOCK = ".shardkit-pack.lock"
+JOB = ".shardkit/job.json"
+LOCK = ".shardkit/lock"
 
 
 def make_tree(directory):
@@ -190,7 +190,7 @@ class KillTest(unittest.TestCase):
             while time.monotonic() < deadline and not (output / "00000000.shard").exists() and first.poll() is None:
                 time.sleep(0.0005)
             first.send_signal(signal.SIGSTOP)
-            if first.poll() is None and (output / JOURNAL).exists() and not (output / "dataset.json").exists():
+            if first.poll() is None and (output / JOB).exists() and not (output / "dataset.json").exists():
                 break
             first.send_signal(signal.SIGCONT)
             first.communicate(timeout=60)

@@ -95,7 +95,7 @@ class TasksTest(unittest.TestCase):
                     process.kill()
                     _, errors = process.communicate(timeout=60)
                     kills += process.returncode != 0
-                if not (self.folder / "out/.shardkit-plan/plan.json").exists():
+                if not (self.folder / "out/.shardkit/job.json").exists():
                     self.run_one(*plan)
                 finish = ("pack", "--finish", "-o", "out")
                 kills += self.disturb(KILLS // 8, lambda task: ("pack", "--task", f"{task}/{TASKS}", "-o", "out"), finish, 0.2)

@@ -201,7 +201,7 @@ class VerbsTest(unittest.TestCase):
 
     @staticmethod
     def lock_of(directory):
-        return directory / ".shardkit-pack.lock"
+        return directory / ".shardkit/lock"
 
     @staticmethod
     def is_locked(path):

@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "convert/sources/source_names.h"
 #include "convert/sources/tar_members.h"
-#include "dataset/job_directory.h"
+#include "dataset/dataset_files.h"
 
 namespace shardkit::convert {
 namespace {

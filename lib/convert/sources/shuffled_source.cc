@@ -11,7 +11,7 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "convert/sources/source_unit.h"
-#include "dataset/job_directory.h"
+#include "dataset/dataset_files.h"
 #include "io/publish_file.h"
 
 namespace shardkit::convert {

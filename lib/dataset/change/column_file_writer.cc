@@ -6,7 +6,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "dataset/job_directory.h"
+#include "dataset/dataset_files.h"
 #include "format/constants.h"
 
 namespace shardkit::dataset {

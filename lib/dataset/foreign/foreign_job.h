@@ -14,10 +14,10 @@ namespace shardkit::dataset {
 
 class ForeignJobFiles : public JobFiles {
  public:
-  // A shard is flushed before its entry is written, so a later loss shows in its length.
-  absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view /*content_hash*/,
-                               JournalEntry* entry) const override {
-    return HasLength(file_system, path, entry->shard.bytes);
+  // A shard is flushed before its record is written, so a later loss shows in its length.
+  absl::StatusOr<bool> IsWhole(ReadableFileSystem& file_system, const std::string& path,
+                               const ManifestShard& listed) const override {
+    return HasLength(file_system, path, listed.bytes);
   }
 };
 
@@ -35,7 +35,7 @@ class ForeignJob : public DatasetJob {
     described.schema = schema;
     return StartJob(StrCat(common_.job, "\n", settings, "\n", common_.shard_size, " ", common_.shard_samples, "\n",
                            FormatManifest(described), FormatManifest(common_.origin)),
-                    common_.resume, files);
+                    {.resume = common_.resume, .files = files, .cancellation = common_.cancellation});
   }
 
   absl::Status PublishOrigin(bool must_be_new) const {

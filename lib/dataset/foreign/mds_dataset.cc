@@ -7,8 +7,8 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "dataset/dataset_files.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/job_directory.h"
 #include "foreign/mds/mds_shard_reader.h"
 #include "io/publish_file.h"
 

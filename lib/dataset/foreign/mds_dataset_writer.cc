@@ -60,9 +60,9 @@ std::string FormatDetails(const foreign::MdsShard& shard) {
   return details.Format();
 }
 
-std::optional<foreign::MdsShard> ParseDetails(const dataset::JournalEntry& entry) {
+std::optional<foreign::MdsShard> ParseDetails(const dataset::ShardRecord& record) {
   foreign::MdsShard shard;
-  shard.samples = entry.shard.samples;
+  shard.samples = record.shard.samples;
   const auto file = [](foreign::MdsFile* described) {
     return [described](JsonReader& json) {
       const auto read_hashes = [described](JsonReader& hashes) {
@@ -74,7 +74,7 @@ std::optional<foreign::MdsShard> ParseDetails(const dataset::JournalEntry& entry
     };
   };
   const auto read_zip = [&](JsonReader& json) { return file(&shard.zip.emplace())(json); };
-  const absl::Status status = ReadJson(entry.details, /*all=*/true, [&](JsonReader& json) {
+  const absl::Status status = ReadJson(record.details, /*all=*/true, [&](JsonReader& json) {
     return json.Object({{"raw", file(&shard.raw)}, {"zip", read_zip, JsonField::kOptional}});
   });
   if (!status.ok()) return std::nullopt;
@@ -125,11 +125,11 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
     return absl::OkStatus();
   }
 
-  absl::Status TakeUp(const dataset::JournalEntry& entry) override {
-    std::optional<foreign::MdsShard> shard = ParseDetails(entry);
+  absl::Status TakeUp(const dataset::ShardRecord& record) override {
+    std::optional<foreign::MdsShard> shard = ParseDetails(record);
     if (!shard)
       return FailedPrecondition(directory_,
-                                ": its journal was not written by this program; run without resuming to start over");
+                                ": its records were not written by this program; run without resuming to start over");
     shards_.push_back(*std::move(shard));
     return absl::OkStatus();
   }
@@ -238,16 +238,16 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
     SHARDKIT_ASSIGN_OR_RETURN(foreign::EncodedMdsShard encoded, std::move(result));
     const std::string_view pieces[] = {encoded.head, encoded.body};
     SHARDKIT_RETURN_IF_ERROR(io::PublishFile(file_system_, Path(encoded.name()), pieces));
-    dataset::JournalEntry entry;
-    entry.shard.name = encoded.name();
-    entry.shard.bytes = encoded.head.size() + encoded.body.size();
-    entry.shard.samples = encoded.described.samples;
-    entry.shard.blocks = 1;
-    entry.next_position = shard.next_position;
-    entry.skipped = std::move(shard.skipped);
-    entry.details = FormatDetails(encoded.described);
+    dataset::ShardRecord record;
+    record.shard.name = encoded.name();
+    record.shard.bytes = encoded.head.size() + encoded.body.size();
+    record.shard.samples = encoded.described.samples;
+    record.shard.blocks = 1;
+    record.next_position = shard.next_position;
+    record.skipped = std::move(shard.skipped);
+    record.details = FormatDetails(encoded.described);
     shards_.push_back(std::move(encoded.described));
-    return Record(std::move(entry));
+    return Record(std::move(record));
   }
 
   const MdsWriterOptions options_;

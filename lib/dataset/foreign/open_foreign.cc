@@ -4,7 +4,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/job_directory.h"
+#include "dataset/job_folder.h"
 #include "foreign/mds/mds_directory.h"
 #include "foreign/webdataset/webdataset_names.h"
 #include "io/publish_file.h"
@@ -25,7 +25,7 @@ absl::StatusOr<bool> IsFile(ReadableFileSystem& file_system, const std::string& 
 
 // What a directory without a manifest is, and what to do.
 absl::StatusOr<std::string> LookWithoutManifest(ReadableFileSystem& file_system, const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(const bool begun, HasJournal(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool begun, HasUnfinishedJob(file_system, directory));
   if (begun) return "is being written, or its writer was interrupted: run that again with --resume";
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(directory));
   if (entries.empty()) return "is no dataset: the directory is empty";
@@ -103,7 +103,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(ReadableFileSystem& 
   if (container.empty()) return nullptr;
   if (info.type == FileType::kDirectory) {
     // While a dataset is being written, each of its tars looks complete.
-    SHARDKIT_ASSIGN_OR_RETURN(const bool begun, HasJournal(file_system, path));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool begun, HasUnfinishedJob(file_system, path));
     SHARDKIT_ASSIGN_OR_RETURN(const bool complete, IsFile(file_system, JoinPath(path, kOriginName)));
     if (begun && !complete) {
       return FailedPrecondition(path,

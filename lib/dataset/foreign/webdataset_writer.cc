@@ -86,7 +86,7 @@ class WebDatasetWriter final : public dataset::ForeignJob {
     return absl::OkStatus();
   }
 
-  absl::Status TakeUp(const dataset::JournalEntry& /*entry*/) override { return absl::OkStatus(); }
+  absl::Status TakeUp(const dataset::ShardRecord& /*record*/) override { return absl::OkStatus(); }
 
   // A folder without tars is not a WebDataset, so a dataset without samples is one tar without members.
   absl::Status FinishShards() override {
@@ -113,14 +113,14 @@ class WebDatasetWriter final : public dataset::ForeignJob {
   absl::Status FinishTar() {
     SHARDKIT_ASSIGN_OR_RETURN(const foreign::TarSummary summary, tar_->Finish(options_.index));
     tar_.reset();
-    dataset::JournalEntry entry;
-    entry.shard.name = TarName(manifest_.shards.size());
-    entry.shard.bytes = summary.bytes;
-    entry.shard.samples = summary.samples;
-    entry.shard.blocks = 1;
-    entry.next_position = next_position();
-    entry.skipped = TakeSkipped();
-    return Record(std::move(entry));
+    dataset::ShardRecord record;
+    record.shard.name = TarName(manifest_.shards.size());
+    record.shard.bytes = summary.bytes;
+    record.shard.samples = summary.samples;
+    record.shard.blocks = 1;
+    record.next_position = next_position();
+    record.skipped = TakeSkipped();
+    return Record(std::move(record));
   }
 
   const WebDatasetWriterOptions options_;

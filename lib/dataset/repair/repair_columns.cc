@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/change/column_file_writer.h"
-#include "dataset/job_directory.h"
+#include "dataset/dataset_files.h"
 #include "dataset/read/column_files.h"
 #include "dataset/read/removed_samples.h"
 #include "dataset/shard_collector.h"

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/bases.h"
-#include "dataset/job_directory.h"
+#include "dataset/job_folder.h"
 #include "dataset/manifest_text.h"
 #include "dataset/repair/repair_columns.h"
 #include "dataset/repair/repair_shard.h"
@@ -39,7 +39,8 @@ class DatasetRepair {
 
   absl::StatusOr<DatasetRepairReport> Run() {
     SHARDKIT_RETURN_IF_ERROR(ListShards());
-    SHARDKIT_ASSIGN_OR_RETURN(const auto job, dataset::JobDirectory::Open(file_system_, output_, "repair", false));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto job,
+                              dataset::JobFolder::Open(file_system_, output_, dataset::FingerprintOf("repair"), {}));
     SHARDKIT_RETURN_IF_ERROR(collector_.Start());
     for (const std::string& name : names_) {
       const size_t before = number_;

@@ -168,7 +168,7 @@ struct Manifest : ManifestSummary {
   // That readers see.
   uint64_t seen_samples() const { return sample_count - (removed ? removed->samples : 0); }
 
-  // XXH3-64 of the concatenated content hashes; .shardkit-job stores it.
+  // XXH3-64 of the concatenated content hashes; .shardkit/job.json stores it.
   uint64_t dataset_hash() const { return HashShards(shards); }
 };
 

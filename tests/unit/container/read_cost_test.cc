@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/buffer.h"
 #include "base/strings.h"
 #include "format/block_header.h"
 #include "shardctl/latency_filesystem.h"

@@ -168,10 +168,10 @@ TEST_F(ChangedInputTest, AFinishedDatasetSaysThatTheInputHasChanged) {
   ExpectRefused("is finished, and its input has changed since");
   ASSERT_TRUE(files_->RemoveFile("/in/d/z.txt").ok());
   ASSERT_TRUE(Run(*files_).ok());
-  std::string record = test::ReadAll(*files_, "/out/.shardkit-job");
-  char& digit = record[record.size() - 2];
-  digit = digit == '0' ? '1' : '0';
-  WriteFile(*files_, "/out/.shardkit-job", record);
+  std::string record = test::ReadAll(*files_, "/out/.shardkit/job.json");
+  char& digit = record[record.find_last_of("0123456789")];
+  digit = digit == '1' ? '2' : '1';
+  WriteFile(*files_, "/out/.shardkit/job.json", record);
   ExpectRefused("is finished, and its input has changed since");
 }
 

@@ -199,6 +199,15 @@ TEST_F(PackTasksTest, MissingUnitsAreNamedAndPackedLater) {
   EXPECT_TRUE(absl::IsAlreadyExists(again)) << again;
   EXPECT_NE(Message(again).find("already has a plan"), std::string::npos) << again;
   ASSERT_TRUE(Task(1, 3).ok());
+  // What tasks have made is not for another job.
+  const Tree begun = ReadTree(*files_, "/tasks");
+  for (const bool resume : {false, true}) {
+    PackOptions other = options;
+    other.dataset.resume = resume;
+    const absl::Status refused = PackFiles(*files_, Inputs(), "/tasks", other);
+    EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
+    EXPECT_TRUE(ReadTree(*files_, "/tasks") == begun) << Describe(ReadTree(*files_, "/tasks"));
+  }
   const absl::Status missing = FinishPack(*files_, "/tasks").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(missing)) << missing;
   EXPECT_NE(Message(missing).find("units are missing (0-"), std::string::npos) << missing;
@@ -215,7 +224,7 @@ TEST_F(PackTasksTest, MissingUnitsAreNamedAndPackedLater) {
   // A shard or a record that was lost or damaged is made again.
   ASSERT_TRUE(files_->RemoveFile("/tasks/00000001.shard").ok());
   EXPECT_TRUE(absl::IsNotFound(FinishPack(*files_, "/tasks").status()));
-  WriteFile(*files_, "/tasks/.shardkit-plan/00000000.unit", "shardkit-unit 1 ");
+  WriteFile(*files_, "/tasks/.shardkit/00000000.json", "{");
   const auto repaired = Task(0, 1);
   ASSERT_TRUE(repaired.ok()) << repaired.status();
   EXPECT_EQ(repaired->units - repaired->units_before, 2u);
@@ -309,7 +318,7 @@ TEST_F(PackTasksTest, ALateCopyLeavesNothing) {
       EXPECT_TRUE(FinishPack(*files_, "/tasks").ok());
       // Where there are no folders, writing into one makes it.
       if (!has_folders) {
-        EXPECT_TRUE(files_->CreateDirectory("/tasks/.shardkit-plan").ok());
+        EXPECT_TRUE(CreateDirectories(*files_, "/tasks/.shardkit").ok());
       }
     };
     const auto packed = PackTask(*files_, "/tasks", late);

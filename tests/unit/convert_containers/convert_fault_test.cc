@@ -86,12 +86,14 @@ bool IsComplete(FileSystem& files, const Case& which) { return Exists(files, "/o
 void CheckNothingOrWhole(FileSystem& files, const Case& which, const Tree& expected) {
   Tree left = ReadTree(files, "/out");
   if (IsComplete(files, which)) {
-    std::erase_if(left, [](const auto& entry) { return entry.first.starts_with(".shardkit-pack"); });
+    std::erase_if(left, [&](const auto& entry) {
+      return entry.first.starts_with(".shardkit/") && !expected.contains(entry.first);
+    });
     EXPECT_TRUE(left == expected) << Describe(left);
     return;
   }
   for (const auto& [name, bytes] : left) {
-    if (name.starts_with(".shardkit-pack") || name.ends_with(".tmp") || name.ends_with(".partial")) continue;
+    if (name.starts_with(".shardkit/") || name.ends_with(".tmp") || name.ends_with(".partial")) continue;
     const auto same = expected.find(name);
     if (name == "dataset.segment" || name == "shardkit.json") continue;
     EXPECT_TRUE(same != expected.end() && same->second == bytes) << name;

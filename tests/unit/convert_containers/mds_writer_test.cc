@@ -180,8 +180,9 @@ TEST(MdsWriterTest, Directories) {
   const auto create = [&](const std::string& directory) { return CreateMdsWriter(*files, directory, schema).status(); };
   WriteFile(*files, "/foreign/shard.1.mds", "not ours: five digits are missing");
   EXPECT_TRUE(absl::IsAlreadyExists(create("/foreign")));
-  // A foreign file is not removed either when the directory has the journal of a job.
-  WriteFile(*files, "/foreign/.shardkit-pack.journal", "shardkit-pack-journal 1 0\n");
+  // A foreign file is not removed either when the directory has an unfinished job.
+  WriteFile(*files, "/foreign/.shardkit/job.json",
+            "{\n  \"format\": \"shardkit-job 2\",\n  \"fingerprint\": \"0123456789abcdef\"\n}\n");
   const absl::Status status = create("/foreign");
   EXPECT_TRUE(absl::IsAlreadyExists(status)) << status;
   EXPECT_TRUE(Exists(*files, "/foreign/shard.1.mds"));

@@ -195,7 +195,7 @@ TEST_P(ConvertResumeTest, AFinishedOneOfAnotherJobIsRefused) {
   expect_refused("/other", Options(GetParam(), true, true));
   EXPECT_TRUE(ReadTree(*files, "/out") == before);
   // A dataset without a record of its job.
-  ASSERT_TRUE(files->RemoveFile("/out/.shardkit-job").ok());
+  ASSERT_TRUE(files->RemoveFile("/out/.shardkit/job.json").ok());
   expect_refused("/in", Options(GetParam(), true, true));
 }
 
@@ -292,7 +292,7 @@ TEST_P(ConvertResumeTest, CancellingLeavesNothingOrFinishedShards) {
   }
 }
 
-// A shard that was lost after its line was written to the journal is made again.
+// A shard that was lost after its record was written is made again.
 TEST_P(ConvertResumeTest, ShardsThatWereCutShortAreMadeAgain) {
   const auto files = NewInput();
   Interrupt(*files, Options(GetParam(), false, true), 3);

@@ -142,7 +142,7 @@ TEST(DatasetDamage, OfTheJobRecord) {
   DatasetWriterOptions options = SmallShards(2, 1);
   ASSERT_TRUE(WriteDataset(*files, "/data", {{"0", {{&label, number}}}}, options).ok());
   options.resume = true;
-  const std::string path = "/data/.shardkit-job", record = ReadAll(*files, path);
+  const std::string path = "/data/.shardkit/job.json", record = ReadAll(*files, path);
   const auto rows = ScanRows(*files, "/data");
   const auto resume = [&] { return WriteDataset(*files, "/data", {}, options).status(); };
   const auto expect_refused = [&](const std::string& damaged) {

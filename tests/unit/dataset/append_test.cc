@@ -101,8 +101,8 @@ TEST_F(AppendTest, AddsASegmentAndReadersGoOn) {
   ExpectSamples(35);
   ExpectSamples(**before, 20);
   Tree tree = ReadTree(*files_, "/data");
-  // Shards, manifest and indexes, the record of the job, the manifest before.
-  EXPECT_EQ(tree.size(), 3u + 2u + 3u + 1u + 1u) << Describe(tree);
+  // Shards, manifest and indexes, the job and its folder, the manifest before.
+  EXPECT_EQ(tree.size(), 3u + 2u + 3u + 2u + 1u) << Describe(tree);
 
   // Joining leaves what readers have open, and what the manifest before names.
   const auto between = DatasetReader::Open(*files_, "/data");
@@ -358,7 +358,7 @@ TEST_F(AppendTest, RefusesWhatItCannotDo) {
   }
   options.resume = true;
   EXPECT_TRUE(absl::IsInvalidArgument(DatasetWriter::Create(*files_, "/data", schema, options).status()));
-  EXPECT_FALSE(Exists(*files_, "/data/.shardkit-pack.lock"));
+  EXPECT_FALSE(Exists(*files_, "/data/.shardkit/lock"));
 }
 
 TEST_F(AppendTest, OneAppenderAtATime) {
@@ -441,7 +441,7 @@ TEST_F(AppendTest, RemovesLeftoversOfItsOwnAndNoOtherFile) {
       WriteFile(*files_, "/data/" + name, "left");
     }
   };
-  WriteFile(*files_, "/data/.shardkit-pack.change", "");
+  WriteFile(*files_, "/data/.shardkit/change", "");
   leave();
   WriteFile(*files_, "/data/dataset-notes.txt", "mine");
   Append(20, 20);

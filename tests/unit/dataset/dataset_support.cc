@@ -65,7 +65,8 @@ Tree ReadTree(FileSystem& file_system, const std::string& directory) {
 
 Tree ReadDataset(FileSystem& file_system, const std::string& directory) {
   Tree tree = ReadTree(file_system, directory);
-  tree.erase(".shardkit-job");
+  tree.erase(".shardkit/");
+  tree.erase(".shardkit/job.json");
   return tree;
 }
 

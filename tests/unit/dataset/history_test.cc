@@ -136,7 +136,7 @@ TEST_F(HistoryTest, WhatAnInterruptedChangeHasKeptIsRemoved) {
   for (const std::string name : {"dataset-1.json", "dataset-1.json.tmp", "dataset-2.json"}) {
     WriteFile(*files_, "/data/" + name, "left");
   }
-  WriteFile(*files_, "/data/.shardkit-pack.change", "");
+  WriteFile(*files_, "/data/.shardkit/change", "");
   Append(20, 20);
   EXPECT_TRUE(ReadTree(*files_, "/data") == tree) << Describe(ReadTree(*files_, "/data"));
 }

@@ -122,8 +122,9 @@ TEST_F(ResumeTest, ACompleteDatasetIsLeftAsItIs) {
   ASSERT_TRUE(writer->Finish().ok());
   const Tree complete = ReadTree(*files_, "/data");
   // Killed between writing the manifest and the cleanup.
-  WriteFile(*files_, "/data/.shardkit-pack.journal", "shardkit-pack-journal 1 0\n");
-  WriteFile(*files_, "/data/.shardkit-pack.lock", "");
+  WriteFile(*files_, "/data/.shardkit/00000003.json", "left");
+  WriteFile(*files_, "/data/.shardkit/00000003.json~0123456789abcdef.tmp", "left");
+  WriteFile(*files_, "/data/.shardkit/lock", "");
   EXPECT_TRUE(absl::IsAlreadyExists(DatasetWriter::Create(*files_, "/data", TestSchema(), Options(false)).status()));
   writer = Create(Options(true));
   EXPECT_EQ(writer->resume_position(), UINT64_MAX);
@@ -134,6 +135,10 @@ TEST_F(ResumeTest, ACompleteDatasetIsLeftAsItIs) {
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->manifest.sample_count, 64u);
   EXPECT_TRUE(ReadTree(*files_, "/data") == complete);
+  // The mark of a change is for the next change.
+  WriteFile(*files_, "/data/.shardkit/change", "");
+  EXPECT_TRUE(Create(Options(true))->Finish().ok());
+  EXPECT_TRUE(Exists(*files_, "/data/.shardkit/change"));
 }
 
 // A finished dataset refuses every further sample, so that none is lost silently.
@@ -173,12 +178,12 @@ TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
   expect_refused(Options(true), MakeSchema({KeyColumn(), ImageColumn()}));
 
   // Made differently, or changed since.
-  ASSERT_TRUE(files_->RemoveFile("/data/.shardkit-job").ok());
+  ASSERT_TRUE(files_->RemoveFile("/data/.shardkit/job.json").ok());
   expect_refused(Options(true), TestSchema());
-  const std::string& record = complete.at(".shardkit-job");
-  WriteFile(*files_, "/data/.shardkit-job", record.substr(0, record.size() - 1));
+  const std::string& record = complete.at(".shardkit/job.json");
+  WriteFile(*files_, "/data/.shardkit/job.json", record.substr(0, record.size() - 1));
   expect_refused(Options(true), TestSchema());
-  WriteFile(*files_, "/data/.shardkit-job", record);
+  WriteFile(*files_, "/data/.shardkit/job.json", record);
   Manifest manifest = *ReadManifest(*files_, "/data");
   const ManifestShard last = manifest.shards.back();
   manifest.SetShards({manifest.shards.begin(), manifest.shards.end() - 1});
@@ -204,8 +209,8 @@ TEST_F(ResumeTest, TheJobDoesNotShowInTheDataset) {
     ASSERT_TRUE(writer->Finish().ok());
     trees[i] = ReadTree(*files_, "/data");
   }
-  EXPECT_NE(trees[0].at(".shardkit-job"), trees[1].at(".shardkit-job"));
-  for (Tree& tree : trees) tree.erase(".shardkit-job");
+  EXPECT_NE(trees[0].at(".shardkit/job.json"), trees[1].at(".shardkit/job.json"));
+  for (Tree& tree : trees) tree.erase(".shardkit/job.json");
   EXPECT_TRUE(trees[0] == trees[1]);
 }
 
@@ -230,30 +235,59 @@ TEST_F(ResumeTest, GoesOnBeforeAShardThatIsDamagedOrGone) {
   }
 }
 
-TEST_F(ResumeTest, AJournalCutAnywhereIsTakenUpAsFarAsItGoes) {
+// Records are whole or missing. A run that removes them may have been killed in between.
+TEST_F(ResumeTest, GoesOnBehindTheRecordsThatFollowEachOther) {
   const Tree expected = Undisturbed();
   auto writer = Create(Options(false));
   Append(*writer, 60);
   EXPECT_TRUE(writer->Suspend().ok());
   const Tree left = ReadTree(*files_, "/data");
-  const std::string journal = left.at(".shardkit-pack.journal");
-  const size_t first_line = journal.find('\n') + 1;
-  for (size_t length = first_line; length <= journal.size(); length += 13) {
+  const std::vector<std::string> records = {".shardkit/00000000.json", ".shardkit/00000001.json",
+                                            ".shardkit/00000002.json", ".shardkit/00000003.json"};
+  for (unsigned lost = 0; lost < 16; ++lost) {
+    for (const bool damaged : {false, true}) {
+      ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+      WriteTree(*files_, "/data", left);
+      for (size_t i = 0; i < records.size(); ++i) {
+        if ((lost >> i & 1) == 0) continue;
+        const std::string path = "/data/" + records[i];
+        if (damaged) WriteFile(*files_, path, left.at(records[i]).substr(1));
+        if (!damaged) {
+          EXPECT_TRUE(files_->RemoveFile(path).ok());
+        }
+      }
+      writer = Create(Options(true));
+      EXPECT_EQ(writer->resume_position(), 10u * std::countr_zero(lost | 16u)) << lost;
+      Append(*writer, 64);
+      ASSERT_TRUE(writer->Finish().ok());
+      EXPECT_TRUE(ReadTree(*files_, "/data") == expected) << lost;
+    }
+  }
+  // A directory whose job is not known is refused.
+  for (const std::string& text : {std::string("something else\n"), left.at(".shardkit/job.json").substr(1)}) {
     ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
     WriteTree(*files_, "/data", left);
-    WriteFile(*files_, "/data/.shardkit-pack.journal", journal.substr(0, length));
-    writer = Create(Options(true));
-    EXPECT_LE(writer->resume_position(), 60u);
-    Append(*writer, 64);
-    ASSERT_TRUE(writer->Finish().ok());
-    EXPECT_TRUE(ReadTree(*files_, "/data") == expected) << length;
+    WriteFile(*files_, "/data/.shardkit/job.json", text);
+    for (const bool resume : {false, true}) {
+      const absl::Status refused = DatasetWriter::Create(*files_, "/data", TestSchema(), Options(resume)).status();
+      EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
+    }
+    EXPECT_EQ(ReadAll(*files_, "/data/00000000.shard"), left.at("00000000.shard"));
   }
-  // A directory that cannot be assigned to the same job is refused.
-  ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
-  WriteTree(*files_, "/data", left);
-  WriteFile(*files_, "/data/.shardkit-pack.journal", "something else\n");
-  EXPECT_TRUE(
-      absl::IsFailedPrecondition(DatasetWriter::Create(*files_, "/data", TestSchema(), Options(true)).status()));
+}
+
+// Shards whose manifest was lost are no leftovers of the job that has made them.
+TEST_F(ResumeTest, ShardsOfAFinishedJobAreNotRemoved) {
+  auto writer = Create(Options(false));
+  Append(*writer, 64);
+  ASSERT_TRUE(writer->Finish().ok());
+  ASSERT_TRUE(files_->RemoveFile("/data/dataset.json").ok());
+  const Tree left = ReadTree(*files_, "/data");
+  for (const bool resume : {false, true}) {
+    const absl::Status refused = DatasetWriter::Create(*files_, "/data", TestSchema(), Options(resume)).status();
+    EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
+    EXPECT_TRUE(ReadTree(*files_, "/data") == left);
+  }
 }
 
 TEST_F(ResumeTest, RemembersSkippedSamplesOnce) {

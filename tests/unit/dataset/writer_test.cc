@@ -35,7 +35,7 @@ TEST_F(DatasetWriterTest, RollsOverBySamples) {
   EXPECT_EQ(blocks, (std::vector<uint64_t>{3, 3, 3, 3, 1}));
   EXPECT_EQ(summary->manifest.shards[4].name, "00000004.shard");
   const Tree tree = ReadTree(*files_, "/data");
-  EXPECT_EQ(tree.size(), 8u) << Describe(tree);  // five shards, segment, manifest, record: no journal, no lock
+  EXPECT_EQ(tree.size(), 9u) << Describe(tree);  // five shards, segment, manifest, folder, job: no record, no lock
   EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
   EXPECT_EQ(ValidateText(*files_, "/data"), "");
 }
@@ -477,9 +477,9 @@ TEST_F(DatasetWriterTest, CreateRefusesWhatIsNotItsOwn) {
   EXPECT_TRUE(ReadTree(*files_, "/data") == before);
 
   // A run that died at once leaves only a lock. The directory may still be used, and a missing directory may be made.
-  WriteFile(*files_, "/died/.shardkit-pack.lock", "");
+  WriteFile(*files_, "/died/.shardkit/lock", "");
   EXPECT_TRUE(WriteDataset(*files_, "/died", MakeSamples(3)).ok());
-  EXPECT_EQ(ReadTree(*files_, "/died").size(), 4u);
+  EXPECT_EQ(ReadTree(*files_, "/died").size(), 5u);
   // The same holds for the record of a dataset whose other files were removed.
   for (const auto& [name, bytes] : ReadDataset(*files_, "/died")) ASSERT_TRUE(files_->RemoveFile("/died/" + name).ok());
   EXPECT_TRUE(WriteDataset(*files_, "/died", MakeSamples(3)).ok());

@@ -77,7 +77,7 @@ TEST(CrashTest, OfAFreshPackIsResumed) {
   EXPECT_GT(taken_up, 20u / TestStep());  // resuming does save work
 }
 
-// The finished shards keep the hashes that the journal has of them.
+// The finished shards keep the hashes that their records have.
 TEST(CrashTest, OfAPackWithSha256IsResumed) {
   if (!NamedHash::Create("sha256").ok()) GTEST_SKIP() << "no OpenSSL";
   const auto pack = [](FileSystem& files, bool resume) {

@@ -68,7 +68,7 @@ inline void WriteContainer(const std::string& kind, const SystemDirectory& direc
   ASSERT_TRUE(converted.ok()) << converted.status();
   if (kind == "tar") {
     for (const auto& [name, bytes] : ReadTree(files, path)) {
-      if (name.ends_with(".tar")) continue;
+      if (name.ends_with(".tar") || name.ends_with('/')) continue;
       ASSERT_TRUE(files.RemoveFile(JoinPath(path, name)).ok());
     }
   }

@@ -176,7 +176,7 @@ TEST(PackFaultTest, EveryCallOfTasks) {
     run.operate = operate;
     // Without a file that is looked at while planning, columns may get other types and units other sizes.
     run.may_succeed = [](const FileSystemCall& call) {
-      return call.path.starts_with("/in/") || (call.operation == "stat" && call.path.ends_with("/units.shard"));
+      return call.path.starts_with("/in/") || (call.operation == "stat" && call.path.ends_with("/plan.shard"));
     };
     run.check = [&](FileSystem& files, const absl::Status& status) {
       EXPECT_TRUE(NothingOrWhole(files, "/out"));

@@ -45,8 +45,15 @@ class MemoryStore {
       std::string list, prefix = query.substr(query.find("prefix=") + 7);
       prefix = prefix.substr(0, prefix.find('&'));
       for (size_t at; (at = prefix.find("%2F")) != prefix.npos;) prefix.replace(at, 3, "/");
+      std::string folder;
       for (const auto& [name, bytes] : objects_) {
-        if (!name.starts_with(prefix)) continue;
+        if (!name.starts_with(prefix) || (!folder.empty() && name.starts_with(folder))) continue;
+        const size_t slash = name.find('/', prefix.size());
+        if (query.find("delimiter=") != query.npos && slash != name.npos) {
+          folder = name.substr(0, slash + 1);
+          list += "<CommonPrefixes><Prefix>" + folder + "</Prefix></CommonPrefixes>";
+          continue;
+        }
         list += "<Contents><Key>" + name + "</Key><Size>" + std::to_string(bytes.size()) + "</Size></Contents>";
       }
       return Xml("<ListBucketResult>" + list + "</ListBucketResult>");
@@ -232,11 +239,35 @@ TEST_F(ObjectWritesTest, ACreatedFileIsReadBeforeItIsAnObject) {
   EXPECT_TRUE(memory_.objects().empty());
   ASSERT_TRUE(files_->Rename("s3://b/x.tmp", "s3://b/y").ok());
   EXPECT_EQ(memory_.objects().at("y"), "hello");
-  // As a journal does, which is renamed before it is written on.
-  ASSERT_TRUE((*file)->Append(" world").ok());
-  EXPECT_EQ(memory_.objects().at("y"), "hello");
+}
+
+TEST_F(ObjectWritesTest, AFileThatIsAnObjectTakesNothingMore) {
+  const auto file = files_->Create("s3://b/mark");
+  ASSERT_TRUE((*file)->Append("hello").ok());
+  EXPECT_TRUE(memory_.objects().empty());
   ASSERT_TRUE((*file)->Sync().ok());
-  EXPECT_EQ(memory_.objects().at("y"), "hello world");
+  ASSERT_TRUE((*file)->Sync().ok());
+  EXPECT_EQ(memory_.objects().at("mark"), "hello");
+  EXPECT_TRUE(absl::IsFailedPrecondition((*file)->Append(" world")));
+  ASSERT_TRUE((*file)->Close().ok());
+  EXPECT_EQ(memory_.objects().at("mark"), "hello");
+}
+
+// The lock of a folder within a folder whose name begins with a dot guards the outer one.
+TEST_F(ObjectWritesTest, ALockInAHiddenFolderGuardsWhatIsAroundIt) {
+  memory_.Put("d/manifest", "first");
+  auto lock = files_->Lock("s3://b/d/.hidden/lock");
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  EXPECT_EQ(*files_->ReadFile("s3://b/d/manifest", 100), "first");
+  memory_.Put("d/manifest", "another's");
+  auto file = files_->Create("s3://b/d/manifest.tmp");
+  ASSERT_TRUE((*file)->Append("ours").ok());
+  ASSERT_TRUE((*file)->Close().ok());
+  EXPECT_TRUE(absl::IsAborted(files_->Rename("s3://b/d/manifest.tmp", "s3://b/d/manifest")));
+  const auto leftovers = files_->ListLeftovers("s3://b/d");
+  ASSERT_TRUE(leftovers.ok()) << leftovers.status();
+  ASSERT_EQ(leftovers->size(), 1u);
+  EXPECT_EQ((*leftovers)[0].url, "s3://b/d/.hidden/lock");
 }
 
 TEST_F(ObjectWritesTest, WhatMustBeNewReplacesNothing) {
