@@ -1,5 +1,7 @@
 // Wrong index.json files.
 #include "foreign/mds/mds_index.h"
+
+#include "base/strings.h"
 #include "mds/mds_maker.h"
 
 namespace shardkit::test {
