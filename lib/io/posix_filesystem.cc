@@ -26,7 +26,6 @@
 #include "shardkit/filesystem.h"
 
 namespace shardkit {
-
 namespace io {
 namespace {
 

@@ -9,7 +9,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "codec/orientation.h"
-#include "codec/resize_kernels.h"
+#include "codec/resize.h"
 #include "loader/device/column_conversion.h"
 #include "loader/device/conversion_support.h"
 #include "shardkit/image.h"
