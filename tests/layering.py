@@ -18,12 +18,12 @@ LAYERS = ["base", "io", "remote", "codec", "format", "container", "foreign", "da
 
 # The folders within layers. A file belongs to the first folder whose pattern matches, and nowhere else in the layer.
 SUBFOLDERS = {
-    "foreign": {"mds": r"mds_|listed_hash", "webdataset": r"(archive|dali|tar|webdataset)_"},
+    "foreign": {"mds": r"mds_", "webdataset": r"(dali|tar|webdataset)_"},
     "dataset": {"foreign": r"(foreign|mds|webdataset)_|open_foreign|validate_foreign", "repair": r"repair",
                 "validate": r"validate|deep_check", "select": r"predicate|selection",
                 "change": r"compact|remove\b|column_file_writer", "read": r"any_dataset|column_files|dataset_values|removed_samples"},
-    "loader": {"device": r"column_conversion|conversion_support|(image|mask)_conversion|dlpack|upload",
-               "simulation": r"simulate$|rank|storage$"},
+    "loader": {"device": r"column_conversion|dlpack|upload",
+               "simulation": r"simulate$|rank"},
     "convert": {"columns": r"(change|add)_columns|json_value|rows?_|open_rows|dataset_change",
                 "sources": r"source|(files|image_folder|sa1b|tar)_|dataset_source"},
 }
