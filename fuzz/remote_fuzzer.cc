@@ -6,13 +6,11 @@
 #include <cstdint>
 #include <string>
 
+#include "remote/answers.h"
 #include "remote/cache_line.h"
 #include "remote/credential_sources.h"
-#include "remote/listing.h"
-#include "remote/object_error.h"
 #include "remote/object_writes.h"
 #include "remote/profile_files.h"
-#include "remote/range_answer.h"
 #include "remote/signature.h"
 #include "remote/url.h"
 #include "support/input.h"

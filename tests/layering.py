@@ -18,12 +18,12 @@ LAYERS = ["base", "io", "remote", "codec", "format", "container", "foreign", "da
 
 # The folders within layers. A file belongs to the first folder whose pattern matches, and nowhere else in the layer.
 SUBFOLDERS = {
-    "foreign": {"mds": r"mds_|listed_hash", "webdataset": r"(archive|dali|tar|webdataset)_"},
+    "foreign": {"mds": r"mds_", "webdataset": r"(dali|tar|webdataset)_"},
     "dataset": {"foreign": r"(foreign|mds|webdataset)_|open_foreign|validate_foreign", "repair": r"repair",
                 "validate": r"validate|deep_check", "select": r"predicate|selection",
                 "change": r"compact|remove\b|column_file_writer", "read": r"any_dataset|column_files|dataset_values|removed_samples"},
-    "loader": {"device": r"column_conversion|conversion_support|(image|mask)_conversion|dlpack|upload",
-               "simulation": r"simulate$|rank|storage$"},
+    "loader": {"device": r"column_conversion|dlpack|upload",
+               "simulation": r"simulate$|rank"},
     "convert": {"columns": r"(change|add)_columns|json_value|rows?_|open_rows|dataset_change",
                 "sources": r"source|(files|image_folder|sa1b|tar)_|dataset_source"},
 }
@@ -67,7 +67,7 @@ CLIENT_ALLOWANCES = {"bench": ("lib/convert/", "lib/gpu/"), "fuzz": ("lib/conver
 PARSING = re.compile(r"lib/format/|lib/foreign/(mds/mds_(encoding|index|layout|text)|webdataset/(dali_index|tar_samples|webdataset_names))\.")
 
 SOURCES = (".h", ".cc", ".cu", ".cuh")
-LONGEST = 600  # lines
+LONGEST = 800  # lines
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA = re.compile(r"cuda|cooperative_groups|device_launch|cu(rand|blas|fft|sparse|solver|pti)|nv(tx|Tools|jpeg|ml)"
                   r"|npp|cub/|thrust/")
@@ -428,8 +428,8 @@ def self_test():
             ("lib/io/a.cc", "namespace shardkit {\nvoid Compress() {\n}\n}  // namespace shardkit\n", "Compress() is defined"),
         "a private header outside its layer's namespace":
             ("lib/codec/a.h", "namespace shardkit {\nclass Decoder {\n};\n}  // namespace shardkit\n", "stands in shardkit::codec"),
-        "a long file": ("lib/io/a.cc", "\n" * 601, "601 lines"),
-        "a long script": ("tests/a.py", "\n" * 601, "601 lines"),
+        "a long file": ("lib/io/a.cc", "\n" * 801, "801 lines"),
+        "a long script": ("tests/a.py", "\n" * 801, "801 lines"),
     }
     missed = []
     with tempfile.TemporaryDirectory() as folder:

@@ -13,8 +13,6 @@
 #include <cstring>
 #include <new>
 
-#include "base/seeded_hash.h"
-
 namespace shardkit {
 namespace {
 

@@ -16,6 +16,9 @@ using Hash128Bytes = std::array<uint8_t, 16>;
 uint64_t Hash64(const void* data, size_t length);
 inline uint64_t Hash64(std::string_view bytes) { return Hash64(bytes.data(), bytes.size()); }
 
+// XXH3-64 with a seed, for choices that others must be able to repeat: XXH3_64bits_withSeed of the xxHash library.
+uint64_t SeededHash64(std::string_view bytes, uint64_t seed);
+
 Hash128Bytes Hash128(std::string_view bytes);
 
 // The hash of a sequence of pieces, which equals that of their concatenation.

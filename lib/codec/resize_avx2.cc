@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codec/resize_kernels.h"
+#include "codec/resize.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 

@@ -13,7 +13,7 @@ using format::kKeyEntryBytes;
 using format::LoadKeyEntry;
 
 absl::StatusOr<std::unique_ptr<KeyTable>> KeyTable::Open(std::shared_ptr<const RandomAccessFile> file,
-                                                         const TablePlace& place, uint64_t count) {
+                                                         const format::TablePlace& place, uint64_t count) {
   SHARDKIT_ASSIGN_OR_RETURN(auto pages, PagedTable::Open(std::move(file), place, format::TableKind::kKeys));
   return Of(std::move(pages), count);
 }

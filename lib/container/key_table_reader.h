@@ -19,7 +19,7 @@ class KeyTable {
  public:
   // Reads the root. DataLoss unless the table has `count` entries.
   static absl::StatusOr<std::unique_ptr<KeyTable>> Open(std::shared_ptr<const RandomAccessFile> file,
-                                                        const TablePlace& place, uint64_t count);
+                                                        const format::TablePlace& place, uint64_t count);
   // Of a section that was opened.
   static absl::StatusOr<std::unique_ptr<KeyTable>> Of(std::unique_ptr<PagedTable> pages, uint64_t count);
 

@@ -228,15 +228,15 @@ std::shared_ptr<const std::string> container::NativeShardReader::LoadedHeaderCop
   return header_copies_;
 }
 
-std::optional<container::TablePlace> container::NativeShardReader::key_table_place() const {
+std::optional<format::TablePlace> container::NativeShardReader::key_table_place() const {
   const auto section =
       std::ranges::find(sections_, static_cast<uint32_t>(format::SectionKind::kKeyIndex), &format::Section::kind);
   if (section == sections_.end()) return std::nullopt;
-  return container::TablePlace{.offset = section->offset, .length = section->length};
+  return format::TablePlace{.offset = section->offset, .length = section->length};
 }
 
 absl::StatusOr<std::shared_ptr<const container::KeyTable>> container::NativeShardReader::OpenKeyTable() const {
-  const std::optional<container::TablePlace> place = key_table_place();
+  const std::optional<format::TablePlace> place = key_table_place();
   if (!place) return FailedPrecondition(path(), ": has no key column");
   std::lock_guard lock(sections_mutex_);
   if (!key_table_) {

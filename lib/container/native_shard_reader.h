@@ -82,7 +82,7 @@ class NativeShardReader : public ShardReader {
                                std::string_view* stored) const;
 
   // Where the key index lies; empty when the shard has no key column.
-  std::optional<TablePlace> key_table_place() const;
+  std::optional<format::TablePlace> key_table_place() const;
 
   // The key index; it reads the root when it is first asked for. FailedPrecondition when the shard has no key column.
   absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable() const;

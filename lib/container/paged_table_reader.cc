@@ -33,7 +33,7 @@ absl::StatusOr<std::string> PagedTable::ReadBytes(uint64_t offset, uint64_t leng
   return bytes;
 }
 
-void PagedTable::Begin(std::shared_ptr<const RandomAccessFile> file, const TablePlace& place,
+void PagedTable::Begin(std::shared_ptr<const RandomAccessFile> file, const format::TablePlace& place,
                        const format::TableTail& tail, format::TableSection section) {
   file_ = std::move(file);
   place_ = place;
@@ -44,7 +44,7 @@ void PagedTable::Begin(std::shared_ptr<const RandomAccessFile> file, const Table
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<PagedTable>>> PagedTable::OpenAll(
-    std::shared_ptr<const RandomAccessFile> file, const TablePlace& place, std::string_view name) {
+    std::shared_ptr<const RandomAccessFile> file, const format::TablePlace& place, std::string_view name) {
   const auto damage = [&](std::string_view what) {
     return DataLoss(file->path(), ": ", name, " at byte ", place.offset, ": ", what);
   };
@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<std::unique_ptr<PagedTable>>> PagedTable::OpenAll(
 }
 
 absl::StatusOr<std::unique_ptr<PagedTable>> PagedTable::Open(std::shared_ptr<const RandomAccessFile> file,
-                                                             const TablePlace& place, format::TableKind kind) {
+                                                             const format::TablePlace& place, format::TableKind kind) {
   SHARDKIT_ASSIGN_OR_RETURN(auto sections, OpenAll(std::move(file), place, format::TableName(kind)));
   if (sections.size() == 1 && sections[0]->kind() == kind) return std::move(sections[0]);
   return sections[0]->Damage(StrCat("a table of a ", format::TableName(kind), " alone belongs there"));

@@ -16,7 +16,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "container/table_place.h"
 #include "format/paged_table.h"
 #include "io/started_read.h"
 #include "shardkit/filesystem.h"
@@ -40,11 +39,11 @@ class PagedTable {
   // The sections of a table. Reads the root: one request where its length is known or at most 64 KiB less the tail,
   // else two. Errors call the table `name`.
   static absl::StatusOr<std::vector<std::unique_ptr<PagedTable>>> OpenAll(std::shared_ptr<const RandomAccessFile> file,
-                                                                          const TablePlace& place,
+                                                                          const format::TablePlace& place,
                                                                           std::string_view name = "table");
   // The section of a table that has one, of this kind.
   static absl::StatusOr<std::unique_ptr<PagedTable>> Open(std::shared_ptr<const RandomAccessFile> file,
-                                                          const TablePlace& place, format::TableKind kind);
+                                                          const format::TablePlace& place, format::TableKind kind);
 
   format::TableKind kind() const { return section_.kind; }
   uint64_t page_count() const { return section_.page_count; }
@@ -99,8 +98,8 @@ class PagedTable {
  private:
   PagedTable() = default;
   // Gives the section its file, and what comes of it.
-  void Begin(std::shared_ptr<const RandomAccessFile> file, const TablePlace& place, const format::TableTail& tail,
-             format::TableSection section);
+  void Begin(std::shared_ptr<const RandomAccessFile> file, const format::TablePlace& place,
+             const format::TableTail& tail, format::TableSection section);
   // Those from `number` to `end`, in one request.
   absl::Status LoadFencePages(uint64_t number, uint64_t end) const;
   absl::StatusOr<std::shared_ptr<const std::vector<format::Fence>>> FencePage(uint64_t number) const;
@@ -115,7 +114,7 @@ class PagedTable {
   void Keep(const TablePage& page) const;
 
   std::shared_ptr<const RandomAccessFile> file_;
-  TablePlace place_;
+  format::TablePlace place_;
   format::TableTail tail_;
   format::TableSection section_;
   mutable std::vector<std::atomic<uint8_t>> checked_;  // pages of a mapped file

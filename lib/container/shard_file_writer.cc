@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/sha256.h"
-#include "format/chunk_checker.h"
+#include "format/chunk.h"
 #include "format/footer.h"
 #include "format/key_table.h"
 #include "io/publish_file.h"
@@ -248,7 +248,7 @@ absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
   footer.Add(format::SectionKind::kBlockHeaders, block_headers_);
   if (header_.schema.key_column()) {
     const std::string keys = format::EncodeKeyTable(std::exchange(key_hashes_, {}));
-    index_.keys = TablePlace{.offset = footer.Add(format::SectionKind::kKeyIndex, keys), .length = keys.size()};
+    index_.keys = format::TablePlace{.offset = footer.Add(format::SectionKind::kKeyIndex, keys), .length = keys.size()};
   }
   footer.Add(format::SectionKind::kMetadata, format::EncodeMetadata(options_.metadata));
   footer.Add(format::SectionKind::kStatistics, format::EncodeStatistics(statistics_));

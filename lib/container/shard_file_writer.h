@@ -15,7 +15,6 @@
 #include "base/named_hash.h"
 #include "container/block_encoder.h"
 #include "container/shard_index_part.h"
-#include "container/stored_block.h"
 #include "format/file_header.h"
 #include "shardkit/job.h"
 #include "shardkit/shard.h"

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "container/table_place.h"
+#include "format/paged_table.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
 #include "shardkit/shard.h"
@@ -25,7 +25,7 @@ struct ShardIndexPart {
   // sample begins, then where that of each ends: sample_count + 1 numbers.
   std::vector<uint64_t> places;
   // Where the shard's key table lies, if it has keys.
-  std::optional<TablePlace> keys;
+  std::optional<format::TablePlace> keys;
 };
 
 class NativeShardReader;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "container/stored_block.h"
+#include "container/block_encoder.h"
 #include "dataset/dataset_update.h"
 #include "dataset/duplicate_key_finder.h"
 #include "dataset/job_folder.h"

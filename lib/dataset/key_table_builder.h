@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "container/table_place.h"
 #include "format/key_table.h"
+#include "format/paged_table.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/job.h"
 
@@ -26,7 +26,7 @@ struct KeptSamples {
 // A key table that others are made of.
 struct KeyTableInput {
   std::string path;                       // of the file that it lies in
-  container::TablePlace place;            // of the table that has it as a section
+  format::TablePlace place;               // of the table that has it as a section
   uint64_t samples = 0;                   // its entries
   uint64_t first_sample = 0;              // what its ordinals count from
   std::optional<uint64_t> checksum = {};  // of the table's tail, where something names it: another table is refused

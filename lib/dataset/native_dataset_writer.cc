@@ -15,7 +15,6 @@
 #include "container/block_encoder.h"
 #include "container/shard_file_writer.h"
 #include "container/shard_index_part.h"
-#include "container/stored_block.h"
 #include "dataset/dataset_job.h"
 #include "dataset/schema_mapper.h"
 #include "dataset/segment_writer.h"

@@ -28,7 +28,7 @@ absl::StatusOr<SegmentTables> OpenSegment(std::unique_ptr<RandomAccessFile> file
   const auto other = [&] {
     return DataLoss(path, ": the segment is of other shards: it is not the one that ", kManifestName, " names");
   };
-  const container::TablePlace place{.length = file->size(), .root = segment.table.root};
+  const format::TablePlace place{.length = file->size(), .root = segment.table.root};
   SHARDKIT_ASSIGN_OR_RETURN(auto sections, container::PagedTable::OpenAll(std::move(file), place, "segment"));
   SHARDKIT_RETURN_IF_ERROR(sections[0]->CheckMapped());
   const format::TableTail& tail = sections[0]->tail();

@@ -74,7 +74,7 @@ class SegmentWriter {
   format::IndexPageBuilder page_;
   format::IndexRoot root_;
   std::map<std::vector<std::string>, uint32_t> layouts_;
-  std::vector<std::optional<container::TablePlace>> keys_;  // of each shard that was added whole
+  std::vector<std::optional<format::TablePlace>> keys_;  // of each shard that was added whole
 };
 
 }  // namespace shardkit::dataset

@@ -181,7 +181,7 @@ absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, st
     for (const ManifestShard& shard : part.manifest.shards) {
       const std::string path = part.manifest.PathOf(part.directory, shard.name);
       SHARDKIT_ASSIGN_OR_RETURN(const auto reader, container::NativeShardReader::Open(file_system, path, {}));
-      const std::optional<container::TablePlace> place = reader->key_table_place();
+      const std::optional<format::TablePlace> place = reader->key_table_place();
       if (!place) return DataLoss(path, ": has no key column, unlike the dataset");
       inputs.push_back({path, *place, shard.samples, sample});
       sample += shard.samples;

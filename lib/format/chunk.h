@@ -1,11 +1,14 @@
-// Inside a chunk: presence bitmap, ends, values (format-spec/spec.md, sections 3.1 and 3.2).
+// Inside a chunk: presence bitmap, ends, values (format-spec/spec.md, sections 3.1 and 3.2); and chunks' checksums.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/hash.h"
+#include "format/block_header.h"
 #include "format/pages.h"
 #include "shardkit/sample.h"
 #include "shardkit/schema.h"
@@ -57,5 +60,35 @@ absl::Status CheckAbsentSlots(const ColumnView& view);
 absl::Status CheckCodec(const Column& column);
 
 bool AllZero(std::string_view bytes);
+
+// Checks the chunk checksums of a block while its bytes are read in order. Uses the stored bytes only and decompresses
+// nothing. One thread at a time.
+class ChunkChecker {
+ public:
+  // `header` passed DecodeBlockHeader with the same schema, or was made by EncodeBlockHeader.
+  ChunkChecker(const Schema& schema, const BlockHeader& header);
+
+  // Takes the next bytes of the block. The first call starts right after the block's header.
+  void Update(std::string_view bytes);
+
+  // Columns that have a chunk with a wrong checksum, ascending. Counts only chunks whose bytes have all been given to
+  // Update.
+  const std::vector<size_t>& damaged_columns() const { return damaged_; }
+
+ private:
+  struct Chunk {
+    size_t column = 0;
+    uint64_t length = 0;  // with its padding
+    uint64_t checksum = 0;
+  };
+
+  void EndChunks();
+
+  std::vector<Chunk> chunks_;
+  size_t next_ = 0;    // position of the current chunk in chunks_
+  uint64_t done_ = 0;  // bytes of the current chunk so far
+  StreamingHash hash_;
+  std::vector<size_t> damaged_;
+};
 
 }  // namespace shardkit::format

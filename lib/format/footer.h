@@ -76,6 +76,9 @@ absl::StatusOr<BlockRanges> DecodeBlockRanges(const Schema& schema, std::span<co
 // DataLoss, naming the column, unless the ranges of all blocks together are those of the shard's statistics.
 absl::Status CompareBlockRanges(const Schema& schema, const BlockRanges& ranges,
                                 std::span<const ColumnStatistics> statistics);
+// The ScalarSize(type) bytes at `value` as the 64 bits of an i64, u64 or f64: every number exactly. False for NaN,
+// whose kind and bits are set too, and for types without a range.
+bool Widen(Type type, const char* value, RangeKind* kind, uint64_t* bits);
 // Checks the rules of section 5 against the trailer and the header's length and alignment.
 absl::StatusOr<std::vector<BlockInfo>> DecodeBlockDirectory(std::string_view bytes, const Trailer& trailer,
                                                             uint64_t first_block_offset, uint32_t alignment);

@@ -68,6 +68,13 @@ struct TableTail {
   uint64_t root_offset() const { return table_length - kTableTailBytes - root_length; }
 };
 
+// Where a table of checked pages lies.
+struct TablePlace {
+  uint64_t offset = 0;  // in the file
+  uint64_t length = 0;
+  uint64_t root = 0;  // bytes of root and tail when known, so that one read brings them; else 0
+};
+
 // Sets tail->checksum.
 std::string EncodeTableTail(TableTail* tail);
 // `bytes` has kTableTailBytes. Checks them alone, and that the table has `table_length` bytes. Unimplemented for

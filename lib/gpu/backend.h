@@ -89,4 +89,7 @@ class Backend {
 // not exist, Unavailable when this build or this machine has no CUDA: the message says which one, and how to get it.
 absl::StatusOr<std::shared_ptr<Backend>> OpenDevice(std::string_view name);
 
+// CUDA device `index`, from 0; in builds without CUDA there is none. Errors are those of OpenDevice.
+absl::StatusOr<std::shared_ptr<Backend>> OpenCudaDevice(int index);
+
 }  // namespace shardkit::gpu

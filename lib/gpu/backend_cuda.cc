@@ -10,9 +10,9 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "gpu/cuda_device.h"
+#include "gpu/backend.h"
+#include "gpu/host_memory.h"
 #include "gpu/kernels_cuda.h"
-#include "gpu/numa_memory.h"
 
 namespace shardkit {
 namespace gpu {

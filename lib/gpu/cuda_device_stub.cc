@@ -1,6 +1,6 @@
 // Replaces backend_cuda.cc in builds without CUDA.
 #include "base/errors.h"
-#include "gpu/cuda_device.h"
+#include "gpu/backend.h"
 
 namespace shardkit {
 namespace gpu {

@@ -1,5 +1,7 @@
-#include "gpu/kernel_bodies.h"
 #include "gpu/kernels_cuda.h"
+#include "gpu/normalize_body.h"
+#include "gpu/rasterize_body.h"
+#include "gpu/resample_body.h"
 
 namespace shardkit::gpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "codec/pixel_values.h"
-#include "codec/resize_kernels.h"
+#include "codec/resize.h"
 #include "gpu/kernels.h"
 #include "gpu/resample_body.h"
 #include "shardkit/rle.h"

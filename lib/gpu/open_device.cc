@@ -2,7 +2,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "gpu/cuda_device.h"
+#include "gpu/backend.h"
 #include "gpu/host_backend.h"
 
 namespace shardkit {

@@ -9,7 +9,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "gpu/memory_limit.h"
+#include "gpu/host_memory.h"
 
 namespace shardkit::gpu {
 namespace {

@@ -1,6 +1,7 @@
 // Files read through a memory map.
 //
-// If a file is cut while it is mapped, the lost bytes read as zeros (io/map_watch.h); CheckMapped and ReadAt report it.
+// If a file is cut while it is mapped, the lost bytes read as zeros (MapWatch in mapped_file.cc); CheckMapped and
+// ReadAt report it.
 #pragma once
 
 #include <memory>

@@ -1,14 +1,21 @@
 // Which stage bounds a loader.
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 #include <string>
 
 #include "base/strings.h"
-#include "loader/percent.h"
 #include "shardkit/loader.h"
 
 namespace shardkit {
 namespace {
+
+// "12.5 %".
+std::string PercentText(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f %%", 100 * share);
+  return text;
+}
 
 StageTimes Sum(const StageTimes& first, const StageTimes& second) {
   return {first.busy + second.busy, first.starved + second.starved, first.blocked + second.blocked, second.threads};
@@ -25,32 +32,31 @@ std::optional<Diagnosis> DiagnoseDevice(const LoaderReport& report, const std::s
   const auto share = [&](double seconds) { return report.seconds > 0 ? std::min(1.0, seconds / report.seconds) : 0; };
   if (share(report.copy_seconds) >= kBusy) {
     return Diagnosis{
-        "copy", StrCat(waits, "copies to the device take ", loader::PercentText(share(report.copy_seconds)), " of it"),
+        "copy", StrCat(waits, "copies to the device take ", PercentText(share(report.copy_seconds)), " of it"),
         "fewer bytes: a smaller geometry without device_geometry, u8 images, masks as runs, fewer columns"};
   }
   if (share(report.kernel_seconds) >= kBusy) {
     return Diagnosis{
-        "kernel", StrCat(waits, "kernels take ", loader::PercentText(share(report.kernel_seconds)), " of it"),
+        "kernel", StrCat(waits, "kernels take ", PercentText(share(report.kernel_seconds)), " of it"),
         "less work on the device: no device_geometry, packed masks; or it is busy with the consumer's own"};
   }
   if (static_cast<double>(report.staged_bytes) > kStaged * static_cast<double>(report.uploaded_bytes) &&
       share(report.upload.busy) >= kBusy) {
     return Diagnosis{
         "upload",
-        StrCat(waits, "the upload stage is busy for ", loader::PercentText(share(report.upload.busy)), ", with ",
+        StrCat(waits, "the upload stage is busy for ", PercentText(share(report.upload.busy)), ", with ",
                report.staged_bytes, " of ", report.uploaded_bytes, " bytes that found no page-locked memory"),
         "raise pinned_bytes, or lower batch_size"};
   }
   if (share(report.upload.busy) >= kBusy) {
-    return Diagnosis{"upload",
-                     StrCat(waits, "the upload stage is busy for ", loader::PercentText(share(report.upload.busy))),
+    return Diagnosis{"upload", StrCat(waits, "the upload stage is busy for ", PercentText(share(report.upload.busy))),
                      "a larger batch_size: each batch takes some calls of the device"};
   }
   if (share(report.memory_wait_seconds) >= kMemory) {
-    return Diagnosis{"memory",
-                     StrCat(waits, "the upload stage waits for device memory for ",
-                            loader::PercentText(share(report.memory_wait_seconds))),
-                     "raise device_bytes, or release batches earlier"};
+    return Diagnosis{
+        "memory",
+        StrCat(waits, "the upload stage waits for device memory for ", PercentText(share(report.memory_wait_seconds))),
+        "raise device_bytes, or release batches earlier"};
   }
   return std::nullopt;
 }
@@ -114,10 +120,10 @@ Diagnosis Diagnose(const LoaderReport& report) {
     return {"none", "fewer than two batches have been delivered", "go on, and ask again"};
   }
   if (wait < kNoWait) {
-    return {"consumer", StrCat("it waits for ", loader::PercentText(wait), " of the time; batches lie ready"),
+    return {"consumer", StrCat("it waits for ", PercentText(wait), " of the time; batches lie ready"),
             "nothing to change here: the time is spent between the calls of Next"};
   }
-  const std::string waits = StrCat("the consumer waits for ", loader::PercentText(wait), " of the time; ");
+  const std::string waits = StrCat("the consumer waits for ", PercentText(wait), " of the time; ");
   if (const auto found = DiagnoseDevice(report, waits)) return *found;
   if (report.blocks_read > 0 &&
       static_cast<double>(report.blocks_read_again) > kReadAgain * static_cast<double>(report.blocks_read)) {
@@ -127,22 +133,20 @@ Diagnosis Diagnose(const LoaderReport& report) {
   }
   if (std::max(decode_busy, read_busy) < kIdle) {
     return {"overhead",
-            StrCat(waits, "decoding threads are busy for ", loader::PercentText(decode_busy), ", reading threads for ",
-                   loader::PercentText(read_busy)),
+            StrCat(waits, "decoding threads are busy for ", PercentText(decode_busy), ", reading threads for ",
+                   PercentText(read_busy)),
             "a larger batch_size, since passing small batches on takes longer than making them; or leave this "
             "machine's processors to the loader"};
   }
   if (decode_busy >= kBusy || decode_busy >= read_busy) {
     return {"decode",
-            StrCat(waits, "its ", report.decode.threads, " decoding threads are busy for ",
-                   loader::PercentText(decode_busy)),
+            StrCat(waits, "its ", report.decode.threads, " decoding threads are busy for ", PercentText(decode_busy)),
             "more processors and decode_threads; images: scaled_decode, a smaller geometry; masks: runs or packed "
             "masks; fewer columns"};
   }
   const double file_share = report.read.busy > 0 ? std::min(1.0, report.file_seconds / report.read.busy) : 0;
-  const std::string reading =
-      StrCat(waits, "its ", report.read.threads, " reading threads are busy for ", loader::PercentText(read_busy), ", ",
-             loader::PercentText(file_share), " of that in file reads");
+  const std::string reading = StrCat(waits, "its ", report.read.threads, " reading threads are busy for ",
+                                     PercentText(read_busy), ", ", PercentText(file_share), " of that in file reads");
   if (file_share > 0.5) {
     return {"read", reading,
             report.remote

@@ -37,7 +37,6 @@
 #include "loader/clumps.h"
 #include "loader/open_datasets.h"
 #include "loader/reader_tuner.h"
-#include "loader/stage_counter.h"
 #include "loader/trace.h"
 #include "shardkit/job.h"
 #include "shardkit/loader.h"
@@ -80,7 +79,7 @@ class Engine : public Loader {
   template <typename Function>
   void Run(std::string_view what, const Function& function);
 
-  // Planning (engine_plan.cc).
+  // Planning.
   void RunPlanner();
   bool PlanEpoch(uint64_t epoch, uint64_t position);
   void AdmitFailed(std::unique_ptr<BatchTask> task);
@@ -88,13 +87,13 @@ class Engine : public Loader {
   bool RoomToPlan(bool much) const;
   void WakePlanner();
 
-  // Reading (engine_read.cc).
+  // Reading.
   void RunReader(int number);
   void WakeReaders();
   void SetReadAhead();
   int ReadersNow() const;
 
-  // Decoding (engine_decode.cc).
+  // Decoding.
   void RunDecoder(int number);
   BatchTask* TaskToLayOut();
   void WakeDecoders(size_t most);

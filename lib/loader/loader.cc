@@ -2,8 +2,14 @@
 #include "shardkit/loader.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "base/errors.h"
@@ -14,11 +20,183 @@
 #include "gpu/pinned_pool.h"
 #include "loader/device/uploading_loader.h"
 #include "loader/engine.h"
-#include "loader/following_loader.h"
 #include "loader/open_datasets.h"
 #include "loader/sample_geometry.h"
 
 namespace shardkit {
+namespace loader {
+namespace {
+
+// A loader that opens its datasets again, between epochs, when they have changed (LoaderOptions::follow).
+class FollowingLoader : public Loader {
+ public:
+  // Opens a loader that does not follow.
+  using OpenFunction = std::function<absl::StatusOr<std::unique_ptr<Loader>>(
+      ReadableFileSystem& file_system, const std::vector<LoaderDataset>& datasets, const LoaderOptions& options)>;
+
+  static absl::StatusOr<std::unique_ptr<Loader>> Open(ReadableFileSystem& file_system,
+                                                      std::vector<LoaderDataset> datasets, const LoaderOptions& options,
+                                                      OpenFunction open);
+
+  absl::StatusOr<std::shared_ptr<const Batch>> Next() override;
+  bool WaitFor(std::chrono::steady_clock::duration timeout) override;
+  void Cancel() override;
+  Cursor cursor() const override { return cursor_; }
+  const Plan& plan() const override { return *plan_; }
+  uint64_t steps_left() const override { return steps_left_; }
+  LoaderReport Report() const override;
+  std::string Trace() const override;
+  void AddTraceEvent(const char* name, std::string_view lane, std::chrono::steady_clock::time_point begin,
+                     std::chrono::steady_clock::time_point end, uint64_t number) override;
+  std::string fallback_reason() const override;
+
+ private:
+  FollowingLoader(ReadableFileSystem& file_system, std::vector<LoaderDataset> datasets, const LoaderOptions& options,
+                  OpenFunction open)
+      : file_system_(file_system), datasets_(std::move(datasets)), options_(options), open_(std::move(open)) {}
+
+  absl::Status Start(const std::vector<uint64_t>& generations);
+  absl::Status Look();
+  void Remember(const Loader& loader);
+  std::shared_ptr<Loader> Current() const;
+
+  ReadableFileSystem& file_system_;
+  std::vector<LoaderDataset> datasets_;
+  LoaderOptions options_;
+  const OpenFunction open_;
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<Loader> loader_;  // null while the datasets are opened again, and after that has failed
+  LoaderReport earlier_;            // of the loaders before
+  bool cancelled_ = false;
+
+  // Used by the consumer's thread only.
+  absl::Status failure_;
+  Cursor cursor_;
+  std::shared_ptr<const Plan> plan_;
+  uint64_t steps_left_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<Loader>> FollowingLoader::Open(ReadableFileSystem& file_system,
+                                                              std::vector<LoaderDataset> datasets,
+                                                              const LoaderOptions& options, OpenFunction open) {
+  for (const LoaderDataset& dataset : datasets) {
+    if (dataset.generation == 0) continue;
+    return InvalidArgument("loader: follow takes the newest generation of ", dataset.path, ", not generation ",
+                           dataset.generation, "; give one of the two");
+  }
+  std::vector<uint64_t> generations(datasets.size(), 0);
+  const bool inside = options.cursor && options.cursor->position > 0;
+  if (inside && options.cursor->generations.size() == datasets.size()) generations = options.cursor->generations;
+  auto loader =
+      std::unique_ptr<FollowingLoader>(new FollowingLoader(file_system, std::move(datasets), options, std::move(open)));
+  if (options.cursor && !inside) {
+    loader->options_.first_epoch = options.cursor->epoch;
+    loader->options_.cursor.reset();
+  }
+  SHARDKIT_RETURN_IF_ERROR(loader->Start(generations));
+  return loader;
+}
+
+absl::Status FollowingLoader::Start(const std::vector<uint64_t>& generations) {
+  for (size_t i = 0; i < datasets_.size(); ++i) datasets_[i].generation = generations[i];
+  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<Loader> opened, open_(file_system_, datasets_, options_));
+  options_.cursor.reset();
+  Remember(*opened);
+  std::lock_guard lock(mutex_);
+  if (cancelled_) opened->Cancel();
+  loader_ = std::move(opened);
+  return absl::OkStatus();
+}
+
+// Between epochs: opens the datasets again when one is newer. One that has an earlier generation was made anew, and
+// stays as it was opened.
+absl::Status FollowingLoader::Look() {
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<uint64_t> generations, NewestGenerations(file_system_, datasets_));
+  bool newer = false;
+  for (size_t i = 0; i < generations.size(); ++i) {
+    const uint64_t opened = plan_->datasets()[i].generation;
+    newer |= generations[i] > opened;
+    generations[i] = std::max(generations[i], opened);
+  }
+  if (!newer) return absl::OkStatus();
+  LoaderReport report = Report();
+  std::shared_ptr<Loader> before;
+  {
+    std::lock_guard lock(mutex_);
+    earlier_ = std::move(report);
+    before = std::exchange(loader_, nullptr);
+  }
+  before.reset();  // its memory and threads, before there are others
+  options_.first_epoch = cursor_.epoch;
+  return Start(generations);
+}
+
+absl::StatusOr<std::shared_ptr<const Batch>> FollowingLoader::Next() {
+  if (!failure_.ok()) return failure_;
+  std::shared_ptr<Loader> loader = Current();
+  auto batch = loader->Next();
+  const uint64_t epoch = cursor_.epoch;
+  Remember(*loader);
+  if (!batch.ok() || *batch == nullptr || cursor_.epoch == epoch) return batch;
+  loader.reset();  // so that looking can end it
+  if (options_.epochs == 0 || cursor_.epoch < options_.epochs) {
+    failure_ = Guarded("loader: opening the datasets again", [this] { return Look(); });
+  }
+  return batch;
+}
+
+bool FollowingLoader::WaitFor(std::chrono::steady_clock::duration timeout) {
+  return !failure_.ok() || Current()->WaitFor(timeout);
+}
+
+void FollowingLoader::Cancel() {
+  std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  if (loader_ != nullptr) loader_->Cancel();
+}
+
+LoaderReport FollowingLoader::Report() const {
+  std::shared_ptr<Loader> loader;
+  LoaderReport earlier;
+  {
+    std::lock_guard lock(mutex_);
+    loader = loader_;
+    earlier = earlier_;
+  }
+  return loader != nullptr ? Total(earlier, loader->Report()) : earlier;
+}
+
+std::string FollowingLoader::Trace() const {
+  const auto loader = Current();
+  return loader != nullptr ? loader->Trace() : std::string();
+}
+
+void FollowingLoader::AddTraceEvent(const char* name, std::string_view lane,
+                                    std::chrono::steady_clock::time_point begin,
+                                    std::chrono::steady_clock::time_point end, uint64_t number) {
+  if (const auto loader = Current()) loader->AddTraceEvent(name, lane, begin, end, number);
+}
+
+std::string FollowingLoader::fallback_reason() const {
+  const auto loader = Current();
+  return loader != nullptr ? loader->fallback_reason() : std::string();
+}
+
+void FollowingLoader::Remember(const Loader& loader) {
+  cursor_ = loader.cursor();
+  steps_left_ = loader.steps_left();
+  plan_ = loader.plan().shared_from_this();
+}
+
+std::shared_ptr<Loader> FollowingLoader::Current() const {
+  std::lock_guard lock(mutex_);
+  return loader_;
+}
+
+}  // namespace
+}  // namespace loader
+
 namespace {
 
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;

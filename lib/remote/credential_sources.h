@@ -67,15 +67,6 @@ absl::StatusOr<std::string> HuggingFaceToken(const Environment& environment, Rea
 
 using Found = absl::StatusOr<std::optional<Credentials>>;
 
-Found FetchWebIdentity(const CredentialContext& context);
-
-// The role of a profile with role_arn. `base`: who asks for it; anonymous with web_identity_token_file.
-Found AssumeRole(const CredentialContext& context, const Profile& profile, const Credentials& base);
-
-Found FetchContainer(const CredentialContext& context);
-Found FetchInstance(const CredentialContext& context);
-Found FetchGoogle(const CredentialContext& context);
-
 // The JSON of AWS's endpoints and of credential_process. DataLoss, without quoting it, when keys are missing.
 absl::StatusOr<Credentials> ParseCredentialsJson(std::string_view text);
 

@@ -8,15 +8,34 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "remote/disk_cache.h"
 #include "remote/object_store.h"
 #include "remote/object_writes.h"
-#include "remote/spool.h"
-#include "remote/upload.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/remote.h"
 
 namespace shardkit::remote {
+
+// A local file without a name, for what is written in any order, or read again, before it becomes an object.
+//
+// One thread at a time. It lies in TMPDIR, or /tmp, and is gone with this object or with the process, however that
+// ends. Errors begin with `path`, the name of what is written, and name the directory.
+class Spool {
+ public:
+  static absl::StatusOr<std::unique_ptr<Spool>> Create(const std::string& path);
+
+  WritableFile& file() { return *file_; }
+
+  // What has been written so far. The file may outlive this.
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading() const;
+
+ private:
+  Spool(int descriptor, std::unique_ptr<WritableFile> file) : descriptor_(descriptor), file_(std::move(file)) {}
+
+  const int descriptor_;  // file_ owns it
+  const std::unique_ptr<WritableFile> file_;
+};
 
 // All paths are URLs. Only s3:// and gs:// can be written to and listed.
 //
@@ -92,5 +111,9 @@ class ObjectFileSystem : public FileSystem {
   std::set<std::string> locks_;                  // that are held
   std::map<std::string, ObjectVersion> opened_;  // in their folders
 };
+
+// Reads URLs, and passes all other paths on to `local`, which must outlive it. The store is opened at the first use of
+// a URL. Thread-safe.
+std::unique_ptr<FileSystem> NewUrlFileSystem(FileSystem& local, const ObjectStore::Options& options);
 
 }  // namespace shardkit::remote

@@ -9,10 +9,9 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "remote/answers.h"
 #include "remote/await.h"
-#include "remote/object_error.h"
 #include "remote/profile_files.h"
-#include "remote/range_answer.h"
 #include "remote/signature.h"
 
 namespace shardkit::remote {

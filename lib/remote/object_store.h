@@ -14,9 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/thread_pool.h"
+#include "remote/answers.h"
 #include "remote/credential_sources.h"
-#include "remote/listing.h"
-#include "remote/range_answer.h"
 #include "remote/retrying_client.h"
 #include "remote/url.h"
 

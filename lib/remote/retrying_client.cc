@@ -1,7 +1,9 @@
 #include "remote/retrying_client.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -248,6 +250,35 @@ std::chrono::milliseconds RetryingClient::Delay(const Operation& operation) {
   const int64_t longest = std::min(options_.first_delay.count() << doublings, options_.longest_delay.count());
   const milliseconds delay(std::uniform_int_distribution<int64_t>(0, longest)(random_));
   return std::max(delay, operation.retry_after);
+}
+
+size_t HedgePolicy::ClassOf(uint64_t bytes) { return static_cast<size_t>(std::bit_width(bytes)) / 2; }
+
+void HedgePolicy::Record(uint64_t bytes, Duration duration) {
+  Class& of_size = classes_[ClassOf(bytes)];
+  if (of_size.durations.size() < kRemembered) {
+    of_size.durations.push_back(duration);
+  } else {
+    of_size.durations[of_size.next] = duration;
+    of_size.next = (of_size.next + 1) % kRemembered;
+  }
+}
+
+std::optional<HedgePolicy::Duration> HedgePolicy::HedgeAfter(uint64_t bytes) const {
+  std::vector<Duration> durations = classes_[ClassOf(bytes)].durations;
+  if (durations.size() < kEnoughForMedian) return std::nullopt;
+  const auto slowest = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 100);
+  std::nth_element(durations.begin(), slowest, durations.end(), std::greater<>());
+  const Duration slowest_of_100 = durations.size() < kEnoughForSlowest ? Duration::max() : *slowest;
+  const auto middle = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2);
+  std::nth_element(durations.begin(), middle, durations.end());
+  return std::min(slowest_of_100, std::max<Duration>(4 * *middle, *middle + kLeastAboveMedian));
+}
+
+bool HedgePolicy::Spend() {
+  if (budget_ < kCost) return false;
+  budget_ -= kCost;
+  return true;
 }
 
 }  // namespace shardkit::remote

@@ -1,4 +1,3 @@
-#include "remote/url_filesystem.h"
 
 #include <sys/types.h>
 #include <unistd.h>

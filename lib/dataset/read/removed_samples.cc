@@ -33,7 +33,7 @@ absl::StatusOr<RemovedList> RemovedList::Read(ReadableFileSystem& file_system, c
                     "samples of ", directory, " may be read");
   }
   SHARDKIT_RETURN_IF_ERROR(opened.status());
-  const container::TablePlace place{.length = (*opened)->size(), .root = named.table.root};
+  const format::TablePlace place{.length = (*opened)->size(), .root = named.table.root};
   SHARDKIT_ASSIGN_OR_RETURN(const auto table,
                             container::PagedTable::Open(*std::move(opened), place, format::TableKind::kRemoved));
   const format::TableTail& tail = table->tail();

@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "format/block_header.h"
-#include "format/chunk_checker.h"
+#include "format/chunk.h"
 
 namespace shardkit::dataset {
 namespace {

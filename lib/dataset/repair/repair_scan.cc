@@ -9,7 +9,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "format/block_header.h"
-#include "format/chunk_checker.h"
+#include "format/chunk.h"
 
 namespace shardkit::dataset {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "dataset/select/predicate_parser.h"
 #include "dataset/select/predicate_tree.h"
-#include "format/widen.h"
+#include "format/footer.h"
 #include "shardkit/rle.h"
 #include "shardkit/schema.h"
 

@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
 #include "base/exceptions.h"
-#include "base/seeded_hash.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "dataset/select/block_skipper.h"

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "container/table_place.h"
 #include "foreign/webdataset/tar_archive.h"
 #include "foreign/webdataset/tar_samples.h"
 #include "format/file_header.h"
+#include "format/paged_table.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
 #include "shardkit/tar_index.h"
@@ -33,7 +33,7 @@ struct TarContents {
     uint64_t length = 0;  // of the file
     format::FileHeader header;
     std::vector<BlockInfo> blocks;
-    container::TablePlace keys;
+    format::TablePlace keys;
   };
   std::optional<Stored> stored;
   // The keys of the samples were escaped in the tar (EscapeWebDatasetKey). Those in `index` are not.

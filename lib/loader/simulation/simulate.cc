@@ -15,7 +15,6 @@
 #include "loader/open_datasets.h"
 #include "loader/section_order.h"
 #include "loader/simulation/rank.h"
-#include "loader/simulation/storage.h"
 #include "shardkit/shard.h"
 
 namespace shardkit {

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "gpu/backend.h"
-#include "gpu/kernel_bodies.h"
 #include "gpu/kernels.h"
+#include "gpu/normalize_body.h"
+#include "gpu/rasterize_body.h"
+#include "gpu/resample_body.h"
 
 namespace shardkit::gpu::test {
 

@@ -1,5 +1,5 @@
 // Control groups of both versions, as files in a folder that stands for the root.
-#include "gpu/memory_limit.h"
+#include "gpu/host_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,7 @@
 #include <random>
 #include <thread>
 
-#include "gpu/memory_limit.h"
-#include "gpu/numa_memory.h"
+#include "gpu/host_memory.h"
 #include "gpu_device/device_support.h"
 #include "support/fault_backend.h"
 

@@ -1,5 +1,5 @@
 // Division into pieces: every byte once, every piece as O_DIRECT requires.
-#include "io/direct_pieces.h"
+#include "io/direct_file.h"
 
 #include <gtest/gtest.h>
 

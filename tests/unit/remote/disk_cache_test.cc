@@ -21,7 +21,7 @@
 
 #include "base/errors.h"
 #include "io/read_again.h"
-#include "remote/cached_file.h"
+#include "remote/object_file.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/remote.h"
 

@@ -1,5 +1,5 @@
 // When a second request is worth it.
-#include "remote/hedge_policy.h"
+#include "remote/retrying_client.h"
 
 namespace shardkit::remote {
 namespace {

@@ -1,5 +1,5 @@
 // Pages of listings.
-#include "remote/listing.h"
+#include "remote/answers.h"
 
 namespace shardkit::remote {
 namespace {

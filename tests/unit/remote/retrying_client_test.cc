@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/thread_pool.h"
-#include "remote/object_error.h"
+#include "remote/answers.h"
 #include "shardkit/job.h"
 #include "unit/remote/test_server.h"
 

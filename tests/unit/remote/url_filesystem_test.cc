@@ -1,5 +1,5 @@
 // Files and datasets behind URLs. However the server misbehaves, a dataset reads as it does from memory.
-#include "remote/url_filesystem.h"
+#include "remote/object_filesystem.h"
 
 #include <atomic>
 #include <mutex>

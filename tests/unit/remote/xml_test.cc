@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "remote/object_error.h"
+#include "remote/answers.h"
 
 namespace shardkit::remote {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <span>
 
-#include "base/seeded_hash.h"
+#include "base/hash.h"
 #include "select/select_support.h"
 #include "support/effort.h"
 #include "support/fault_filesystem.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/endian.h"
-#include "base/seeded_hash.h"
+#include "base/hash.h"
 #include "base/strings.h"
 #include "select/select_support.h"
 #include "support/effort.h"
