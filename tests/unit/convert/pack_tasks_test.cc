@@ -204,7 +204,7 @@ TEST_F(PackTasksTest, MissingUnitsAreNamedAndPackedLater) {
   for (const bool resume : {false, true}) {
     PackOptions other = options;
     other.dataset.resume = resume;
-    const absl::Status refused = PackFiles(*files_, Inputs(), "/tasks", other);
+    const absl::Status refused = test::PackFiles(*files_, Inputs(), "/tasks", other).status();
     EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
     EXPECT_TRUE(ReadTree(*files_, "/tasks") == begun) << Describe(ReadTree(*files_, "/tasks"));
   }
