@@ -79,7 +79,7 @@ struct BatchColumn {
 
   // kRagged: `shape_rank` numbers per sample: {height, width, channels} of images, the shape of arrays, with 1s in
   // front of shorter shapes. Masks: {height, width} per mask. kTokens: {row, begin, length, offset} per sample: its
-  // place in the row, and its begin in the document, in tokens.
+  // place in the row, and its start in the document, in tokens.
   std::span<const uint64_t> shapes;
   uint32_t shape_rank = 0;
 

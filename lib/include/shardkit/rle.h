@@ -100,7 +100,7 @@ absl::Status AppendRleValue(const RleList& masks, std::string* out);
 // height * width, trailing bytes, non-zero reserved bytes. Memory is at most a constant times value.size().
 absl::Status ParseRleValue(std::string_view value, RleList* masks);
 
-// Parses the head of one stored value: the sizes of all masks, and the begin of their runs. *masks is as from
+// Parses the head of one stored value: the sizes of all masks, and the start of their runs. *masks is as from
 // ParseRleValue, but without runs. DataLoss as ParseRleValue, for errors in the head.
 absl::Status ParseRleSizes(std::string_view value, RleList* masks);
 
