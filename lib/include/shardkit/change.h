@@ -1,4 +1,4 @@
-// Changing a complete dataset: its columns, removed samples, and the space of what was removed.
+// Changes to a complete dataset: changing columns, removing samples, and reclaiming the space of removed samples.
 #pragma once
 
 #include <chrono>
@@ -23,24 +23,28 @@
 
 namespace shardkit {
 
-// Changing the columns of a complete dataset, whose shards stay as they are: values are added in files beside them,
-// and columns are dropped, renamed and described in the manifest (format-spec/dataset.md, section 9.4).
+// Changes to the columns of a complete dataset. The shards stay as they are. Added values go into files beside the
+// shards. The manifest records dropped, renamed and described columns (format-spec/dataset.md, section 9.4).
 //
-// Each change is published in one step as the next generation: who has the dataset open goes on with what was opened,
-// and after any error the dataset is as it was. All functions return NotFound when there is no dataset, InvalidArgument
-// for a dataset of another container, Unavailable when another writer uses it, FailedPrecondition when a job has not
-// finished it, Aborted as DatasetWriter::Finish, and Cancelled when asked for it.
+// Each change is published in one step as the next generation. Open readers keep the generation that they opened. After
+// any error the dataset is unchanged. All functions return:
+// - NotFound: there is no dataset.
+// - InvalidArgument: the dataset is of another container.
+// - Unavailable: another writer uses the dataset.
+// - FailedPrecondition: a job has not finished the dataset.
+// - Aborted: as DatasetWriter::Finish.
+// - Cancelled: the caller asked for it.
 
 // Values for columns, row by row. One thread at a time.
 class ColumnRows {
  public:
   virtual ~ColumnRows() = default;
 
-  // The columns of a row. With a key column, which may stand anywhere, a row belongs to the samples with its key;
-  // without one the rows are those of the samples in their order.
+  // The columns of a row. With a key column, at any position, a row belongs to the samples with its key. Without one,
+  // row i belongs to sample i.
   virtual const Schema& schema() const = 0;
 
-  // How many rows there are, where that is known before they are read.
+  // The number of rows, if it is known before they are read.
   virtual std::optional<uint64_t> count() const { return std::nullopt; }
 
   // The next row: one value for each column of schema(), encoded as its type says, valid until the next call. False at
@@ -49,143 +53,139 @@ class ColumnRows {
 };
 
 struct ColumnRowsOptions {
-  // The column with the keys: text, or integers, which stand for their digits. Empty: the rows have the samples' order.
+  // The key column: text, or integers, which stand for their digits. Empty: the rows are in the order of the samples.
   std::string key;
 
-  // The columns to take, by name; all by default. Of NPY, whose one column has no name, the name; by default that of
-  // the file without its extension.
+  // The columns to take, by name; all by default. For NPY, the name of its single, unnamed column; by default the name
+  // of the file without its extension.
   std::vector<std::string> columns;
 
-  // Types of columns of NDJSON by name: integers and floats of 8 to 64 bits (but f16), bool, utf8, json. By default
+  // Types of NDJSON columns by name: integers and floats of 8 to 64 bits (but not f16), bool, utf8, json. By default
   // integers are i64, numbers with a fraction f64, true and false bool, texts utf8, arrays and objects json.
   std::map<std::string, Type> types;
 
-  // Borrowed, for the first reading of NDJSON. Cancelling it makes OpenColumnRows return Cancelled.
+  // Borrowed, for the first pass over NDJSON. Cancelling it makes OpenColumnRows return Cancelled.
   const Cancellation* cancellation = nullptr;
 };
 
-// The rows of a file: NDJSON, one object in each line, of which null and missing members are absent values; NPY, one
-// array of which each row is a value; or a dataset of any container, whose own key is no value. NDJSON is read once
-// before this returns, for types and number of rows. InvalidArgument, naming line and column, for rows that cannot be
-// values, for columns that do not exist, and for Parquet, which only the Python package reads. The file system must
-// outlive the rows.
+// Opens the rows of a file: NDJSON (one object per line; null and missing members are absent values), NPY (one array;
+// each row is a value), or a dataset of any container (its key is not a value). NDJSON is read once before this
+// returns, for types and number of rows. The file system must outlive the rows. InvalidArgument, naming line and
+// column, for rows that cannot be values, for columns that do not exist, and for Parquet, which only the Python package
+// reads.
 absl::StatusOr<std::unique_ptr<ColumnRows>> OpenColumnRows(ReadableFileSystem& file_system, const std::string& path,
                                                            const ColumnRowsOptions& options = {});
 
-// Progress counts samples whose values are written. When cancelled, the dataset is as it was.
+// Progress counts samples whose values are written. After cancellation the dataset is unchanged.
 struct AddColumnsOptions : JobOptions {
-  // Bytes for rows that are matched by key; what does not fit is sorted in temporary files in the dataset's directory.
-  // At most three times as much is used at once, 16 MiB, and for each thread the values of a few blocks, which have as
-  // many samples as blocks of the shards.
+  // Bytes for rows that are matched by key. Rows that do not fit are sorted in temporary files in the dataset's
+  // directory. Peak memory is at most three times this, 16 MiB, and for each thread the values of a few blocks, which
+  // have as many samples as the shards' blocks.
   uint64_t memory = uint64_t{128} << 20;
 };
 
 struct AddColumnsReport {
   uint64_t generation = 0;
-  std::vector<std::string> columns;         // that were added
-  std::vector<std::string> replaced;        // those of them that there were before
+  std::vector<std::string> columns;         // added
+  std::vector<std::string> replaced;        // added columns that existed before
   uint64_t samples = 0;                     // of the dataset
   uint64_t matched = 0;                     // samples that have a row
   uint64_t rows = 0;                        // of the input
   uint64_t unmatched = 0;                   // rows whose key no sample has
-  std::vector<std::string> unmatched_keys;  // of the first of these, in the order of the rows; at most kMostUnmatched
-  uint64_t bytes = 0;                       // of the column files that were written
+  std::vector<std::string> unmatched_keys;  // keys of the first of them, in row order; at most kMostUnmatched
+  uint64_t bytes = 0;                       // of the written column files
   uint64_t files = 0;
 };
 inline constexpr size_t kMostUnmatched = 20;
 
-// Adds the columns of `rows` to the dataset in `directory`, in files of their own. A column that the dataset
-// has already is replaced, and keeps its metadata unless the rows bring some. By key, samples without a row have absent
-// values, and samples that share a key all have its values.
-//
-// - InvalidArgument: two rows have one key. No row has the key of a sample, but a column would be replaced. Rows
-// without
-//   keys are more or fewer than the samples. A column has the name of the dataset's key.
+// Adds the columns of `rows` to the dataset in `directory`, in separate files. An existing column is replaced. It keeps
+// its metadata unless the rows bring some. By key, samples without a row have absent values, and samples with the same
+// key get the same values.
+// - InvalidArgument: two rows have the same key; no row has the key of a sample, but a column would be replaced; rows
+//   without keys are more or fewer than the samples; a column has the name of the dataset's key.
 // - FailedPrecondition: rows have keys and the dataset has none.
 absl::StatusOr<AddColumnsReport> AddColumns(FileSystem& file_system, const std::string& directory, ColumnRows& rows,
                                             const AddColumnsOptions& options = {});
 
-// The following return the generation that was published. OutOfRange, with a list of the columns, when there is no such
-// column. None of them touches values: those of a dropped column stay where they are.
+// The functions below return the published generation. OutOfRange, with a list of the columns, if there is no such
+// column. They do not touch values: the values of a dropped column stay on disk.
 
-// InvalidArgument for the key, and for all columns.
+// InvalidArgument for the key column, and for dropping all columns.
 absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string& directory,
                                      const std::vector<std::string>& columns);
 
-// From and to; all at once, so that names can be exchanged. InvalidArgument when two columns would have one name,
-// and for a column that has its new name already.
+// `names` are pairs of old and new name, applied at once, so that two columns can exchange names. InvalidArgument if
+// two columns would have one name, or if a column already has its new name.
 absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::string& directory,
                                        const std::vector<std::pair<std::string, std::string>>& names);
 
-// Metadata of a column: values replace those of the same name, and an empty value removes it. Where that
-// changes nothing, no generation is published. InvalidArgument for class_names that are not a JSON array of strings.
+// Sets metadata of a column. A value replaces the value of the same name; an empty value removes it. Without a change,
+// no generation is published. InvalidArgument for class_names that are not a JSON array of strings.
 absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::string& directory,
                                            const std::string& column, const Metadata& changes);
 
-// Removing samples from a dataset (format-spec/dataset.md, section 9.5).
+// Removal of samples (format-spec/dataset.md, section 9.5).
 
 struct RemoveReport {
-  SelectionReport selection;  // `selected` are the samples that were removed now
-  uint64_t removed = 0;       // samples that the shards hold and readers do not see, with those removed before
-  uint64_t samples = 0;       // that readers see now
-  uint64_t generation = 1;    // of the dataset afterwards
+  SelectionReport selection;  // `selected` are the samples removed now
+  uint64_t removed = 0;       // all removed samples that the shards still hold
+  uint64_t samples = 0;       // visible to readers now
+  uint64_t generation = 1;    // of the dataset after the call
 };
 
-// Makes the selected samples of the dataset at `directory` invisible to all readers, in its next generation: the
-// manifest then names a list of them. No shard changes: the bytes are there, and earlier generations show the samples,
-// until CompactDataset with `purge`. Where no sample is selected nothing is published.
+// Hides the selected samples of the dataset at `directory` from all readers, in its next generation. The manifest then
+// names a list of them. The shards do not change: the bytes stay, and earlier generations show the samples, until
+// CompactDataset with `purge`. If no sample is selected, nothing is published.
 //
-// Errors are those of CountSamples, and, before anything is read, of DatasetWriter::Create with `append`.
-// InvalidArgument when the selection has none of where, keys and ranges. Aborted as of DatasetWriter::Finish. After any
-// error the dataset
-// is as it was.
+// After any error the dataset is unchanged. Errors are those of CountSamples, and, before anything is read, of
+// DatasetWriter::Create with `append`. InvalidArgument if the selection has none of where, keys and ranges. Aborted as
+// DatasetWriter::Finish.
 absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::string& directory,
                                            const SampleSelection& selection, const SelectionOptions& options = {});
 
-// Rewriting what a dataset has lost, and deleting what nobody may read any more.
+// Reclaiming the space of removed samples, and purging old generations.
 
-// Progress counts samples of the shards that are rewritten, on any thread, one call at a time.
+// Progress counts samples of the rewritten shards, on any thread, one call at a time.
 struct CompactOptions : JobOptions {
-  // Shards are rewritten that lost at least this share of the bytes of their blocks to removed samples, above 0 and at
-  // most 1. With `purge`, all that hold a removed sample.
+  // A shard is rewritten if removed samples hold at least this share of the bytes of its blocks, above 0 and at most 1.
+  // With `purge`, every shard with a removed sample is rewritten.
   double least_lost = 0.2;
 
-  // Where columns were changed, or shards lie in bases, rewrites all shards with the columns that readers see, so that
-  // there are no column files and no bases.
+  // If columns were changed or shards lie in bases, rewrites all shards with the columns that readers see. The result
+  // has no column files and no bases.
   bool fold = false;
 
-  // Afterwards deletes the files of earlier generations. Then no byte of a removed sample is in the directory: of a
-  // column file that has some, the values of all its samples are written into the shards. Values of a column that was
-  // dropped may be there, except with `fold`. Hard links to deleted files, as a merged dataset may have, keep them.
+  // Afterwards deletes the files of earlier generations. Then the directory holds no byte of a removed sample: if a
+  // column file has some, the values of all its samples are written into the shards. Values of a dropped column may
+  // stay, except with `fold`. Hard links to deleted files, as a merged dataset may have, keep them.
   bool purge = false;
 
-  // With `purge`: waits so long before it deletes, for readers that have the dataset open as it was. Cancelling ends
-  // the wait: the files stay until the next purge.
+  // With `purge`: the wait before files are deleted, for readers that have the old dataset open. Cancelling ends the
+  // wait: the files stay until the next purge.
   std::chrono::seconds grace{0};
 };
 
 struct CompactReport {
-  Manifest manifest;  // afterwards
+  Manifest manifest;  // after the call
   uint64_t shards_rewritten = 0;
-  uint64_t samples_dropped = 0;  // removed ones that are no longer stored
+  uint64_t samples_dropped = 0;  // removed samples that are no longer stored
   uint64_t bytes_before = 0;     // of all shards
   uint64_t files_deleted = 0;    // with `purge`
 };
 
-// Makes the next generation of the dataset in `directory`, of the same samples: rewrites shards as the options say,
-// block by block, with the same columns, codecs, storages and alignment, and makes the segments of the offset index
-// one. Blocks of which no sample was removed are copied as they are stored, except with `fold` and from shards with
-// dictionaries: these are trained anew, of at most 64 KiB. In blocks that are encoded, columns of codec zstd take the
-// default levels. A rewritten shard has what column files had of its samples. Where nothing is to be done, nothing is
-// published. Holds a block for each thread and the list of shards, and no more.
-//
+// Makes the next generation of the dataset in `directory`, with the same samples. Rewrites shards as the options say,
+// block by block, with the same columns, codecs, storages and alignment. Joins the segments of the offset index into
+// one. If there is nothing to do, nothing is published. Blocks without a removed sample are copied as stored, except
+// with `fold` and from shards with dictionaries. Dictionaries are trained again, with at most 64 KiB. In encoded
+// blocks, columns of codec zstd take the default levels. A rewritten shard has the values that column files had for its
+// samples. Memory: one block per thread, and the list of shards.
 // - NotFound: there is no dataset.
 // - Unavailable: another writer uses it.
 // - FailedPrecondition: a job has not finished it.
-// - InvalidArgument: a share out of its bounds.
-// - DataLoss: what has to be rewritten cannot be read.
-// - Aborted: as in DatasetWriter::Finish.
-// After any error, but of the deletion, the dataset is as it was.
+// - InvalidArgument: `least_lost` is out of range.
+// - DataLoss: data to rewrite cannot be read.
+// - Aborted: as DatasetWriter::Finish.
+// After any error, except one of the deletion, the dataset is unchanged.
 absl::StatusOr<CompactReport> CompactDataset(FileSystem& file_system, const std::string& directory,
                                              const CompactOptions& options = {});
 

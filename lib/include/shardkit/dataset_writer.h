@@ -1,4 +1,4 @@
-// Writing datasets, of Shardkit, of MDS and of WebDataset.
+// Writing datasets of Shardkit, MDS and WebDataset.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,21 @@ namespace shardkit {
 
 // Writing a dataset: shards of limited size, then the segment, and the manifest last.
 
-// What becomes of samples whose key a dataset that is appended to has already.
+// What to do with samples whose key already exists in the dataset that is appended to.
 enum class ExistingKeys : uint8_t {
-  kRefuse,  // the append fails with AlreadyExists, naming some of the keys and saying how many there are
-  kSkip,    // they are left out, and counted
-  kAdd,     // they are stored; by its key the first sample is found
+  kRefuse,  // the append fails with AlreadyExists; the message has some of the keys and their number
+  kSkip,    // they are skipped and counted
+  kAdd,     // they are stored; FindKey finds the first sample
 };
 
-// The options of writers of all containers.
+// Options of the writers of all containers.
 struct WriterOptions {
-  // A shard is closed before a block, or a sample of another container, that would make it larger than this many bytes.
-  // They are those of the stored blocks; with shard_samples, or with dictionaries, bytes before compression.
+  // A shard is closed before a block, or in other containers a sample, that would make it larger than this many bytes.
+  // Counts stored bytes of blocks; with shard_samples or dictionaries, bytes before compression.
   uint64_t shard_size = uint64_t{256} << 20;
 
-  // Exactly this many samples per shard (the last may have fewer), and at most in other containers; 0 is no limit.
+  // Exactly this many samples per shard (the last may have fewer); in other containers at most this many. 0 is no
+  // limit.
   uint64_t shard_samples = 0;
 
   // Threads that checksum and compress. The output does not depend on their number.
@@ -57,22 +58,22 @@ struct WriterOptions {
 struct DatasetWriterOptions : WriterOptions {
   ShardOptions shard;
 
-  // List the SHA-256 of each shard in the manifest: unlike the other hashes, it tells a shard from forged ones. Takes
-  // time on the calling thread. Unimplemented in builds without OpenSSL.
+  // Lists the SHA-256 of each shard in the manifest. Unlike the other hashes, it detects forged shards. Takes time on
+  // the calling thread. Unimplemented in builds without OpenSSL.
   bool sha256 = false;
 
-  // Codec of columns by name, for those that should not have their own codec.
+  // Codec by column name, for columns that should not have the codec of the schema.
   std::map<std::string, Codec> codecs;
 
-  // Append to the complete dataset in the directory, with its columns and codecs; metadata are those of the dataset and
-  // `shard.metadata`, and the dataset keeps those that all shards then have. Not together with `resume`.
+  // Appends to the complete dataset in the directory, with its columns and codecs. Its metadata and `shard.metadata`
+  // are combined; the dataset keeps the metadata that all shards then share. Not together with `resume`.
   bool append = false;
 
-  // With `append`. Looking for a key reads a page of the keys of each segment, which stay mapped or in memory.
+  // With `append`. Looking up a key reads a page of the keys of each segment; the pages stay mapped or in memory.
   ExistingKeys existing_keys = ExistingKeys::kRefuse;
 };
 
-// A sample that was skipped; stays recorded when the run is interrupted and resumed.
+// A skipped sample. The record survives an interruption and resumption of the run.
 struct SkippedSample {
   uint64_t position = 0;
   std::string key;
@@ -82,88 +83,90 @@ struct SkippedSample {
 struct DatasetSummary {
   Manifest manifest;
   std::vector<SkippedSample> skipped;
-  uint64_t existing = 0;  // left out by ExistingKeys::kSkip
+  uint64_t existing = 0;  // skipped by ExistingKeys::kSkip
 };
 
 // One thread at a time. Destroying the writer without Finish aborts, unless Suspend was called. The file system must
-// outlive the writer. Schema and options are copied, except the cancellation, which is only pointed to.
+// outlive the writer. Schema and options are copied, except the borrowed cancellation.
 class DatasetWriter {
  public:
   virtual ~DatasetWriter() = default;
 
-  // Creates `directory` when it is missing, and locks it. Leftovers of an interrupted run are removed, or with
-  // options.resume continued. With options.append the dataset must be there, and `schema` widens its schema as that of
-  // a dataset is widened when another is merged with it; leftovers of an interrupted append are removed.
+  // Creates `directory` if it is missing, and locks it. Leftovers of an interrupted run are removed, or continued with
+  // options.resume. With options.append the dataset must exist. `schema` widens its schema as in a merge of datasets.
+  // Leftovers of an interrupted append are removed.
   //
-  // - AlreadyExists: it holds a complete dataset.
+  // - AlreadyExists: the directory holds a complete dataset.
   // - Unavailable: another writer uses it.
-  // - FailedPrecondition: it holds other files, or to append to, a dataset that a job has not finished.
+  // - FailedPrecondition: it holds other files, or, to append to, a dataset that a job has not finished.
   // - NotFound: there is no dataset to append to.
-  // - InvalidArgument, naming the column: the schemas do not fit, or options.codecs has another codec than the dataset
-  //   has for a column of its.
+  // - InvalidArgument, naming the column: the schemas do not fit, or options.codecs differs from the codec of a column
+  //   of the dataset.
   static absl::StatusOr<std::unique_ptr<DatasetWriter>> Create(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema,
                                                                const DatasetWriterOptions& options = {});
 
-  // Where to continue: the `next_position` of the last sample that is safely stored; 0 in a new run. UINT64_MAX when an
-  // earlier run has completed the dataset: then only Finish may be called; it changes nothing and returns the existing
+  // Where to continue: the `next_position` of the last safely stored sample; 0 in a new run. UINT64_MAX if an earlier
+  // run has completed the dataset: then only Finish may be called, which changes nothing and returns the existing
   // summary.
   virtual uint64_t resume_position() const = 0;
 
-  // The current schema: the one passed to Create, or when resumed that of the interrupted run, widened by appended
+  // The current schema: the schema passed to Create, or when resumed the interrupted run's, widened by appended
   // samples. The reference is valid until the next call.
   virtual const Schema& schema() const = 0;
 
-  // Copies the sample. resume_position() returns `next_position` later. By default it is one more than that of the
-  // sample before, or than resume_position(): without skipped samples, it counts samples. A field whose column is new,
-  // or whose type does not match its column, widens the schema and starts a new shard. InvalidArgument for a sample
-  // that breaks the rules: nothing was written, and the caller may continue without it. FailedPrecondition for a
-  // dataset that is complete. After any other error only Abort may be called. A sample that options.existing_keys
-  // leaves out is no error here; where such samples are refused, nothing is stored from the first of them on. Values
-  // are stored as given, and but for their sizes not compared with the column's type: that a jpeg is one is the
-  // caller's business, and what ValidateOptions::deep checks.
+  // Copies the sample. resume_position() returns `next_position` later. The default is one more than that of the
+  // previous sample, or than resume_position(): without skipped samples, it counts samples. A field with a new column,
+  // or a type that does not match its column, widens the schema and starts a new shard. Samples skipped by
+  // options.existing_keys are no error here; kRefuse stores nothing from the first existing key on. Values are stored
+  // as given; only their sizes are compared with the column's type. The caller ensures that a jpeg is one;
+  // ValidateOptions::deep checks it.
+  // - InvalidArgument: the sample breaks a rule. Nothing was written, and the caller may continue without it.
+  // - FailedPrecondition: the dataset is complete.
+  // - Other errors: only Abort may be called.
   virtual absl::Status Append(const Sample& sample, std::optional<uint64_t> next_position = std::nullopt) = 0;
 
-  // The same with one value per column of schema(), in its order, including the key; absent values are empty.
+  // As above, with one value per column of schema(), in its order, including the key; absent values are empty.
   virtual absl::Status Append(std::span<const std::optional<Value>> row,
                               std::optional<uint64_t> next_position = std::nullopt) = 0;
 
   // Records a skipped sample.
   virtual void RecordSkip(SkippedSample skipped) = 0;
 
-  // Publishes the dataset. With options.append its next generation, in one step: who opened the dataset before goes on
-  // with what was opened, and until then, and after any error, the dataset is as it was. Aborted when another writer
-  // has published since Create, which is possible only where locks do not work; AlreadyExists by ExistingKeys::kRefuse.
-  // Without samples nothing is published.
+  // Publishes the dataset; with options.append, its next generation, in one step. Readers that are open keep the old
+  // generation. Until then, and after any error, the dataset is unchanged. Without samples nothing is published.
+  // Aborted if another writer has published since Create, which is possible only if locks do not work; AlreadyExists by
+  // ExistingKeys::kRefuse.
   virtual absl::StatusOr<DatasetSummary> Finish() = 0;
 
-  // Removes everything this run (and the run it resumed) has written. Idempotent.
+  // Removes everything that this run, and the run it resumed, has written. Idempotent.
   virtual absl::Status Abort() = 0;
 
-  // Stops, but keeps the finished shards for a later run with options.resume. An append cannot be resumed: the same as
-  // Abort.
+  // Stops, but keeps the finished shards for a later run with options.resume. An append cannot be resumed: as Abort.
   virtual absl::Status Suspend() = 0;
 };
 
-// Rebuilds segment and manifest of a directory from its shards, in the order of the manifest if it is
-// readable, otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists,
-// and when only lost segments say in which order the shards stand. The listed hashes are kept; to compare them, those
-// shards are read as a whole. Gives one segment. Where the readable manifest names the same one, its file is made again
-// and the manifest stays; else this is the next generation. Unavailable when another writer uses the directory;
-// Cancelled when `cancellation`, which may be null, asks for it. After an error the dataset reads as it did; a table
-// that no manifest names may be left, which the next call removes.
+// Rebuilds segment and manifest of a directory from its shards, in the order of the manifest, or by name if the
+// manifest is unreadable. The result has one segment. If the readable manifest names the same segment, its file is
+// written again and the manifest stays; otherwise the result is the next generation. Keeps the listed SHA-256, and
+// reads those shards whole to compare them. After an error the dataset reads as before; a table that no manifest names
+// may remain, which the next call removes. `cancellation` may be null.
+// - DataLoss: a shard is damaged or has another SHA-256 than listed, or only lost segments have the order of the
+//   shards.
+// - Unavailable: another writer uses the directory.
+// - Cancelled: `cancellation` asks for it.
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory,
                                       const Cancellation* cancellation = nullptr);
 
-// Writing datasets that other programs read: MDS and WebDataset (format-spec/interop.md).
+// Writing datasets for other programs: MDS and WebDataset (format-spec/interop.md).
 
-// A file beside the shards that describes the original samples: the types, key and metadata that the container cannot
+// A file beside the shards that describes the original samples: types, key and metadata that the container cannot
 // store. Other programs ignore it. It has the form of dataset.json, without shards.
 inline constexpr std::string_view kOriginName = "shardkit.json";
 
-// The options that both containers have.
+// Options of both containers.
 struct ForeignWriterOptions : WriterOptions {
-  // Written as kOriginName. Its shards are ignored. If it has no columns, those of the writer are used.
+  // Written as kOriginName. Its shards are ignored. Without columns, it gets the writer's columns.
   Manifest origin;
 };
 
@@ -179,28 +182,28 @@ struct MdsWriterOptions : ForeignWriterOptions {
   std::vector<std::string> hashes;
 
   // Encodings by column, for columns that should not have the default of their type. The stored bytes must be the same:
-  // "int" for i64, "str_int" for utf8, any for bytes.
+  // "int" for i64, "str_int" for utf8, any encoding for bytes.
   std::map<std::string, std::string> encodings;
 };
 
 struct WebDatasetWriterOptions : ForeignWriterOptions {
-  // Write the index of each tar beside it (shardkit/tar_index.h); it has a checksum for every value.
+  // Writes the index of each tar beside it (shardkit/tar_index.h), with a checksum for every value.
   bool index = true;
 };
 
 // Writes shard.00000.mds, … and index.json like MDSWriter of mosaicml-streaming: the same bytes for the same samples
-// and settings, except that zstd's output depends on the library's version. InvalidArgument, naming the column, for a
-// type that MDS does not have and for an encoding, compression or hash that is not supported. Holds up to `threads` + 2
-// whole shards in memory. The schema cannot be widened: a field that is not in it is InvalidArgument. A key column is
-// stored like any other. Otherwise as DatasetWriter::Create.
+// and settings, except that zstd's output depends on the library's version. The schema cannot be widened: a field
+// outside it is InvalidArgument. A key column is stored like any other. Holds up to `threads` + 2 whole shards in
+// memory. Errors as DatasetWriter::Create, and InvalidArgument, naming the column, for a type that MDS does not have
+// and for an unsupported encoding, compression or hash.
 absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateMdsWriter(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema,
                                                                const MdsWriterOptions& options = {});
 
-// Writes 000000.tar, …. Fields are byte strings. They are the tar's members, in order, named KEY.COLUMN (as columns are
-// named when tars are read). Absent fields have no member. InvalidArgument for a field of another type, and for a
-// sample that would not be read back unchanged: see Append's errors. Columns that the schema lacks are allowed.
-// Otherwise as DatasetWriter::Create.
+// Writes 000000.tar, …. Fields must be byte strings and become the tar's members, in order, named KEY.COLUMN (like
+// columns when tars are read). Absent fields have no member. Columns that the schema lacks are allowed. Append returns
+// InvalidArgument for a field of another type, and for a sample that would not be read back unchanged. Otherwise as
+// DatasetWriter::Create.
 absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWebDatasetWriter(FileSystem& file_system,
                                                                       const std::string& directory,
                                                                       const Schema& schema,

@@ -1,4 +1,4 @@
-// Where an error happened, for programs; its message says the same to people.
+// The place of an error, for programs. The error's message says the same to people.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace shardkit {
 
-// What is not known, or has no meaning for the error, is empty.
+// Members that are unknown, or have no meaning for the error, are empty.
 struct ErrorPlace {
   std::string path;                // of the file or dataset
   std::optional<uint64_t> shard;   // number of the shard in the dataset
@@ -18,10 +18,10 @@ struct ErrorPlace {
   std::string column;              // its name
 };
 
-// The place that the library's errors carry as a payload. All empty for OK and for statuses of others. Thread-safe.
+// The place that this library's errors carry as a payload. Empty for OK and for errors of others. Thread-safe.
 ErrorPlace PlaceOf(const absl::Status& status);
 
-// The number (errno) of the system's error that this one tells of; 0 where there is none. Thread-safe.
+// The errno of the system error that caused this status; 0 if there is none. Thread-safe.
 int SystemErrorOf(const absl::Status& status);
 
 }  // namespace shardkit

@@ -1,11 +1,11 @@
-// The only interface through which Shardkit accesses files: a half for reading, and one that also writes.
-// Implementations: the operating system (with positioned reads, memory maps, or O_DIRECT through io_uring), memory,
-// object stores (shardkit/remote.h), and decorators.
+// The interface through which Shardkit accesses all files: one class for reading, and one that also writes.
+// Implementations: the operating system (positioned reads, memory maps, or O_DIRECT through io_uring), memory, object
+// stores (shardkit/remote.h), and decorators.
 //
 // Thread-safety: any number of threads may use a file system or a RandomAccessFile at once; a WritableFile is for one
 // thread at a time. Errors: NotFound (missing), ResourceExhausted (no space, quota, too many open files),
 // PermissionDenied, AlreadyExists, InvalidArgument (misuse), OutOfRange (a read past the end of the file), Unavailable
-// or Internal for other I/O errors. Each message begins with the path and names the operation that failed.
+// or Internal for other I/O errors. Each message begins with the path and names the failed operation.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,14 @@ namespace shardkit {
 
 // How a file is read.
 //
-// A file must not change while it is open. If a file is cut while it is mapped, the lost bytes read as zeros and the
-// reader reports DataLoss. For this, the first map of a process installs a handler of SIGBUS; in any mode, the map of a
-// dataset's offset index may be that first map. The handler passes every SIGBUS that is not from such a map to the
-// handler that was installed before. A handler that is installed later has to call this one, and threads that read must
-// not block SIGBUS.
+// A file must not change while it is open. If a mapped file is truncated, the lost bytes read as zeros and the reader
+// reports DataLoss. For this, the first map of a process installs a SIGBUS handler; in any mode, the map of a dataset's
+// offset index may be that first map. The handler passes every other SIGBUS to the previous handler. A handler that is
+// installed later must call this handler, and reading threads must not block SIGBUS.
 enum class ReadMode {
-  kAuto,      // as kBuffered; but a loader leaves in the page cache what is there, and copies it once (the default)
+  kAuto,      // as kBuffered, but a loader copies cached values only once, from the page cache (the default)
   kBuffered,  // positioned reads through the page cache, with read-ahead hints
-  kMapped,    // memory map: Mapped() is set and views need no copy
+  kMapped,    // memory map: Mapped() is set, and views need no copy
   kDirect,    // O_DIRECT through io_uring: bypasses the page cache, many reads in flight
 };
 
@@ -41,24 +40,24 @@ struct ReadRequest {
   uint64_t offset = 0;     // bytes from the start of the file
   std::span<char> buffer;  // filled entirely
 
-  // How many of these bytes are read only because leaving them out would cost a request more. For statistics.
+  // The part of these bytes that is read only to save a request. For statistics.
   uint64_t bridged_bytes = 0;
 };
 
-// What makes reading a file fast. The defaults are those of a local disk read through the page cache.
+// Hints for fast reading of a file. The defaults are for a local disk read through the page cache.
 struct ReadHints {
-  // Bytes of one request. Smaller requests waste the time that each takes to begin; from larger ones on, the pieces of
-  // a long range are better read one after the other, because they are processed while in the processor's cache.
+  // Bytes of one request. Smaller requests waste their start-up time. Larger ranges are better read in pieces, one
+  // after another, because each piece is then processed while in the processor's cache.
   uint64_t preferred_bytes = uint64_t{128} << 10;
 
-  // Two ranges with at most this many bytes between them are cheaper as one request that reads the gap, too.
+  // Two ranges with a gap of at most this many bytes are cheaper as one request that includes the gap.
   uint64_t bridge_gap_bytes = uint64_t{16} << 10;
 
-  // Requests that the file can serve at once; more do not make it faster. At least 1.
+  // Requests that the file can serve at once; more requests do not make it faster. At least 1.
   int requests_in_flight = 16;
 
-  // Whether bytes that are not what was written may be right when they are read again, because they came a long way.
-  // Then they are read once more before they are called damaged.
+  // Whether wrong bytes may be right on a second read, because the path to the storage is long. Wrong bytes are then
+  // read once more before they are reported as damaged.
   bool worth_reading_again = false;
 };
 
@@ -71,53 +70,54 @@ class RandomAccessFile {
   // Bytes in the file when it was opened.
   virtual uint64_t size() const = 0;
 
-  // Names this content: in one process, files with the same identity have the same bytes, as far as the system can tell
-  // (device, inode, length, and the times of the last changes; of an object its URL and ETag). Empty where it cannot.
+  // Identifies the content: in one process, files with the same identity have the same bytes, as far as the system can
+  // tell (device, inode, length, and times of the last changes; for an object its URL and ETag). Empty if unknown.
   virtual std::string identity() const { return {}; }
 
-  // Fills `buffer` entirely from `offset`. OutOfRange when the file is too short. In kDirect mode any offset and buffer
-  // are accepted; those aligned to alignment() avoid a copy.
+  // Fills `buffer` entirely from `offset`. OutOfRange if the file is too short. In kDirect mode any offset and buffer
+  // are accepted; an offset and buffer aligned to alignment() avoid a copy.
   virtual absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const = 0;
 
-  // Reads all requests, in no specified order, with as many in flight as hints() says. The default calls ReadAt in
-  // turn. Waits for all requests and then returns the first error.
+  // Performs all requests, in no specified order, with as many in flight as hints() says. Waits for all requests, then
+  // returns the first error. The default calls ReadAt in turn.
   virtual absl::Status ReadBatch(std::span<const ReadRequest> requests) const;
 
-  // Starts what ReadBatch does and returns without waiting for it, where the file can do so; the default reads before
-  // it returns. `done` is called once, on any thread and perhaps before this returns, when nothing is read any more. It
-  // must not wait, nor close the file. Until it returns the buffers and this file must live.
+  // Like ReadBatch, but returns without waiting if the file can do so; the default reads before it returns. `done` is
+  // called once, on any thread and perhaps before this returns, when no read is running any more. It must not wait, nor
+  // close the file. The buffers and this file must live until it returns.
   virtual void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const;
 
-  // Ends reads that are under way, and all later ones, with Cancelled, where they may take long. The default does
-  // nothing: reads of a local disk end by themselves.
+  // Ends running reads and all later ones with Cancelled, if reads may take long. The default does nothing: reads of a
+  // local disk end by themselves.
   virtual void CancelReads() const {}
 
-  // Fills `buffers` one after the other from `offset`, provided that all of it is in the system's page cache, so that
-  // nothing has to be waited for. False when it is not, or when this cannot be known: the buffers may then hold
-  // anything, and ReadAt says more. The default is false.
+  // Fills `buffers` one after another from `offset` if all of it is in the system's page cache, so that there is no
+  // wait. False if it is not, or if this is unknown: the buffers may then hold anything, and ReadAt reports errors. The
+  // default is false.
   virtual bool ReadCached(uint64_t offset, std::span<const std::span<char>> buffers) const;
 
   virtual ReadHints hints() const { return {}; }
 
-  // Offsets, lengths and buffers that are multiples of this need no copy: 1 or 4096 bytes.
+  // Offsets, lengths and buffers that are multiples of this avoid a copy: 1 or 4096 bytes.
   virtual uint64_t alignment() const { return 1; }
 
   // The whole file in kMapped mode, valid while this object lives; else empty.
   virtual std::optional<std::string_view> Mapped() const { return std::nullopt; }
 
-  // Whether the bytes read from Mapped() so far were the file's bytes; call it after using them. DataLoss when the file
-  // was cut since it was opened, Internal when its device could not deliver them; the bytes may then have been zeros.
-  // OK in other modes.
+  // Whether the bytes read from Mapped() so far were the file's bytes. Call it after using them. OK in other modes.
+  // Otherwise the bytes may have been zeros:
+  // - DataLoss: the file was truncated since it was opened.
+  // - Internal: its device could not deliver them.
   virtual absl::Status CheckMapped() const;
 
   // Hints that a range is needed soon (posix_fadvise, madvise). Never fails and may do nothing.
   virtual void WillNeed(uint64_t offset, uint64_t length) const;
 
-  // Hints that a range of Mapped() is no longer needed, so that its pages need not count as this process's memory. The
+  // Hints that a range of Mapped() is no longer needed, so that its pages do not count as this process's memory. The
   // range stays valid. Never fails and may do nothing.
   virtual void WontNeed(uint64_t offset, uint64_t length) const;
 
-  // The reason when the mode differs from the requested one ("O_DIRECT refused by tmpfs: buffered reads"); else empty.
+  // The reason if the mode differs from the requested one ("O_DIRECT refused by tmpfs: buffered reads"); else empty.
   // The library never prints it; a tool prints it once.
   virtual std::string fallback_reason() const { return {}; }
 };
@@ -138,7 +138,7 @@ class WritableFile {
   // Bytes written.
   virtual uint64_t size() const = 0;
 
-  // Asks the system to begin writing dirty pages to the device, without waiting.
+  // Asks the system to start writing dirty pages to the device, without waiting.
   virtual void StartWriteback() {}
 
   // Returns when all bytes have reached stable storage.
@@ -153,15 +153,15 @@ enum class FileType { kRegular, kDirectory, kSymbolicLink, kOther };
 struct FileInfo {
   FileType type = FileType::kOther;
   uint64_t size = 0;    // bytes
-  uint64_t device = 0;  // two paths are one file when device and inode are equal; 0 where unknown
+  uint64_t device = 0;  // equal device and inode: the same file; 0 if unknown
   uint64_t inode = 0;
 };
 
-// An entry as a listing shows it. `name` is valid during the call that shows it.
+// An entry of a listing. `name` is valid during the call.
 struct ListedEntry {
   std::string_view name;  // without the directory
   FileType type = FileType::kOther;
-  std::optional<uint64_t> size;  // bytes, where a listing tells them, as those of object stores do
+  std::optional<uint64_t> size;  // bytes, if the listing has them, as in object stores
 };
 using TakeEntry = std::function<absl::Status(const ListedEntry& entry)>;
 
@@ -180,19 +180,19 @@ class ReadableFileSystem {
  public:
   virtual ~ReadableFileSystem() = default;
 
-  // `size`: the bytes in the file, where the caller knows them. A file system that would have to send a request to
-  // learn them believes the caller; the others return a file with its real size().
+  // `size`: the bytes in the file, if the caller knows them. A file system trusts it if it would need a request to
+  // learn the size; otherwise the file has its real size().
   virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(
       const std::string& path, ReadMode mode = ReadMode::kBuffered, std::optional<uint64_t> size = std::nullopt) = 0;
 
   // Follows symbolic links unless `follow` is false.
   virtual absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow = true) = 0;
 
-  // Calls `take` for each entry of a directory but "." and "..", in no specified order, page by page, so that a
-  // directory of millions of entries need not be in memory. Stops at the first error of `take` and returns it.
+  // Calls `take` for each entry of a directory except "." and "..", in no specified order, page by page: millions of
+  // entries need not be in memory. Stops at the first error of `take` and returns it.
   virtual absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) = 0;
 
-  // All of them, in the order of their names' bytes.
+  // All entries, in the order of their names' bytes.
   absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path);
 
   // Reads a whole small file into memory; ResourceExhausted above `limit` bytes.
@@ -201,7 +201,7 @@ class ReadableFileSystem {
 
 class FileSystem : public ReadableFileSystem {
  public:
-  // A new empty file; AlreadyExists when the path exists.
+  // Creates an empty file; AlreadyExists if the path exists.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
 
   // Like Create, for a large file that is written once from front to back. It may bypass the page cache, because the
@@ -213,12 +213,12 @@ class FileSystem : public ReadableFileSystem {
   // Atomically replaces `to`.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
 
-  // Like Rename, but AlreadyExists when `to` exists. The default looks first, for callers that hold a lock; object
-  // stores decide it atomically.
+  // Like Rename, but AlreadyExists if `to` exists. Atomic in object stores. The default looks first, for callers that
+  // hold a lock.
   virtual absl::Status RenameIfAbsent(const std::string& from, const std::string& to);
 
-  // Hard link, or a copy where a store makes it by itself. Unimplemented or FailedPrecondition when the two paths are
-  // on different file systems.
+  // Makes a hard link, or a copy inside a store. Unimplemented or FailedPrecondition if the two paths are on different
+  // file systems.
   virtual absl::Status Link(const std::string& from, const std::string& to) = 0;
 
   virtual absl::Status RemoveFile(const std::string& path) = 0;
@@ -230,8 +230,8 @@ class FileSystem : public ReadableFileSystem {
   // Makes renames, creations and removals inside `path` durable.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
 
-  // Takes an exclusive advisory lock on a file and creates the file when missing. FailedPrecondition when another
-  // process or another caller holds the lock.
+  // Takes an exclusive advisory lock on a file, which is created if missing. FailedPrecondition if another process or
+  // caller holds the lock.
   virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) = 0;
 };
 
@@ -247,16 +247,16 @@ absl::Status CreateDirectories(FileSystem& file_system, const std::string& path)
 // Removes a directory and everything below it, without following symbolic links; OK when it is missing.
 absl::Status RemoveTree(FileSystem& file_system, const std::string& path);
 
-// Whether a path is that of an object or of a web server: it begins with a scheme, as "s3://bucket/name" does.
+// Whether a path is an object or on a web server: it begins with a scheme, as "s3://bucket/name" does.
 bool IsUrl(std::string_view path);
 
 // Joins the two with exactly one '/' between them.
 std::string JoinPath(std::string_view directory, std::string_view name);
 
-// File systems and files that pass all calls on, to derive decorators from.
+// Bases for decorators of file systems and files.
 
-// Owns the file that it passes all calls on to, except ReadCached and StartRead. Thread-safe if that is. Derived
-// classes that change what is read override ReadAt, ReadBatch and Mapped.
+// Passes all calls except ReadCached and StartRead on to a file that it owns. Thread-safe if that file is. Derived
+// classes that change the data override ReadAt, ReadBatch and Mapped.
 class ForwardingFile : public RandomAccessFile {
  public:
   explicit ForwardingFile(std::unique_ptr<RandomAccessFile> base) : base_(std::move(base)) {}
@@ -282,7 +282,7 @@ class ForwardingFile : public RandomAccessFile {
   const std::unique_ptr<RandomAccessFile> base_;
 };
 
-// What reads, of ForwardingReadableFileSystem and of ForwardingFileSystem, which see.
+// The reading part of the two classes below.
 template <typename Interface>
 class ForwardingReads : public Interface {
  public:
@@ -311,8 +311,8 @@ class ForwardingReads : public Interface {
 
 // These pass all calls on to `base`, which must outlive them. Thread-safe if `base` is.
 //
-// CreateForStreaming and ReadFile are the interfaces' own, which call Create and OpenForReading of this object: a
-// derived class that overrides those sees every file.
+// Except CreateForStreaming and ReadFile: their defaults call Create and OpenForReading of this object, so a derived
+// class that overrides those sees every file.
 using ForwardingReadableFileSystem = ForwardingReads<ReadableFileSystem>;
 
 class ForwardingFileSystem : public ForwardingReads<FileSystem> {

@@ -1,4 +1,4 @@
-// What long operations have in common: asking them to stop, how many threads they start, and how far they are.
+// Common to long operations: cancellation, threads and progress.
 #pragma once
 
 #include <atomic>
@@ -26,10 +26,10 @@ class Cancellation {
   std::atomic<bool> cancelled_{false};
 };
 
-// While it lives, what this thread does, and what it gives to threads of the library, belongs to a cancellation:
-// requests that read from a store and are under way then end with Cancelled soon after Cancel(), also those of
-// functions that take no Cancellation. Those that begin later, as to put things in order, have half a second. Those
-// that write go on. For one thread.
+// During its lifetime, the work of this thread, and work that it passes to threads of the library, belongs to a
+// cancellation. Soon after Cancel(), running read requests to a store end with Cancelled, also in functions that take
+// no Cancellation. Later read requests, such as for cleaning up, have half a second. Write requests go on. For one
+// thread.
 class CancellationScope {
  public:
   explicit CancellationScope(std::shared_ptr<const Cancellation> cancellation);
@@ -37,29 +37,29 @@ class CancellationScope {
   CancellationScope(const CancellationScope&) = delete;
   CancellationScope& operator=(const CancellationScope&) = delete;
 
-  // Of this thread; null where there is none.
+  // The cancellation of this thread, or null.
   static const std::shared_ptr<const Cancellation>& Current();
 
  private:
   std::shared_ptr<const Cancellation> before_;
 };
 
-// The default number of threads that compute, at least 1: the processors that this process may use, divided among the
-// ranks of its machine. They are limited by its affinity (taskset, Slurm) and the cpu.max of its cgroups (containers);
-// parts of a processor count as one. LOCAL_WORLD_SIZE, which torchrun sets, says how many ranks there are. Asks the
-// system at each call. Thread-safe.
+// The default number of computing threads, at least 1: the processors that this process may use, divided among the
+// ranks of its machine. Affinity (taskset, Slurm) and the cpu.max of its cgroups (containers) limit the processors;
+// parts of a processor count as one. LOCAL_WORLD_SIZE, which torchrun sets, is the number of ranks. Asks the system at
+// each call. Thread-safe.
 int AvailableProcessors();
 
-// The options of an operation that goes through samples or bytes.
+// Options of an operation that goes through samples or bytes.
 struct JobOptions {
-  // Threads that compute, at least 1. What is written or reported does not depend on their number.
+  // Computing threads, at least 1. Written data and reports do not depend on their number.
   int threads = 1;
 
   // Borrowed; may be null. Cancelling it, from any thread, ends the operation with Cancelled.
   const Cancellation* cancellation = nullptr;
 
-  // Called from time to time on the calling thread with what is done, of all: samples, unless the operation says
-  // otherwise. An exception ends the operation as an error does: Internal, with its text.
+  // Called from time to time on the calling thread with the finished and the total number of samples, unless the
+  // operation says otherwise. An exception ends the operation like an error: Internal, with its text.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 

@@ -1,4 +1,4 @@
-// Packs sources into datasets, and unpacks datasets to files.
+// Packing sources into datasets, and unpacking datasets to files.
 #pragma once
 
 #include <cstdint>
@@ -19,48 +19,48 @@ namespace shardkit {
 struct PackProgress {
   uint64_t samples = 0;        // done
   uint64_t input_bytes = 0;    // bytes of their values
-  uint64_t total_samples = 0;  // 0 while not known
+  uint64_t total_samples = 0;  // 0 while unknown
 };
 
 struct PackOptions {
-  // Its threads, job, cancellation and resume apply to the whole job. Its shard_size counts bytes of the input (see
-  // Source), so that it is known where shards end without packing what comes before: a shard ends with the sample that
-  // reaches it, or with 1,048,576 samples. shard_samples counts skipped ones, too. Each tar has shards of its own. Its
-  // resume gives FailedPrecondition, naming a sample where it can, when the input has no longer the names and sizes
-  // that were packed, or with a finished dataset at all others.
+  // Threads, job, cancellation and resume of this apply to the whole job. Its shard_size counts bytes of the input (see
+  // Source), so that the ends of shards are known without packing the samples before: a shard ends with the sample that
+  // reaches it, or with 1,048,576 samples. shard_samples counts skipped samples, too. Each tar gets separate shards.
+  // With resume, FailedPrecondition, naming a sample if possible, if names or sizes of packed samples have changed in
+  // the input; for a finished dataset, if any name or size differs.
   DatasetWriterOptions dataset;
 
   // Samples that cannot be loaded: true reports and skips them, false fails the job.
   bool skip_errors = false;
 
-  // On cancellation or failure, keep finished shards, for a run with dataset.resume, instead of removing everything.
+  // On cancellation or failure, keeps finished shards for a run with dataset.resume, instead of removing everything.
   bool keep_on_cancel = false;
 
-  // Called from time to time on the calling thread. An exception ends the packing as an error does, and Pack returns
-  // Internal with its text.
+  // Called from time to time on the calling thread. An exception ends the packing like an error: Pack returns Internal
+  // with its text.
   std::function<void(const PackProgress&)> progress;
 
-  // Called on the calling thread with Source::notes, before samples are packed. Empty: they are the first warnings of
-  // the report or plan.
+  // Called on the calling thread with Source::notes, before samples are packed. Empty: the notes are the first warnings
+  // of the report or plan.
   std::function<void(const std::string&)> note;
 };
 
 struct PackReport {
-  Manifest manifest;     // a dry run has only the columns known beforehand
-  uint64_t samples = 0;  // stored (dry run: loaded) by this call, not by the run that it resumed
+  Manifest manifest;     // a dry run has only the columns known in advance
+  uint64_t samples = 0;  // stored (dry run: loaded) by this call, not by the resumed run
   uint64_t input_bytes = 0;
   std::vector<SkippedSample> skipped;
   std::vector<std::string> warnings;  // see Source::warnings
-  uint64_t existing = 0;              // left out by ExistingKeys::kSkip
+  uint64_t existing = 0;              // skipped by ExistingKeys::kSkip
 };
 
-// Packs a source into a new dataset at `directory`, or with dataset.append into the one that is there, as
-// DatasetWriter does. A failure leaves nothing behind, except with keep_on_cancel, and a dataset that is appended to as
-// it was. OutOfRange when an option names a column that does not exist.
+// Packs a source into a new dataset at `directory`; with dataset.append, appends it to the existing dataset, as
+// DatasetWriter does. A failure leaves nothing behind, except with keep_on_cancel, and leaves an existing dataset
+// unchanged. OutOfRange if an option names a column that does not exist.
 absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
                                 const PackOptions& options = {});
 
-// The same without writing anything: counts samples and bytes, and finds what would be skipped.
+// As Pack, but writes nothing: counts samples and bytes, and finds the samples that would be skipped.
 absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options = {});
 
 // Packing in tasks, in any number of processes and machines that see the input and the dataset's directory by the same
@@ -125,11 +125,11 @@ struct UnpackOptions : JobOptions {
   uint64_t first_sample = 0;
   uint64_t end_sample = UINT64_MAX;
 
-  // Samples that cannot be read, whose names cannot be file names, or whose files an earlier sample has: true reports
-  // and skips them, false fails the job. With names that come again, files are written on one thread.
+  // Samples that cannot be read, with names that cannot be file names, or with files that an earlier sample has: true
+  // reports and skips them, false fails the job. If names repeat, files are written on one thread.
   bool skip_errors = false;
 
-  // The files of each shard in a folder of their own: its place in the dataset, of eight digits.
+  // Writes the files of each shard into a folder named by its place in the dataset, with eight digits.
   bool by_shard = false;
 };
 
@@ -141,8 +141,8 @@ struct UnpackReport {
 };
 
 // Writes the files that a dataset was packed from, byte for byte, below `directory`, which must be empty or missing.
-// For datasets of other origin: KEY.COLUMN for byte strings, KEY.COLUMN.npy for arrays, KEY.COLUMN.json for the rest.
-// Refuses names that would lead out of the directory. Does not overwrite existing files.
+// For datasets of other origin: KEY.COLUMN for byte strings, KEY.COLUMN.npy for arrays, KEY.COLUMN.json for all other
+// types. Refuses names that would lead out of the directory. Does not overwrite existing files.
 absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader& dataset, const std::string& directory,
                                     const UnpackOptions& options = {});
 

@@ -1,5 +1,5 @@
-// Run-length encoded binary masks: COCO text and count lists, runs, dense masks, and the compact binary form in which
-// the `rle` column type stores a list of masks.
+// Run-length encoded binary masks: COCO text and count lists, runs, dense masks, and the compact binary form of a list
+// of masks in the `rle` column type.
 //
 // Runs are COCO's (pycocotools, common/maskApi.h): pixels in column-major order, alternately 0 and 1, beginning with a
 // (possibly empty) run of 0. The runs of a valid mask sum to height * width. All functions are pure and thread-safe.
@@ -30,7 +30,7 @@ struct Rle {
   bool operator==(const Rle&) const = default;
 };
 
-// A borrowed mask, valid as long as the runs that it points to.
+// A borrowed mask, valid as long as its runs.
 struct RleView {
   uint32_t height = 0;
   uint32_t width = 0;
@@ -41,8 +41,7 @@ struct RleView {
   RleView(const Rle& rle) : height(rle.height), width(rle.width), runs(rle.runs) {}  // NOLINT
 };
 
-// Many masks of one sample, flat: mask i has runs[run_begin[i] .. run_begin[i + 1]). Reusable: Clear()
-// keeps the memory.
+// The masks of one sample, flat: mask i has runs[run_begin[i] .. run_begin[i + 1]). Reusable: Clear() keeps the memory.
 struct RleList {
   std::vector<uint32_t> heights;
   std::vector<uint32_t> widths;
@@ -59,29 +58,30 @@ struct RleList {
   bool operator==(const RleList&) const = default;
 };
 
-// OK when height * width <= kMaxMaskPixels and the runs sum to height * width; else DataLoss with both numbers.
+// OK if height * width <= kMaxMaskPixels and the runs sum to height * width; else DataLoss with both numbers.
 absl::Status ValidateRle(const RleView& mask);
 
-// COCO compressed string ("counts" of SA-1B) -> runs, appended to *runs. DataLoss, with the position, on a character
-// outside '0'..'o', a truncated number, a negative run or one over 2^32 - 1. Does not check the sum (ValidateRle does).
+// Parses a COCO compressed string ("counts" of SA-1B) and appends its runs to *runs. DataLoss, with the position, for a
+// character outside '0'..'o', a truncated number, a negative run or one over 2^32 - 1. Does not check the sum
+// (ValidateRle does).
 absl::Status RunsFromCocoText(std::string_view text, std::vector<uint32_t>* runs);
 
-// Runs -> COCO compressed string, appended to *text. The exact characters pycocotools writes.
+// Appends runs to *text as a COCO compressed string, exactly as pycocotools writes it.
 void AppendCocoText(std::span<const uint32_t> runs, std::string* text);
 
-// Dense mask, row-major, one byte per pixel, 0 or 1: out[y * width + x]. InvalidArgument unless `out` has height *
-// width bytes; DataLoss when the runs do not sum to that.
+// Decodes to a dense mask, row-major, one byte per pixel, 0 or 1: out[y * width + x]. InvalidArgument unless `out` has
+// height * width bytes; DataLoss if the runs do not sum to that.
 absl::Status DecodeDense(const RleView& mask, std::span<uint8_t> out);
 
 // Bytes of one row of a bit-packed mask: (width + 7) / 8.
 constexpr uint64_t PackedRowBytes(uint32_t width) { return (uint64_t{width} + 7) / 8; }
 
-// Dense mask, row-major, one bit per pixel, rows padded to whole bytes with 0; pixel x of a row is bit
-// x % 8 (least significant first: numpy.unpackbits(bitorder="little")) of byte x / 8.
-// `out` has height * PackedRowBytes(width) bytes; errors as DecodeDense.
+// Decodes to a dense mask, row-major, one bit per pixel, rows padded to whole bytes with 0; pixel x of a row is bit x %
+// 8 (least significant first: numpy.unpackbits(bitorder="little")) of byte x / 8. `out` has height *
+// PackedRowBytes(width) bytes; errors as DecodeDense.
 absl::Status DecodePacked(const RleView& mask, std::span<uint8_t> out);
 
-// Dense row-major mask (any non-zero byte is foreground) -> runs, in pycocotools' canonical form. InvalidArgument
+// Encodes a dense row-major mask (any non-zero byte is foreground) in pycocotools' canonical form. InvalidArgument
 // unless `pixels` has height * width bytes, or above kMaxMaskPixels.
 absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width);
 
@@ -96,15 +96,15 @@ std::array<uint32_t, 4> BoundingBox(const RleView& mask);
 // InvalidArgument when a mask fails ValidateRle.
 absl::Status AppendRleValue(const RleList& masks, std::string* out);
 
-// Parses one stored value. DataLoss on anything malformed: counts beyond the bytes present, runs that do not sum to
+// Parses one stored value. DataLoss for anything malformed: counts beyond the present bytes, runs that do not sum to
 // height * width, trailing bytes, non-zero reserved bytes. Memory is at most a constant times value.size().
 absl::Status ParseRleValue(std::string_view value, RleList* masks);
 
-// The sizes of all masks of one stored value, and where the runs of each begin, from the value's head only: all of
-// *masks except its runs, which are left empty. DataLoss as ParseRleValue, for errors in the head.
+// Parses the head of one stored value: the sizes of all masks, and the start of their runs. *masks is as from
+// ParseRleValue, but without runs. DataLoss as ParseRleValue, for errors in the head.
 absl::Status ParseRleSizes(std::string_view value, RleList* masks);
 
-// Number of masks of one stored value, from its head only; DataLoss when the head is truncated.
+// Number of masks of one stored value, from its head only; DataLoss if the head is truncated.
 absl::StatusOr<uint32_t> RleValueCount(std::string_view value);
 
 }  // namespace shardkit

@@ -20,8 +20,8 @@ namespace shardkit {
 // A sample on its way into a shard.
 
 // One value: bytes in memory, or, for values too large for memory, a whole file that is read when the value is written.
-// The bytes are as format-spec/spec.md, "Values", says for the column's type. Borrowed: whoever makes the value says
-// how long the bytes live.
+// The bytes are encoded for the column's type as in format-spec/spec.md, "Values". Borrowed: the maker of the value
+// documents how long the bytes live.
 struct Value {
   std::string_view bytes;
   std::shared_ptr<const RandomAccessFile> file;  // when set, the value is the size() bytes of this file
@@ -31,7 +31,7 @@ struct Value {
   uint64_t length() const { return file ? file->size() : bytes.size(); }
 };
 
-// A value and its column. Whoever makes the field owns the column.
+// A value and its column. The maker of the field owns the column.
 struct Field {
   const Column* column = nullptr;
   Value value;
@@ -75,8 +75,8 @@ namespace container {
 class BlockAssembler;
 }
 
-// The values of one column of a block. Borrows the block's memory. The reader that makes it has checked that every
-// offset lies within the chunk. Thread-safe.
+// The values of one column of a block. Borrows the block's memory. Its reader has checked that every offset lies within
+// the chunk. Thread-safe.
 class ColumnView {
  public:
   ColumnView() = default;
@@ -92,7 +92,7 @@ class ColumnView {
         tail_(tail),
         count_(sample_count) {}
 
-  // For a column that the shard lacks.
+  // A column that the shard lacks.
   static ColumnView Missing(uint32_t sample_count) {
     ColumnView view;
     view.count_ = sample_count;
@@ -108,8 +108,8 @@ class ColumnView {
     return view;
   }
 
-  // The same column, whose values were not read: its record of value i lies in the file at record(i), counted from
-  // `offset`. value(i) then has the right length, but no bytes.
+  // The same column without its values: the record of value i is in the file at record(i), counted from `offset`.
+  // value(i) then has the right length, but no bytes.
   ColumnView InFile(uint64_t offset) const {
     ColumnView view = *this;
     view.file_offset_ = offset;
@@ -117,11 +117,11 @@ class ColumnView {
   }
   bool in_file() const { return file_offset_ != kInMemory; }
 
-  // Begin and end of the record of value i in the file: the value, and its checksum in the last 8 bytes. Only
+  // Begin and end of the record of value i in the file: the value, and its checksum in the last 8 bytes. Only for
   // in_file().
   std::pair<uint64_t, uint64_t> record(uint32_t i) const { return {file_offset_ + begin(i), file_offset_ + end(i)}; }
 
-  // Other values of the same column: those whose records lie at [begins[i], ends[i]) of its own.
+  // Other values of the same column: their records are at [begins[i], ends[i]) from its values on.
   ColumnView At(uint32_t sample_count, const char* presence, const char* begins, const char* ends) const {
     ColumnView view = *this;
     view.count_ = sample_count;
@@ -131,7 +131,7 @@ class ColumnView {
     return view;
   }
 
-  // False for a column that was not requested, or that the shard lacks. All its values are absent.
+  // False for a column that was not requested or that the shard lacks. All its values are absent.
   bool loaded() const { return values_ != nullptr; }
 
   uint32_t size() const { return count_; }
@@ -147,7 +147,7 @@ class ColumnView {
     return bytes(i);
   }
 
-  // The same without checking whether it is present: an absent value has no bytes, or zeros when fixed-size. Only for
+  // Like value(), but without a check for presence: an absent value has no bytes, or zeros if fixed-size. Only for
   // loaded columns.
   std::string_view bytes(uint32_t i) const {
     if (ends_ == nullptr) return {values_ + i * fixed_size_, fixed_size_};
@@ -156,11 +156,11 @@ class ColumnView {
     return {values_ + from, length < tail_ ? 0 : length - tail_};
   }
 
-  // Whether all values have fixed_size() bytes and lie one after another.
+  // Whether all values have fixed_size() bytes and follow one another.
   bool fixed() const { return ends_ == nullptr; }
   uint64_t fixed_size() const { return fixed_size_; }
 
-  // Null where no value of a loaded column is absent; else a bit for each sample.
+  // Null if no value of a loaded column is absent; else a bit for each sample.
   const char* presence() const { return presence_; }
   bool may_be_absent() const { return presence_ != nullptr; }
 
@@ -192,10 +192,10 @@ class BlockView {
  public:
   uint64_t first_sample() const { return first_sample_; }  // ordinal in the shard
   uint32_t sample_count() const { return sample_count_; }
-  const ColumnView& column(size_t i) const { return columns_[i]; }  // by position in the schema that was read with
+  const ColumnView& column(size_t i) const { return columns_[i]; }  // by position in the schema used for reading
   size_t column_count() const { return columns_.size(); }
 
-  // Makes room at position `i` for a column of which all values are absent.
+  // Inserts a column at position `i` whose values are all absent.
   void InsertMissing(size_t i) {
     columns_.insert(columns_.begin() + static_cast<std::ptrdiff_t>(i), ColumnView::Missing(sample_count_));
   }

@@ -1,4 +1,4 @@
-// The schema of a shard: what columns a sample has (format-spec/spec.md, "Schema").
+// The schema of a shard: the columns of a sample (format-spec/spec.md, "Schema").
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace shardkit {
 
-// The numbers are those stored in files (format-spec/registry.md). A shard of a later version may have others: a column
-// of such a type is handled as bytes.
+// The numbers are stored in files (format-spec/registry.md). A shard of a later version may have others: columns of
+// unknown types are handled as bytes.
 enum class Type : uint16_t {
   kBytes = 1,
   kUtf8 = 2,
   kJson = 3,   // UTF-8 JSON text, kept byte for byte
   kJpeg = 4,   // a JPEG file's bytes
   kPng = 5,    // a PNG file's bytes
-  kImage = 6,  // an image file's bytes, whose format its first bytes tell (ImageFormat in image.h)
+  kImage = 6,  // an image file's bytes; the first bytes tell the format (ImageFormat in image.h)
   kI8 = 16,
   kI16 = 17,
   kI32 = 18,
@@ -48,26 +48,26 @@ enum class Type : uint16_t {
   kTimestampNs = 68,
 };
 
-// As with types, a shard may have others. The values of such a column cannot be read, all else can.
+// A shard of a later version may have others. The values of such a column cannot be read; everything else can.
 enum class Codec : uint8_t {
   kNone = 0,
   kZstd = 1,
 };
 
-// How a column's values lie in a block (format-spec/spec.md, section 3). The numbers are those stored in files.
+// The storage of a column's values in a block (format-spec/spec.md, section 3). The numbers are stored in files.
 enum class Storage : uint8_t {
-  kDerived = 0,  // never stored: Schema::Create finds the storage that type, shape and codec give
+  kDerived = 0,  // never stored: Schema::Create derives the storage from type, shape and codec
   kFixed = 1,    // all values have value_size bytes
   kInline = 2,   // of variable size and codec zstd, in the head chunk
   kBlob = 3,     // of variable size and codec none, in a values chunk, each with its own checksum
   kPaged = 4,    // of variable size and codec none, in a values chunk in pages of many values with one checksum
 };
 
-// Whether the number is one of the enumeration above.
+// Whether the number is in the enumeration above.
 bool IsKnownType(Type type);
 bool IsKnownCodec(Codec codec);
 
-// "jpeg", "f32", …; "type 77" and "codec 9" for a number that is not known.
+// "jpeg", "f32", …; "type 77" and "codec 9" for unknown numbers.
 std::string TypeName(Type type);
 std::string CodecName(Codec codec);
 std::optional<Type> TypeFromName(std::string_view name);
@@ -83,7 +83,7 @@ bool IsByteString(Type type);
 
 // Well-known names of column metadata (format-spec/registry.md, "Metadata of columns").
 inline constexpr char kClassNames[] = "class_names";  // JSON array of strings: value i of the column means class i
-inline constexpr char kItems[] = "items";  // of a json column: "utf8" where each value is an array of strings
+inline constexpr char kItems[] = "items";             // of a json column: "utf8" if each value is an array of strings
 
 // True for jpeg, png and image.
 bool IsImage(Type type);
@@ -100,49 +100,49 @@ struct Column {
   bool nullable = false;  // samples may lack the value
   bool is_key = false;    // the sample's key: utf8, not nullable; at most one column
 
-  // Only for kNdarray: the element type (a scalar), and the shape when all values have the same one (slowest dimension
-  // first, at most kMaxRank dimensions). Without a shape, each value stores its own. Of a type that is not known both
-  // are kept as the file has them.
+  // Only for kNdarray: the element type (a scalar), and the shape if all values have the same one (slowest dimension
+  // first, at most kMaxRank dimensions). Without a shape, each value stores its own. For an unknown type both are kept
+  // as in the file.
   Type dtype = Type::kU8;
   std::optional<std::vector<uint64_t>> shape;
 
-  // Schema::Create sets these in a column of a known type, and checks them when they are set. A column of another type
-  // has a storage, and a value_size (at most 2^40 bytes) when that is kFixed.
+  // Schema::Create sets these in a column of a known type, and checks them if they are set. A column of another type
+  // has a storage, and for kFixed a value_size (at most 2^40 bytes).
   Storage storage = Storage::kDerived;
   uint64_t value_size = 0;
 
-  // What the values mean, for those who use them (format-spec/registry.md, "Metadata of columns").
+  // The meaning of the values, for their users (format-spec/registry.md, "Metadata of columns").
   Metadata metadata;
 
-  // Sets the codec, and of values of variable size the storage that goes with it: kBlob or kInline.
+  // Sets the codec, and for values of variable size its storage: kBlob or kInline.
   void SetCodec(Codec to);
 
-  // Whether all fields are the same, a storage that is derived being the same as one that is set.
+  // Whether all fields are equal. A derived storage equals the same storage set explicitly.
   bool operator==(const Column& other) const;
 
-  // Whether more can be made of the values than bytes: false when the type, or the dtype of an ndarray, is not known.
+  // Whether the values are more than bytes: false if the type, or the dtype of an ndarray, is unknown.
   bool has_known_type() const;
 
-  // Bytes of each value when all have the same size; else empty.
+  // Bytes of each value if all have the same size; else empty.
   std::optional<uint64_t> fixed_size() const;
 
-  // Values of variable size, stored uncompressed, each with its own checksum and an entry in the offset index. So each
-  // can be read and checked without its neighbours.
+  // Values of variable size, stored uncompressed, each with a checksum and an entry in the offset index. Each can be
+  // read and checked without its neighbours.
   bool is_blob() const;
 
-  // Small values of variable size, stored uncompressed in pages of at most 64 KiB with one checksum each. To read one
-  // of them takes reading its page.
+  // Small values of variable size, stored uncompressed in pages of at most 64 KiB with one checksum each. Reading a
+  // value takes reading its page.
   bool is_paged() const { return storage == Storage::kPaged; }
 
-  // Whether the column's values lie behind the heads of all columns: blobs and pages.
+  // Whether the column's values are behind the heads of all columns: blobs and pages.
   bool has_values_chunk() const { return is_blob() || is_paged(); }
 };
 
 // Whether each value of the column is a list of texts: json, with the metadata items of utf8.
 bool IsTextList(const Column& column);
 
-// The names of the column's classes: value i of the column means class i. Empty where its metadata has no class_names.
-// InvalidArgument when they are not a JSON array of strings.
+// The names of the column's classes: value i of the column means class i. Empty without class_names in its metadata.
+// InvalidArgument if they are not a JSON array of strings.
 absl::StatusOr<std::vector<std::string>> ClassNames(const Column& column);
 
 // Immutable once made. Thread-safe.
@@ -150,7 +150,7 @@ class Schema {
  public:
   Schema() = default;
 
-  // InvalidArgument, naming the column, when a rule above or a limit is broken.
+  // InvalidArgument, naming the column, if a rule above or a limit is broken.
   static absl::StatusOr<Schema> Create(std::vector<Column> columns);
 
   const std::vector<Column>& columns() const { return columns_; }
@@ -165,8 +165,8 @@ class Schema {
   // Positions of the blob columns, ascending.
   const std::vector<size_t>& blob_columns() const { return blob_columns_; }
 
-  // Positions of the columns with a values chunk, in the order of these chunks: the blob columns, ascending, then the
-  // paged ones, ascending.
+  // Positions of the columns with a values chunk, in the order of these chunks: blob columns, ascending, then paged
+  // columns, ascending.
   const std::vector<size_t>& values_columns() const { return values_columns_; }
 
   bool operator==(const Schema& other) const { return columns_ == other.columns_; }
@@ -178,22 +178,22 @@ class Schema {
   std::vector<size_t> values_columns_;
 };
 
-// True when the values are handled as bytes: a byte string, or of a type that is not known.
+// True if the values are handled as bytes: a byte string, or an unknown type.
 bool IsByteString(const Column& column);
 
-// The narrowest type that holds values of both, or empty when there is none. Equal types give that type; json and utf8
+// The narrowest type that holds values of both, or empty if there is none. Equal types give that type; json and utf8
 // give utf8; jpeg, png and image give image; any other two byte strings give bytes.
 std::optional<Type> CommonType(Type a, Type b);
 
-// The schema that holds the samples of both: the columns of `a` in its order, then those that only `b` has. A column
-// that one of them lacks, or that is nullable in one, becomes nullable; types as CommonType. A column that both have
-// keeps the metadata that are the same in both. InvalidArgument, naming the column, when there is no common type or
-// when codecs, dtypes, shapes or sizes differ.
+// The schema that holds the samples of both: the columns of `a` in its order, then the columns that only `b` has. A
+// column that one of them lacks, or that is nullable in one, becomes nullable; types as CommonType. A common column
+// keeps the metadata that are equal in both. InvalidArgument, naming the column, if there is no common type or if
+// codecs, dtypes, shapes or sizes differ.
 absl::StatusOr<Schema> MergeSchemas(const Schema& a, const Schema& b);
 
 // The bytes of `ndarray` values (format-spec/spec.md, "Values").
 
-// A borrowed array. `data` points into the value it was parsed from.
+// A borrowed array. `data` points into the parsed value.
 struct NdarrayView {
   Type dtype = Type::kU8;
   std::vector<uint64_t> shape;  // slowest dimension first; empty for a single element
@@ -202,12 +202,12 @@ struct NdarrayView {
   uint64_t element_count() const;
 };
 
-// Appends a value with its own shape, as stored in a column without Column::shape. InvalidArgument when the size of
-// `data` does not match the shape, or when a limit is exceeded.
+// Appends a value with its shape, as stored in a column without Column::shape. InvalidArgument if the size of `data`
+// does not match the shape, or if a limit is exceeded.
 absl::Status AppendNdarray(Type dtype, std::span<const uint64_t> shape, std::string_view data, std::string* out);
 
-// Parses a value of `column`, whose type is kNdarray, with or without a shape in the schema. DataLoss when the bytes do
-// not match the column; Unimplemented when its dtype is not known.
+// Parses a value of `column`, whose type is kNdarray, with or without a shape in the schema. DataLoss if the bytes do
+// not match the column; Unimplemented if its dtype is unknown.
 absl::StatusOr<NdarrayView> ParseNdarray(const Column& column, std::string_view value);
 
 }  // namespace shardkit

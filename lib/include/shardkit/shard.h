@@ -1,4 +1,4 @@
-// Single shards: what they consist of, reading them and writing them.
+// Single shards: their description, reading and writing.
 #pragma once
 
 #include <array>
@@ -48,15 +48,15 @@ struct BlockInfo {
 // The representation of a numeric column's minimum and maximum.
 enum class RangeKind : uint32_t { kNone = 0, kI64 = 1, kU64 = 2, kF64 = 3 };
 
-// The kind of the ranges of columns of this type; kNone when they have none.
+// The kind of ranges for columns of this type; kNone if they have none.
 RangeKind RangeKindOf(Type type);
 
-// Statistics of a column of a shard, or merged, of a dataset (format-spec/spec.md, "Statistics").
+// Statistics of a column of a shard, or merged for a dataset (format-spec/spec.md, "Statistics").
 struct ColumnStatistics {
   uint64_t present_count = 0;
   uint64_t value_bytes = 0;   // sum of the lengths of the present values
   uint64_t stored_bytes = 0;  // of the column's chunks, including offsets and checksums
-  uint64_t min_length = 0;    // bytes; 0 when no value is present
+  uint64_t min_length = 0;    // bytes; 0 if no value is present
   uint64_t max_length = 0;
   RangeKind range_kind = RangeKind::kNone;
   uint64_t minimum = 0;  // bits of an i64, u64 or f64, by range_kind
@@ -66,7 +66,7 @@ struct ColumnStatistics {
 
   // Counts a present value of `column`.
   void Add(const Column& column, const char* value, uint64_t length);
-  // Adds the values that `other` has counted.
+  // Adds the values counted by `other`.
   void Merge(const ColumnStatistics& other);
   // Upper bound of the length below which `fraction` (0 to 1) of the present values lie, from the histogram: at most
   // twice the true length, and never above max_length.
@@ -75,10 +75,10 @@ struct ColumnStatistics {
   bool operator==(const ColumnStatistics&) const = default;
 };
 
-// Which values of a column a block holds (format-spec/spec.md, "Block ranges").
+// The range of a column's values in a block (format-spec/spec.md, "Block ranges").
 struct BlockRange {
   uint32_t present_count = 0;               // values present in the block
-  RangeKind range_kind = RangeKind::kNone;  // kNone when every present value is NaN, or none is present
+  RangeKind range_kind = RangeKind::kNone;  // kNone if all present values are NaN, or none is present
   uint64_t minimum = 0;                     // bits of an i64, u64 or f64, by range_kind; NaN does not count
   uint64_t maximum = 0;
 
@@ -87,43 +87,42 @@ struct BlockRange {
 
 // The ranges of all blocks of a shard.
 struct BlockRanges {
-  std::vector<size_t> columns;     // those whose type has a range: positions in the schema, ascending
+  std::vector<size_t> columns;     // columns whose type has a range: positions in the schema, ascending
   std::vector<BlockRange> ranges;  // for each block, one for each of `columns`
 
-  // Null when the column has no ranges. `block` is below the number of blocks.
+  // Null if the column has no ranges. `block` is below the number of blocks.
   const BlockRange* Find(size_t block, size_t column) const;
 };
 
 // Reading one shard: by block, by ordinal, by key.
 
-// Limits memory because few bytes may decompress to very many. Writers keep blocks within this, so that every reader
+// Limits memory, because few bytes may decompress to very many. Writers keep blocks within this, so that every reader
 // accepts them.
 inline constexpr uint64_t kDefaultMaxDecompression = uint64_t{128} << 20;
 
-// Which checksums of our own shards, and of a tar's index, are compared. Whatever it is, offsets and sizes are checked:
-// damaged data cannot cause reads outside its buffer.
+// The checksums that are compared, of Shardkit's own shards and of a tar's index. In any case, offsets and sizes are
+// checked: damaged data cannot cause reads outside its buffer.
 enum class Verify {
-  kEvery,  // of all that is read, each time (the default)
-  // Of the columns of each block when this process reads them for the first time: what was right then is believed
-  // afterwards, in every reader of the process, until the file's identity changes (RandomAccessFile::identity). Damage
-  // done meanwhile to memory, to the page cache or to the device goes unnoticed. For files without an identity, and for
-  // values that are read one by one, as kEvery.
+  kEvery,  // of all data read, each time (the default)
+  // Of the columns of each block when this process reads them for the first time. Every reader of the process trusts
+  // the result afterwards, until the file's identity changes (RandomAccessFile::identity). Later damage to memory, to
+  // the page cache or to the device goes unnoticed. For files without an identity, and for values that are read one by
+  // one, as kEvery.
   kFirst,
   kNever,
 };
 
-// The options of whatever reads samples.
+// Options of everything that reads samples.
 struct InputOptions {
-  // ResourceExhausted when the decompressed bytes of the requested chunks of a block exceed their stored bytes by more
-  // than this. The same limit applies to the requested part of a compressed tar, and to a compressed MDS shard, which
+  // ResourceExhausted if the decompressed bytes of the requested chunks of a block exceed their stored bytes by more
+  // than this. The limit also applies to the requested part of a compressed tar, and to a compressed MDS shard, which
   // is decompressed completely, compared with the bytes of their files.
   uint64_t max_decompression = kDefaultMaxDecompression;
 
-  // For MDS: compare a hash that index.json lists for a whole file before the first value of the file is returned. This
-  // reads the whole file, once for each DatasetReader. One hash is compared: the first of the xxHash family, otherwise
-  // the first that this build can compute; if there is none, no hash. False returns the first value of a large file
-  // sooner, but passes damage on as data: those containers have no other checksums of values. Validate compares every
-  // hash.
+  // For MDS: compares a hash that index.json lists for a whole file before the first value of the file is returned.
+  // This reads the whole file, once for each DatasetReader. Compares one hash: the first of the xxHash family,
+  // otherwise the first that this build can compute, if any. False returns the first value of a large file sooner, but
+  // passes damage on as data, because MDS has no other checksums of values. Validate compares every hash.
   bool verify_listed_hashes = true;
 };
 
@@ -137,7 +136,7 @@ struct ReadOptions : InputOptions {
   uint64_t max_block_memory = uint64_t{8} << 30;
 };
 
-// Memory for one block, reused for later blocks, and the decompressor. One thread at a time. It remembers its block, so
+// Memory for one block, reused for later blocks, and the decompressor. One thread at a time. Remembers its block:
 // reading several values of one block reads the block once.
 class BlockBuffer {
  public:
@@ -146,12 +145,11 @@ class BlockBuffer {
   BlockBuffer(BlockBuffer&&) noexcept;
   BlockBuffer& operator=(BlockBuffer&&) noexcept;
 
-  // Bytes of memory that it holds: room for later blocks, the decompressor, and in kMapped mode the pages of the block.
+  // Bytes of memory held: room for later blocks, the decompressor, and in kMapped mode the pages of the block.
   uint64_t memory() const;
 
-  // Checks values that kMapped mode returned as views of the map. Call it after using them, while the shard or dataset
-  // that they were read from is open. DataLoss when the file has been cut since, so that they may have been zeros. OK
-  // in other modes.
+  // Checks values that kMapped mode returned as views of the map. Call it after using them, while their shard or
+  // dataset is open. DataLoss if the file was truncated since, so that they may have been zeros. OK in other modes.
   absl::Status CheckMapped() const;
 
   struct State;
@@ -170,7 +168,7 @@ struct BlockDamage {
     return columns.contains(column) || values.contains({sample, column});
   }
 
-  // OK when all values of the sample can be read.
+  // OK if all values of the sample can be read.
   absl::Status OfSample(uint32_t sample) const {
     const auto value = values.lower_bound({sample, 0});
     if (value != values.end() && value->first.first == sample) return value->second;
@@ -178,7 +176,7 @@ struct BlockDamage {
   }
 };
 
-// Receives consecutive pieces of a value. An error ends the copy, which returns it.
+// Receives consecutive pieces of a value. An error ends the copy, which returns the error.
 using ByteSink = std::function<absl::Status(std::string_view piece)>;
 
 // Thread-safe after Open; each thread uses its own BlockBuffer. Damage is DataLoss with the path, the byte offset and,
@@ -187,12 +185,12 @@ class ShardReader {
  public:
   virtual ~ShardReader() = default;
 
-  // Reads trailer, block directory and header, and the other sections when they are first needed. `size`: as of
+  // Reads trailer, block directory and header; other sections when first needed. `size` as in
   // FileSystem::OpenForReading.
   //
   // - NotFound: there is no such file.
-  // - DataLoss: it is no shard, or was never finished.
-  // - Unimplemented: it needs a newer version.
+  // - DataLoss: the file is no shard, or was never finished.
+  // - Unimplemented: the shard needs a newer version.
   static absl::StatusOr<std::unique_ptr<ShardReader>> Open(ReadableFileSystem& file_system, const std::string& path,
                                                            const ReadOptions& options = {},
                                                            std::optional<uint64_t> size = std::nullopt);
@@ -205,51 +203,51 @@ class ShardReader {
   virtual std::span<const BlockInfo> blocks() const = 0;
   virtual uint32_t alignment() const = 0;  // of blocks, bytes
 
-  // Columns whose chunks were compressed with a trained dictionary.
+  // Columns with chunks compressed with a trained dictionary.
   virtual std::vector<size_t> dictionary_columns() const = 0;
 
   virtual absl::StatusOr<Metadata> ReadMetadata() const = 0;
   virtual absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const = 0;
 
-  // Smallest and largest value of each numeric column in each block. A filter skips the blocks whose range excludes
-  // what it looks for. Compares the ranges with the statistics of the shard; DataLoss when they disagree. NotFound when
-  // the shard has no ranges: then no block may be skipped. The default is NotFound.
+  // Smallest and largest value of each numeric column in each block, so that a filter can skip blocks. DataLoss if the
+  // ranges disagree with the statistics of the shard. NotFound if the shard has no ranges: then no block may be
+  // skipped. The default is NotFound.
   virtual absl::StatusOr<BlockRanges> ReadBlockRanges() const;
 
   // Reads block `index` (below blocks().size()) with the columns at `columns`, positions in the schema; empty means
-  // all. Unimplemented when the codec of one of them is not known. The view borrows *buffer (or the memory map) until
-  // the buffer's next use. Reading every column is one request for the whole block. Otherwise only the requested chunks
-  // are read, and what lies between two of them when that is little: the first such call for a shard also reads the
-  // copy of all block headers in the footer. In a shard without that copy, each call reads the block's header, too.
+  // all. Unimplemented if the codec of a column is unknown. The view borrows *buffer (or the memory map) until the
+  // buffer's next use. Reading every column is one request for the whole block. Otherwise only the requested chunks are
+  // read, and small gaps between them. The first such call for a shard also reads the copy of all block headers in the
+  // footer. In a shard without that copy, each call reads the block's header, too.
   virtual absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
                                  BlockView* view) const = 0;
 
-  // The same for a block that may be damaged. Reads what is readable; clears *damage and lists the rest there. Values
-  // listed there mean nothing in the view. An error is about the block as a whole.
+  // As ReadBlock, for a block that may be damaged. Clears *damage and lists the unreadable parts there. Listed values
+  // mean nothing in the view. An error is about the block as a whole.
   virtual absl::Status SalvageBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
                                     BlockDamage* damage) const = 0;
 
-  // One value, empty when absent. Borrows *buffer until its next use. At most two reads. OutOfRange for an ordinal not
+  // One value, empty if absent. Borrows *buffer until its next use. At most two reads. OutOfRange for an ordinal not
   // below sample_count(), InvalidArgument for a column not in the schema.
   virtual absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                                     BlockBuffer* buffer) const = 0;
 
-  // Passes a value of any size to the sink in pieces of a few MiB; false when it is absent. A wrong checksum is found
-  // only after the last piece, so the received bytes are valid only when this returns OK. What is decompressed for it
-  // has the limit of ReadOptions::max_decompression.
+  // Passes a value of any size to the sink in pieces of a few MiB; false if it is absent. A wrong checksum is found
+  // only after the last piece, so the received bytes are valid only if this returns OK. Decompression has the limit of
+  // ReadOptions::max_decompression.
   virtual absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const = 0;
 
-  // Ordinal of the sample with this key, or empty. FailedPrecondition when the shard has no key column.
+  // Ordinal of the sample with this key, or empty. FailedPrecondition if the shard has no key column.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
 
-  // Where the records lie that a dataset's offset index lists; null when the container has none.
+  // The file with the records that a dataset's offset index lists; null if the container has none.
   virtual const RandomAccessFile* record_file() const { return nullptr; }
 
-  // True when reading backwards means reading all that comes before again, as in a compressed tar. Read many blocks of
-  // such a shard in their order, on one thread at a time.
+  // True if reading backwards means reading all previous data again, as in a compressed tar. Read many blocks of such a
+  // shard in their order, on one thread at a time.
   virtual bool forward_only() const { return false; }
 
-  // The reason when the read mode differs from the requested one; else empty.
+  // The reason if the read mode differs from the requested one; else empty.
   virtual std::string fallback_reason() const = 0;
 
   // The block of sample `ordinal`, which must be below sample_count().
@@ -259,7 +257,8 @@ class ShardReader {
 // Writing one shard.
 
 struct ShardOptions {
-  // A block is closed when the bytes of its values, before compression, reach this. A larger sample has its own block.
+  // A block is closed when the bytes of its values, before compression, reach this. A larger sample gets a separate
+  // block.
   uint64_t block_size = uint64_t{4} << 20;
 
   // A block is also closed at this many samples (1 to 1,048,576).
@@ -274,10 +273,10 @@ struct ShardOptions {
   // By column (codec zstd): trains a dictionary of at most this many bytes.
   std::map<std::string, uint32_t> dictionaries;
 
-  // By column (codec none, values of variable size): kPaged packs its values into pages, which suits many small ones;
-  // kBlob gives each its own checksum and an entry in the offset index. Other such columns of a shard get kPaged where
-  // the values present in the shard's first block have less than 1024 bytes on average, else kBlob. What the schema
-  // says of their storage does not count.
+  // By column (codec none, values of variable size): kPaged packs values into pages, which suits many small ones; kBlob
+  // gives each value a checksum and an entry in the offset index. Other such columns of a shard get kPaged if the
+  // values present in the shard's first block have less than 1024 bytes on average, else kBlob. The schema's storage is
+  // ignored.
   std::map<std::string, Storage> storage;
 
   Metadata metadata;
@@ -298,13 +297,13 @@ class ShardWriter {
  public:
   virtual ~ShardWriter() = default;
 
-  // InvalidArgument for options that are out of range or name missing columns; AlreadyExists when `path` exists.
+  // InvalidArgument for options that are out of range or name missing columns; AlreadyExists if `path` exists.
   static absl::StatusOr<std::unique_ptr<ShardWriter>> Create(FileSystem& file_system, const std::string& path,
                                                              const Schema& schema, const ShardOptions& options = {});
 
-  // One value per column of the schema, in its order; absent values are empty. Bytes are copied before this returns.
-  // InvalidArgument, naming the column, for an absent value that is not nullable, a fixed-size value of another size,
-  // or a key that is not UTF-8. After any other error only Abort may be called.
+  // One value per column of the schema, in its order; absent values are empty. Copies the bytes. InvalidArgument,
+  // naming the column, for an absent value that is not nullable, a fixed-size value of another size, or a key that is
+  // not UTF-8. After any other error only Abort may be called.
   virtual absl::Status Append(std::span<const std::optional<Value>> values) = 0;
 
   // Writes the remaining samples, the footer and the trailer, flushes, renames, and flushes the directory.

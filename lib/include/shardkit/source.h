@@ -1,8 +1,8 @@
-// Where samples come from when a dataset is packed.
+// Sources of samples for packing.
 //
 // A source lists samples one after another (Next, on one thread, cheap) and loads them (Load, on any number of threads
-// at once). Every listed sample has a position, counted from 0 in listing order. A sample that cannot be loaded has one
-// too. The positions are the same on every run over the same input, because resuming counts positions.
+// at once). Every listed sample has a position, counted from 0 in listing order, even if it cannot be loaded. The
+// positions are the same on every run over the same input, because resuming counts positions.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,18 @@ namespace shardkit {
 // A sample that could not be loaded.
 struct SampleFailure {
   size_t index = 0;  // among the samples of the work unit
-  std::string key;   // or the file's name when the key is unknown
+  std::string key;   // or the file's name if the key is unknown
   absl::Status status;
 };
 
-// Loaded samples of one work unit, in listing order, without those that failed. Owns all that they point to.
+// Loaded samples of one work unit, in listing order, without failed ones. Owns all the memory that they point to.
 struct SampleBatch {
   ByteArena arena;
   std::unique_ptr<BlockBuffer> block;  // for sources that read shards: reused for later units
   std::vector<Sample> samples;
   std::vector<size_t> indexes;          // index of each sample in the work unit, ascending
   std::vector<SampleFailure> failures;  // ascending by index
-  std::vector<uint64_t> input_bytes;    // of each listed sample, also those that failed: see Source
+  std::vector<uint64_t> input_bytes;    // of each listed sample, failed ones included: see Source
 
   void Clear() {
     arena.Clear();
@@ -47,26 +47,26 @@ struct SampleBatch {
   }
 };
 
-// Some consecutive samples, listed but not loaded. Each source derives its own class.
+// Consecutive samples, listed but not loaded. Each source derives its own class.
 class WorkUnit {
  public:
   virtual ~WorkUnit() = default;
 
-  // What a listed sample is made of: the name of its first file relative to the input, or its key, and behind zero
-  // bytes the names of other files or members of a tar. A run that is resumed compares them, and the bytes, with what
-  // the interrupted one listed. Empty: nothing is compared. Called before Load. Thread-safe for different units.
+  // The parts of a listed sample: the name of its first file relative to the input, or its key, followed by the names
+  // of other files or members of a tar, separated by zero bytes. A resumed run compares them, and the bytes, with the
+  // interrupted run's list. Empty: nothing is compared. Called before Load. Thread-safe for different units.
   virtual std::string Names(size_t /*sample*/) const { return {}; }
 
   size_t sample_count = 0;
 
-  // A tar is packed as a whole, into shards of its own, because nobody knows what is in it before it is read.
+  // A tar is packed as a whole, into separate shards, because its contents are unknown before it is read.
   bool of_tar = false;
   bool begins_tar = false;  // with the first of its samples
-  uint64_t empty_tars = 0;  // tars without samples since the unit before
+  uint64_t empty_tars = 0;  // tars without samples since the previous unit
 };
 
-// Where shards end depends on the bytes that samples take in the input: those of a sample's files, or of its members of
-// a tar; of datasets the stored bytes of a block, counted with the last of its samples.
+// The ends of shards depend on the bytes of samples in the input: of a sample's files, or of its members in a tar; for
+// datasets the stored bytes of a block, counted with its last sample.
 class Source {
  public:
   virtual ~Source() = default;
@@ -78,29 +78,29 @@ class Source {
   // packer then widens the schema.
   virtual absl::StatusOr<std::vector<Column>> InitialColumns() = 0;
 
-  // InvalidArgument, with a list of the columns, when SourceOptions::types names a column that no sample had. Called
-  // after the last Load, for sources that cannot know this earlier; the others return it from InitialColumns.
+  // InvalidArgument, with a list of the columns, if SourceOptions::types names a column that no sample had. Called
+  // after the last Load, for sources that cannot know this earlier; other sources return it from InitialColumns.
   virtual absl::Status CheckTypes() const { return absl::OkStatus(); }
 
-  // True when samples have no columns other than those, though the types may change.
+  // True if samples have no columns besides the initial ones, though the types may change.
   virtual bool knows_all_columns() const { return true; }
 
-  // True when keys are in strictly ascending order; equal keys would then be neighbours.
+  // True if keys are in strictly ascending order; equal keys would then be neighbours.
   virtual bool keys_ascend() const = 0;
 
-  // True when a repeated key is an error of the input.
+  // True if a repeated key is an error of the input.
   virtual bool keys_are_unique() const { return true; }
 
-  // The files that samples of this key come from, for error messages about a repeated key: at most one for each input.
-  // Reads the inputs again. Not thread-safe.
+  // The files of the samples with this key, for error messages about a repeated key: at most one for each input. Reads
+  // the inputs again. Not thread-safe.
   virtual absl::StatusOr<std::vector<std::string>> FindKey(std::string_view /*key*/) {
     return std::vector<std::string>();
   }
 
-  // True when the samples of a unit are read together. Next may then return as many samples as it likes.
+  // True if the samples of a unit are read together. Next may then return any number of samples.
   virtual bool has_own_units() const { return false; }
 
-  // At most `max_samples` samples (at least 1), or null at the end. Fewer when they are large and had to be read to be
+  // At most `max_samples` samples (at least 1), or null at the end. Fewer if they are large and must be read to be
   // listed (tar files), so unit sizes say nothing about positions. Not thread-safe. An error means that listing cannot
   // continue. Load reports errors of single samples.
   virtual absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) = 0;
@@ -111,7 +111,7 @@ class Source {
   // Internal and its text, or ResourceExhausted for std::bad_alloc.
   virtual void Load(WorkUnit& unit, SampleBatch* batch) = 0;
 
-  // SampleBatch::input_bytes of a unit that is not loaded, for samples that have names. Thread-safe.
+  // SampleBatch::input_bytes of an unloaded unit, for samples that have names. Thread-safe.
   virtual absl::StatusOr<std::vector<uint64_t>> InputBytes(const WorkUnit& unit) const {
     return std::vector<uint64_t>(unit.sample_count);
   }
@@ -120,23 +120,23 @@ class Source {
   // units.
   virtual absl::StatusOr<uint64_t> Skip(uint64_t count);
 
-  // User metadata for the dataset: "imagefolder.classes" is the class names, a JSON list in the order of their labels.
-  // Empty otherwise.
+  // User metadata for the dataset: "imagefolder.classes" has the class names, a JSON list in the order of their labels.
+  // Empty for other sources.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 
-  // What the user may not intend, known before samples are listed, one line each: of a kind of input that was found by
-  // "auto". After InitialColumns. Not thread-safe.
+  // Possibly unintended findings before samples are listed, one line each: about a kind of input that was found by
+  // "auto". Call it after InitialColumns. Not thread-safe.
   virtual std::vector<std::string> notes() const { return {}; }
 
-  // What the user should know about the samples listed so far, one line each. Not thread-safe.
+  // Warnings about the samples listed so far, one line each. Not thread-safe.
   virtual std::vector<std::string> warnings() const { return {}; }
 
-  // The number of samples, found without loading them (may list everything once). Not thread-safe; does not move the
-  // position.
+  // The number of samples, found without loading them (may list everything once). Does not move the position. Not
+  // thread-safe.
   virtual absl::StatusOr<uint64_t> Count() = 0;
 };
 
-// Where a file's base name is divided: the part before belongs to the key, the part after is the column.
+// The division of a file's base name: the part before belongs to the key, the part after is the column.
 enum class GroupBy : uint8_t {
   kFirstDot,  // "a.seg.png": key "a", column "seg.png"
   kLastDot,   // key "a.seg", column "png"
@@ -146,10 +146,10 @@ enum class GroupBy : uint8_t {
 // "first-dot", "last-dot", "none".
 std::string_view GroupByName(GroupBy group_by);
 
-// In which order the samples of an image folder are listed.
+// The listing order of the samples of an image folder.
 enum class FolderOrder : uint8_t {
-  kRandom,  // that of hashes of their keys: the classes are mixed, and a file more or less moves no other one
-  kPath,    // of their keys: one class after the other
+  kRandom,  // by hashes of their keys: the classes are mixed; an added or removed file moves no other
+  kPath,    // by their keys: one class after another
 };
 
 // Here max_decompression limits the values of one sample, of compressed tars and of datasets of other containers.
@@ -158,29 +158,27 @@ struct SourceOptions : InputOptions {
   // For "files" only; InvalidArgument for other kinds. The default is kFirstDot.
   std::optional<GroupBy> group_by;
   // For "imagefolder" only; InvalidArgument for other kinds. The default is kRandom, within each input, which takes
-  // about 50 bytes of memory for each image: a loader mixes what lies near each other, and a class would be many
-  // blocks.
+  // about 50 bytes of memory for each image: a loader mixes neighbouring blocks, and a class would be many blocks.
   std::optional<FolderOrder> order;
-  // As PackOptions::skip_errors, for errors found before packing begins. When true, an empty or cut tar is accepted as
+  // As PackOptions::skip_errors, for errors found before packing begins. True: an empty or truncated tar is accepted as
   // an input, and its missing samples fail.
   bool skip_errors = false;
   // Values of at least this many bytes are passed on as files instead of being loaded.
   uint64_t stream_above = uint64_t{16} << 20;
-  // Types of columns by name, whatever their values look like: bytes takes all values, image all images. A value that
-  // cannot have its column's type (text that is not UTF-8, a PNG in a column of type jpeg) makes its sample a failure.
-  // Allowed for "files", for column "image" of "imagefolder", and for "webdataset" where nothing else says the types.
-  // In other columns each value has the type that it looks like, and a value with an image's extension that is no image
-  // makes its sample a failure.
+  // Types of columns by name, regardless of their values: bytes takes all values, image all images. A value that cannot
+  // have its column's type (text that is not UTF-8, a PNG in a column of type jpeg) makes its sample a failure. Allowed
+  // for "files", for column "image" of "imagefolder", and for "webdataset" if nothing else gives the types. In other
+  // columns each value has the type that it looks like; a value with an image's extension that is no image makes its
+  // sample a failure.
   std::map<std::string, Type> types;
-  // Half pairs of a tar wait for their other half in at most this many bytes.
+  // The most bytes of a tar's half pairs that wait for their other half.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
   // False: an input directory without files, except hidden ones (see keep_hidden), is InvalidArgument. The usual cause
   // is a file system that is not mounted.
   bool allow_empty = false;
-  // False: what macOS, Windows, a NAS and notebooks leave among the files is passed over and counted
-  // (Source::warnings): .DS_Store, "._*" in the form AppleDouble, __MACOSX/, .ipynb_checkpoints/, Thumbs.db,
-  // desktop.ini, @eaDir/. So is, for "imagefolder", every file and directory whose name begins with a dot. Of no effect
-  // for "webdataset" and "mds".
+  // False: leftovers of macOS, Windows, a NAS and notebooks are ignored and counted (Source::warnings): .DS_Store,
+  // "._*" in the form AppleDouble, __MACOSX/, .ipynb_checkpoints/, Thumbs.db, desktop.ini, @eaDir/. For "imagefolder",
+  // so is every file and directory whose name begins with a dot. No effect for "webdataset" and "mds".
   bool keep_hidden = false;
   // True: symbolic links in input directories are followed, wherever they lead, and counted (Source::warnings). False:
   // each makes its sample a failure. In tars only links to members are followed, in either case.
@@ -188,8 +186,8 @@ struct SourceOptions : InputOptions {
 };
 
 // `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds". Inputs are directories or tar files (plain
-// or compressed), taken in the given order; for "webdataset" and "mds", they are datasets, read as by
-// Convert. "auto" looks at the inputs:
+// or compressed), taken in the given order; for "webdataset" and "mds" they are datasets, read as by Convert. "auto"
+// looks at the inputs:
 //
 // - shards of MDS, or folders of them: "mds"
 // - directories of only tars and their indexes: "webdataset", or "sa1b"

@@ -1,5 +1,5 @@
-// Indexes of WebDataset tars. An index is a shard beside the tar. It lists where the tar's values are, their checksums,
-// and the keys, block by block.
+// Indexes of WebDataset tars. An index is a shard beside the tar. It lists the places and checksums of the tar's
+// values, and the keys, block by block.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace shardkit {
 // Appended to the tar's name: "train-0.tar" has the index "train-0.tar.shardidx".
 inline constexpr std::string_view kTarIndexSuffix = ".shardidx";
 
-// The tar breaks a rule of WebDataset, but all of it can be read.
+// A broken rule of WebDataset; all of the tar can still be read.
 struct TarProblem {
   std::string member;   // its name
   uint64_t offset = 0;  // bytes from the start of the tar
@@ -33,24 +33,25 @@ struct TarIndexReport {
 };
 
 // Reads the whole tar and writes its index. An existing index is replaced atomically. InvalidArgument for a compressed
-// tar: its values have no offsets in the file. DataLoss when the tar is damaged. Takes up to three times as much
-// memory as the index has bytes.
+// tar: its values have no offsets in the file. DataLoss if the tar is damaged. Takes up to three times as much memory
+// as the index has bytes.
 absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std::string& path,
                                              const Cancellation* cancellation = nullptr);
 
-// X.tar has the index X.idx: the name that is passed to DALI's readers.
+// X.tar has the index X.idx: the name passed to DALI's readers.
 inline constexpr std::string_view kDaliIndexSuffix = ".idx";
 
-// Writes the index of X.tar for DALI's readers.webdataset, version 1.2, to X.idx, atomically. The index is the one that
-// DALI's own wds2idx writes. The problems include members that DALI wrongly takes for samples. InvalidArgument for a
-// compressed tar, for a name that does not end in .tar, and when X.idx exists and is not such an index. InvalidArgument
-// too when such an index cannot describe the tar: it has no samples, DALI ignores members that belong to a sample, or a
-// name has white space. DataLoss when the tar is damaged.
+// Writes the index of X.tar for DALI's readers.webdataset, version 1.2, to X.idx, atomically, as DALI's wds2idx would.
+// The problems include members that DALI wrongly takes for samples.
+// - InvalidArgument: a compressed tar; a name that does not end in .tar; X.idx exists and is not such an index; or such
+//   an index cannot describe the tar, which has no samples, members of a sample that DALI ignores, or names with white
+//   space.
+// - DataLoss: the tar is damaged.
 absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std::string& path,
                                               const Cancellation* cancellation = nullptr);
 
-// Whether the file name is a tar's: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz .tar.lz4
-// .tar.lzma .tar.Z.
+// Whether the file name is a tar's: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz .tar.lz4 .tar.lzma
+// .tar.Z.
 bool IsTarPath(std::string_view path);
 
 // Paths of the tars of a directory, including compressed ones, in the order of their names. Ignores other files.

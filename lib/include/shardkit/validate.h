@@ -1,4 +1,4 @@
-// Checking every byte and every rule.
+// Validation of every byte and every rule.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ namespace shardkit {
 
 // Progress counts bytes.
 struct ValidateOptions : JobOptions {
-  // Also decode every value: pixels of JPEG and PNG, JSON, UTF-8, masks, array shapes. And compare the size of the
-  // masks of a sample with that of its image (of several images, one), as a loader does that decodes both.
+  // Also decodes every value: pixels of JPEG and PNG, JSON, UTF-8, masks, array shapes. Compares the size of a sample's
+  // masks with the size of its image (one of several images), like a loader that decodes both.
   bool deep = false;
   ReadMode mode = ReadMode::kBuffered;
   size_t max_problems = 100;  // per dataset; further ones are only counted
 
-  // Checks one run of `tasks` runs of a dataset's shards; task 0 also checks what there is once: the manifest, the
-  // index and all keys. Together the tasks check what one does. InvalidArgument unless task < tasks.
+  // Checks one of `tasks` runs of a dataset's shards. Task 0 also checks the manifest, the index and all keys. Together
+  // the tasks check the same as a single one. InvalidArgument unless task < tasks.
   uint64_t task = 0;
   uint64_t tasks = 1;
 
-  // Limits of each thread: max_decompression as in ReadOptions, and the bytes that decoding one image may take.
-  // Progressive JPEGs take 2 bytes per coefficient, other images almost nothing; arithmetic-coded ones count as one
-  // byte per pixel. An image over the limit is a problem, whose message names the limit.
+  // Limits of each thread: max_decompression as in ReadOptions, and the bytes for decoding one image. Progressive JPEGs
+  // take 2 bytes per coefficient, other images almost nothing; arithmetic-coded ones count as one byte per pixel. An
+  // image over the limit is a problem, whose message names the limit.
   uint64_t max_decompression = kDefaultMaxDecompression;
   uint64_t max_image_memory = uint64_t{96} << 20;
 };
@@ -38,8 +38,7 @@ struct ValidateOptions : JobOptions {
 struct Problem {
   std::string path;     // the file
   std::string message;  // what and where
-  // kDataLoss for damage, kUnimplemented for what a newer version has written, kNotFound for a missing file. Warnings
-  // have kOk.
+  // kDataLoss for damage, kUnimplemented for data of a newer version, kNotFound for a missing file, kOk for warnings.
   absl::StatusCode code = absl::StatusCode::kOk;
 
   // "DataLoss", "Unimplemented", "NotFound"; empty for a warning.
@@ -47,34 +46,34 @@ struct Problem {
 };
 
 struct ValidateReport {
-  // Of the dataset itself, without its column files, as DatasetReader and ReadHistory count them. All removed and seen
-  // samples are checked.
+  // Counts of the dataset itself, without its column files, as in DatasetReader and ReadHistory. All removed and
+  // visible samples are checked.
   uint64_t shards = 0;
   uint64_t blocks = 0;
-  uint64_t samples = 0;          // that readers see
-  uint64_t removed_samples = 0;  // that the shards hold besides
+  uint64_t samples = 0;          // visible to readers
+  uint64_t removed_samples = 0;  // that the shards also hold
   uint64_t column_files = 0;     // checked by task 0
   uint64_t bytes = 0;
   uint64_t undecoded_images = 0;  // of formats without a decoder; `deep` checks their first bytes only
-  uint64_t warned_images = 0;  // that libjpeg decodes with a warning (JpegDecoder::warning); `warnings` has the first
+  uint64_t warned_images = 0;     // decoded by libjpeg with a warning (JpegDecoder::warning); `warnings` has the first
   uint64_t problem_count = 0;
   std::vector<Problem> problems;  // in the order of the shards
 
-  // For Shardkit datasets without problems: the number of samples whose key an earlier sample has. This is allowed but
-  // rarely intended: reading by key finds only the first. The warnings say how many there are, and where some of them
-  // are.
+  // For Shardkit datasets without problems: the number of samples with the key of an earlier sample. This is allowed
+  // but rarely intended: reading by key finds only the first. The warnings give their number and the place of some of
+  // them.
   uint64_t repeated_keys = 0;
   std::vector<Problem> warnings;
 
   bool ok() const { return problem_count == 0; }
 };
 
-// Checks a dataset's directory, or a shard: all checksums, padding, the block chain, statistics, key index and content
-// hash; for a dataset also the manifest and the offset index against the shards, and the shards against the SHA-256
-// that the manifest lists (a warning where this build cannot compute it). Damage is in the report. An error status
+// Checks a dataset's directory or a shard: all checksums, padding, the block chain, statistics, key index and content
+// hash. For a dataset, also compares the manifest and the offset index with the shards, and the shards with the SHA-256
+// that the manifest lists (a warning if this build cannot compute it). The report describes damage. An error status
 // means that the check itself was not possible (NotFound, I/O, Cancelled).
 //
-// For a dataset of MDS or WebDataset: reads every value, compares the hashes of its files when it lists any, and checks
+// For a dataset of MDS or WebDataset: reads every value, compares the hashes of its files if it lists any, and checks
 // the names of a tar's members. These containers have no checksums of parts. A tar has no checksums at all unless it
 // has a Shardkit index.
 absl::StatusOr<ValidateReport> Validate(ReadableFileSystem& file_system, const std::string& path,
