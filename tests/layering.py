@@ -24,7 +24,7 @@ SUBFOLDERS = {
                 "change": r"compact|remove\b|column_file_writer", "read": r"any_dataset|column_files|dataset_values|removed_samples"},
     "loader": {"device": r"column_conversion|dlpack|upload",
                "simulation": r"simulate$|rank"},
-    "convert": {"columns": r"(change|add)_columns|json_value|rows?_|open_rows|dataset_change",
+    "convert": {"columns": r"(change|add)_columns|rows?_|open_rows|dataset_change",
                 "sources": r"source|(files|image_folder|sa1b|tar)_|dataset_source"},
 }
 

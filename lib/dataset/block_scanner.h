@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "dataset/buffer_reserve.h"
 #include "dataset/shard_cache.h"
 #include "dataset/shard_list_reader.h"
 #include "shardkit/dataset_reader.h"

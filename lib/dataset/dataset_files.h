@@ -26,6 +26,24 @@ std::optional<uint64_t> GenerationOfTable(std::string_view name);
 inline constexpr std::string_view kColumnFileSuffix = ".columns";
 std::string ColumnFileName(uint64_t generation, size_t number);
 
+// The name of a manifest of an earlier generation, which is kept beside dataset.json (format-spec/dataset.md,
+// section 9.3): "dataset-7.json"
+std::string KeptManifestName(uint64_t generation);
+
+// The generation in such a name, also in that of its temporary file. Empty for another name.
+std::optional<uint64_t> GenerationOfKeptManifest(std::string_view name);
+
+// Whether one of `generation` may stay beside a manifest of generation `newest`.
+bool IsKept(uint64_t generation, uint64_t newest);
+
+// Call before a manifest of the next generation is published in the place of the one with these bytes.
+absl::Status KeepManifest(FileSystem& file_system, const std::string& directory, uint64_t generation,
+                          std::string_view bytes);
+
+// The manifest of a generation: dataset.json, if it is of that one. NotFound when there is none or it is not kept.
+absl::StatusOr<Manifest> ReadGeneration(ReadableFileSystem& file_system, const std::string& directory,
+                                        uint64_t generation);
+
 // Whether a directory without a manifest that can be read has column files, lists of removed samples, or earlier
 // manifests with bases: what its shards hold is then not what readers may see, and only its manifest says what that is.
 absl::StatusOr<bool> WasChanged(ReadableFileSystem& file_system, const std::string& directory,

@@ -2,17 +2,80 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "dataset/existing_keys.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/shard.h"
 
 namespace shardkit::dataset {
+namespace {
+
+constexpr size_t kNamed = 3;  // keys, in the message
+
+}  // namespace
+
+// The keys that a dataset has, while samples are appended to it. One thread at a time. Holds what a reader of the
+// dataset holds, however many keys there are.
+class ExistingKeyCheck {
+ public:
+  // Null where there is nothing to look for: the dataset has no keys, or samples are added whatever their keys are. The
+  // file system must outlive the check.
+  static absl::StatusOr<std::unique_ptr<ExistingKeyCheck>> Open(FileSystem& file_system, const std::string& directory,
+                                                                ExistingKeys action);
+
+  // Whether a sample with this key is to be left out: the dataset has the key, or, where it refuses, had one before, so
+  // that nothing more is stored for naught.
+  absl::StatusOr<bool> LeavesOut(std::string_view key);
+
+  // Samples whose key the dataset has.
+  uint64_t count() const { return count_; }
+
+  // AlreadyExists where there were such samples and the append is to be refused.
+  absl::Status Verdict() const;
+
+ private:
+  ExistingKeyCheck(std::unique_ptr<DatasetReader> dataset, ExistingKeys action)
+      : dataset_(std::move(dataset)), action_(action) {}
+
+  const std::unique_ptr<DatasetReader> dataset_;
+  const ExistingKeys action_;
+  BlockBuffer buffer_;
+  uint64_t count_ = 0;
+  std::vector<std::string> first_;  // of the keys
+};
+
+absl::StatusOr<std::unique_ptr<ExistingKeyCheck>> ExistingKeyCheck::Open(FileSystem& file_system,
+                                                                         const std::string& directory,
+                                                                         ExistingKeys action) {
+  if (action == ExistingKeys::kAdd) return nullptr;
+  SHARDKIT_ASSIGN_OR_RETURN(auto dataset, DatasetReader::Open(file_system, directory));
+  if (!dataset->summary().schema.key_column()) return nullptr;
+  return std::unique_ptr<ExistingKeyCheck>(new ExistingKeyCheck(std::move(dataset), action));
+}
+
+absl::StatusOr<bool> ExistingKeyCheck::LeavesOut(std::string_view key) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> found, dataset_->FindKey(key, &buffer_));
+  if (found) {
+    if (first_.size() < kNamed) first_.emplace_back(key);
+    ++count_;
+  }
+  return found.has_value() || (action_ == ExistingKeys::kRefuse && count_ > 0);
+}
+
+absl::Status ExistingKeyCheck::Verdict() const {
+  if (action_ != ExistingKeys::kRefuse || count_ == 0) return absl::OkStatus();
+  std::string keys;
+  for (const std::string& key : first_) keys += StrCat(keys.empty() ? "\"" : ", \"", key, "\"");
+  if (count_ > first_.size()) keys += ", …";
+  return absl::AlreadyExistsError(ToAbsl(
+      StrCat(dataset_->path(), ": has the ", count_ == 1 ? "key of 1 sample" : StrCat("keys of ", count_, " samples"),
+             " already: ", keys, "; nothing was appended; --existing-keys skip leaves them out, add stores them")));
+}
 
 DatasetJob::DatasetJob(FileSystem& file_system, std::string directory, int threads)
     : file_system_(file_system),

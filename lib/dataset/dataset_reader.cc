@@ -11,7 +11,7 @@
 #include "container/block_buffer.h"
 #include "dataset/bases.h"
 #include "dataset/block_scanner.h"
-#include "dataset/kept_manifests.h"
+#include "dataset/dataset_files.h"
 #include "dataset/manifest_text.h"
 #include "dataset/read/any_dataset_reader.h"
 #include "dataset/schema_mapper.h"

@@ -13,8 +13,8 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/bases.h"
+#include "dataset/dataset_files.h"
 #include "dataset/job_folder.h"
-#include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
 #include "shardkit/dataset_reader.h"
 

@@ -7,7 +7,6 @@
 #include "base/status_macros.h"
 #include "dataset/bases.h"
 #include "dataset/dataset_files.h"
-#include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
 
 namespace shardkit {

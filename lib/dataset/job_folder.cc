@@ -10,7 +10,7 @@
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "dataset/kept_manifests.h"
+#include "dataset/dataset_files.h"
 #include "io/publish_file.h"
 #include "shardkit/shard.h"
 

@@ -7,8 +7,8 @@
 #include "base/status_macros.h"
 #include "container/native_shard_reader.h"
 #include "dataset/dataset_files.h"
-#include "dataset/kept_manifests.h"
 #include "dataset/manifest_json.h"
+#include "dataset/manifest_text.h"
 #include "dataset/segments.h"
 
 namespace shardkit::dataset {

@@ -1,18 +1,208 @@
 #include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
-#include <cstring>
-#include <memory>
 #include "absl/container/flat_hash_map.h"
+#include "base/endian.h"
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "codec/content_type.h"
-#include "convert/columns/json_value.h"
 #include "convert/columns/open_rows.h"
 #include "dataset/schema_mapper.h"
 
 namespace shardkit::convert {
 namespace {
+
+// What values of one member look like.
+struct JsonKinds {
+  bool boolean = false, negative = false, integer = false, large = false, fraction = false, text = false,
+       nested = false;
+
+  void Note(const JsonElement& value);
+
+  // The type that takes all of them. InvalidArgument when there is none.
+  absl::StatusOr<Type> TypeOfAll() const;
+};
+
+std::string_view KindOf(const JsonElement& value) {
+  switch (value.kind()) {
+    case JsonKind::kText:
+      return "a text";
+    case JsonKind::kBool:
+      return "true or false";
+    case JsonKind::kList:
+      return "an array";
+    case JsonKind::kObject:
+      return "an object";
+    case JsonKind::kFraction:
+      return "a number with a fraction";
+    case JsonKind::kNull:
+      return "null";
+    default:
+      return "an integer";
+  }
+}
+
+absl::Status Refuse(const JsonElement& value, Type type) {
+  return InvalidArgument("is ", KindOf(value), ", which is no ", TypeName(type));
+}
+
+template <typename T>
+absl::Status AppendInteger(const JsonElement& value, Type type, std::string* out) {
+  int64_t number = 0;
+  uint64_t large = 0;
+  if (value.Get(&number) && std::in_range<T>(number)) {
+    AppendLittle(*out, static_cast<T>(number));
+  } else if (value.Get(&large) && std::in_range<T>(large)) {
+    AppendLittle(*out, static_cast<T>(large));
+  } else if (value.kind() == JsonKind::kInteger || value.kind() == JsonKind::kLargeInteger) {
+    return InvalidArgument("is an integer that ", TypeName(type), " cannot hold");
+  } else {
+    return Refuse(value, type);
+  }
+  return absl::OkStatus();
+}
+
+// Whether T, a floating-point type, holds this integer.
+template <typename T, std::integral Integer>
+bool IsExactly(Integer number) {
+  const T rounded = static_cast<T>(number);
+  // The next power of two, which T holds and the integer's type does not: a number that was rounded up to it.
+  if (rounded >= std::ldexp(T{1}, std::numeric_limits<Integer>::digits)) return false;
+  return static_cast<Integer>(rounded) == number;
+}
+
+template <typename T>
+absl::Status AppendFloat(const JsonElement& value, Type type, std::string* out) {
+  double number = 0;
+  int64_t integer = 0;
+  uint64_t large = 0;
+  if (!value.Get(&number)) return Refuse(value, type);
+  const bool exact = value.Get(&integer) ? IsExactly<T>(integer) : !value.Get(&large) || IsExactly<T>(large);
+  if (!exact) {
+    return InvalidArgument("is an integer that ", TypeName(type), " cannot hold exactly; name a type, as i64 or json");
+  }
+  if (std::isfinite(number) && !std::isfinite(static_cast<T>(number))) {
+    return InvalidArgument("is a number that ", TypeName(type), " cannot hold");
+  }
+  AppendLittle(*out, static_cast<T>(number));
+  return absl::OkStatus();
+}
+
+void JsonKinds::Note(const JsonElement& value) {
+  switch (value.kind()) {
+    case JsonKind::kNull:
+      break;
+    case JsonKind::kBool:
+      boolean = true;
+      break;
+    case JsonKind::kInteger:
+      integer = true;
+      if (int64_t number = 0; value.Get(&number)) negative = negative || number < 0;
+      break;
+    case JsonKind::kLargeInteger:  // above the largest i64
+      large = true;
+      break;
+    case JsonKind::kFraction:
+      fraction = true;
+      break;
+    case JsonKind::kText:
+      text = true;
+      break;
+    default:
+      nested = true;
+      break;
+  }
+}
+
+absl::StatusOr<Type> JsonKinds::TypeOfAll() const {
+  const bool number = integer || large || fraction;
+  if (boolean + number + text + nested > 1) {
+    return InvalidArgument("has values of several kinds; type json takes all of them");
+  }
+  if (boolean) return Type::kBool;
+  if (text) return Type::kUtf8;
+  if (nested) return Type::kJson;
+  if (fraction) return Type::kF64;
+  if (large && negative) return InvalidArgument("has integers that no type takes together; name one, as f64");
+  if (large) return Type::kU64;
+  if (integer) return Type::kI64;
+  return InvalidArgument("has no value in any row; name its type, or leave it out");
+}
+
+// Whether AppendJsonValue can make values of the type.
+bool IsJsonTarget(Type type) {
+  switch (type) {
+    case Type::kI8:
+    case Type::kI16:
+    case Type::kI32:
+    case Type::kI64:
+    case Type::kU8:
+    case Type::kU16:
+    case Type::kU32:
+    case Type::kU64:
+    case Type::kF32:
+    case Type::kF64:
+    case Type::kBool:
+    case Type::kUtf8:
+    case Type::kJson:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Appends the value, as a column of this type stores it. InvalidArgument when the type cannot hold it; a number with a
+// fraction is rounded to the nearest of the type.
+absl::Status AppendJsonValue(const JsonElement& value, Type type, std::string* out) {
+  switch (type) {
+    case Type::kI8:
+      return AppendInteger<int8_t>(value, type, out);
+    case Type::kI16:
+      return AppendInteger<int16_t>(value, type, out);
+    case Type::kI32:
+      return AppendInteger<int32_t>(value, type, out);
+    case Type::kI64:
+      return AppendInteger<int64_t>(value, type, out);
+    case Type::kU8:
+      return AppendInteger<uint8_t>(value, type, out);
+    case Type::kU16:
+      return AppendInteger<uint16_t>(value, type, out);
+    case Type::kU32:
+      return AppendInteger<uint32_t>(value, type, out);
+    case Type::kU64:
+      return AppendInteger<uint64_t>(value, type, out);
+    case Type::kF32:
+      return AppendFloat<float>(value, type, out);
+    case Type::kF64:
+      return AppendFloat<double>(value, type, out);
+    case Type::kBool: {
+      bool truth = false;
+      if (!value.Get(&truth)) return Refuse(value, type);
+      out->push_back(truth ? '\1' : '\0');
+      return absl::OkStatus();
+    }
+    case Type::kUtf8: {
+      std::string_view text;
+      if (!value.Get(&text)) return Refuse(value, type);
+      out->append(text);
+      return absl::OkStatus();
+    }
+    case Type::kJson:
+      out->append(value.Format());
+      return absl::OkStatus();
+    default:
+      return InvalidArgument("cannot be made a value of ", TypeName(type));
+  }
+}
 
 constexpr size_t kLinePieceBytes = size_t{1} << 20;
 constexpr size_t kMostLineBytes = size_t{1} << 30;

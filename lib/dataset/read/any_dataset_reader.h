@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "dataset/buffer_reserve.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/index_reader.h"
 #include "dataset/read/column_files.h"

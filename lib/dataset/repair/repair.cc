@@ -1,24 +1,244 @@
 #include "shardkit/repair.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "base/buffer.h"
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "container/block_builder.h"
+#include "container/block_encoder.h"
+#include "container/encoding_plan.h"
+#include "container/native_shard_reader.h"
+#include "container/record_reader.h"
 #include "container/shard_file_writer.h"
 #include "dataset/dataset_files.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/repair/repair_footer.h"
-#include "dataset/repair/repair_headers.h"
-#include "dataset/repair/repair_salvage.h"
+#include "dataset/repair/repair_header.h"
 #include "dataset/repair/repair_scan.h"
 #include "dataset/repair/repair_select.h"
 #include "dataset/repair/repair_shard.h"
 #include "dataset/validate/validate_shard.h"
+#include "format/block_header.h"
+#include "format/chunk_checker.h"
+#include "shardkit/job.h"
+
+namespace shardkit::dataset {
+namespace {
+
+// A file with whole blocks behind its end, each made of a header and of the chunks that lie somewhere in the file. A
+// header cannot be put back where it was: when bytes were removed, other blocks may lie there.
+class RestoredFile final : public RandomAccessFile {
+ public:
+  struct Block {
+    std::string header;
+    uint64_t chunks = 0;  // where they begin in the file
+    uint64_t length = 0;  // of the block
+  };
+
+  // `blocks`: by where they lie, one after another behind the end of `base`, and up to `size`.
+  RestoredFile(std::unique_ptr<RandomAccessFile> base, std::map<uint64_t, Block> blocks, uint64_t size)
+      : base_(std::move(base)), blocks_(std::move(blocks)), size_(size) {}
+
+  const std::string& path() const override { return base_->path(); }
+  uint64_t size() const override { return size_; }
+
+  // REQUIRES: the bytes lie in one block, or in the file.
+  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+    if (offset < base_->size()) return base_->ReadAt(offset, buffer);
+    const auto& [begin, block] = *std::prev(blocks_.upper_bound(offset));
+    const uint64_t from = offset - begin;
+    const size_t of_header = from < block.header.size() ? std::min(buffer.size(), block.header.size() - from) : 0;
+    if (of_header != 0) std::memcpy(buffer.data(), block.header.data() + from, of_header);
+    if (of_header == buffer.size()) return absl::OkStatus();
+    return base_->ReadAt(block.chunks + (from + of_header - block.header.size()), buffer.subspan(of_header));
+  }
+
+ private:
+  const std::unique_ptr<RandomAccessFile> base_;
+  const std::map<uint64_t, Block> blocks_;
+  const uint64_t size_;
+};
+
+// Whether the chunks that `block` describes, `length` bytes, lie at `place`.
+absl::StatusOr<bool> ChunksAreWhole(const RandomAccessFile& file, const Schema& schema,
+                                    const format::BlockHeader& block, uint64_t place, uint64_t length,
+                                    const Cancellation* cancellation) {
+  if (!RangeWithin(place, length, file.size())) return false;
+  format::ChunkChecker checker(schema, block);
+  Buffer piece;
+  for (uint64_t done = 0; done < length; done += piece.size()) {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("checking blocks"));
+    piece.resize_discard(std::min(kCopyPiece, length - done));
+    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place + done, {piece.data(), piece.size()}));
+    checker.Update(piece.view());
+    if (!checker.damaged_columns().empty()) return false;
+  }
+  return checker.damaged_columns().empty();
+}
+
+// Removes from *scan the copies themselves, which look like blocks whose chunks are damaged. Then adds to *scan the
+// blocks of the directory that were not found whole, where all their chunks are whole behind the place of the header.
+// What was found within such a block is removed: it is part of a value. *file then has these blocks behind its end.
+// Says in footer->problems which they are.
+absl::Status RestoreHeaders(const HeaderFinding& header, const Cancellation* cancellation, FooterFinding* footer,
+                            ScanResult* scan, std::unique_ptr<RandomAccessFile>* file) {
+  const Schema& schema = header.header.schema;
+  const uint64_t header_length = format::BlockHeaderLength(schema.size());
+  std::erase_if(scan->blocks, [&](const FoundBlock& copy) {
+    // A block without bytes in its chunks is its header.
+    const bool in_copies = std::ranges::any_of(footer->block_headers, [&](const HeaderCopies& copies) {
+      return copy.info.offset >= copies.begin && copy.info.offset - copies.begin < copies.bytes.size() &&
+             (copy.info.offset - copies.begin) % header_length == 0;
+    });
+    return (!copy.whole || copy.info.length == header_length) && in_copies;
+  });
+  if (footer->block_headers.empty()) return absl::OkStatus();
+  // Where bytes were inserted or removed decides which of the places is right.
+  const std::set<uint64_t> shifts = {0, header.base, footer->shift};
+  std::set<uint64_t> listed, found;
+  for (const BlockInfo& block : *footer->directory) listed.insert(block.header_checksum);
+  for (const FoundBlock& block : scan->blocks) {
+    if (block.whole) found.insert(block.info.header_checksum);
+  }
+  std::map<uint64_t, RestoredFile::Block> restored;
+  uint64_t size = RoundUp((*file)->size(), format::kMinAlignment);
+  size_t first = 0;
+  for (size_t k = 0; k < footer->directory->size(); ++k) {
+    const BlockInfo& info = (*footer->directory)[k];
+    if (found.contains(info.header_checksum)) continue;
+    format::BlockHeader block;
+    const auto copies = std::ranges::find_if(footer->block_headers, [&](const HeaderCopies& each) {
+      return format::DecodeBlockHeader(schema, std::string_view(each.bytes).substr(header_length * k, header_length),
+                                       &block)
+                 .ok() &&
+             block.checksum == info.header_checksum;
+    });
+    if (copies == footer->block_headers.end()) continue;
+    std::string bytes = copies->bytes.substr(header_length * k, header_length);
+    for (const uint64_t shift : shifts) {
+      const uint64_t chunks = info.offset + shift + header_length, length = block.block_length - header_length;
+      SHARDKIT_ASSIGN_OR_RETURN(const bool whole, ChunksAreWhole(**file, schema, block, chunks, length, cancellation));
+      if (!whole) continue;
+      // What looks like a block there is part of a value, unless the shard has such a block.
+      std::erase_if(scan->blocks, [&](const FoundBlock& other) {
+        return other.info.offset >= chunks && other.info.offset - chunks < length &&
+               !(other.whole && listed.contains(other.info.header_checksum));
+      });
+      scan->blocks.push_back({.info = {size, block.block_length, block.front_length, block.first_sample,
+                                       block.sample_count, block.checksum},
+                              .whole = true,
+                              .damaged_columns = {}});
+      if (restored.empty()) first = k;
+      restored.emplace(size, RestoredFile::Block{std::move(bytes), chunks, block.block_length});
+      size += block.block_length;
+      break;
+    }
+  }
+  if (restored.empty()) return absl::OkStatus();
+  footer->problems.push_back(
+      restored.size() == 1 ? StrCat("block ", first, ": its header is damaged; the copy in the footer is in its place")
+                           : StrCat("the headers of ", restored.size(), " blocks, the first of them block ", first,
+                                    ", are damaged; the copies in the footer are in their place"));
+  *file = std::make_unique<RestoredFile>(std::move(*file), std::move(restored), size);
+  return absl::OkStatus();
+}
+
+struct SalvagedBlock {
+  std::optional<container::EncodedBlock> block;  // empty when no sample is whole
+  // Ranges [begin, end) of samples within the block, ascending.
+  std::vector<std::pair<uint32_t, uint32_t>> lost;
+  std::vector<size_t> damaged_columns;
+};
+
+// Larger blocks are not taken apart: by the rule that closes blocks, a single value makes such a block so large.
+constexpr uint64_t kLargestBlock = uint64_t{256} << 20;
+
+absl::StatusOr<container::EncodingPlan> PlanOf(const container::NativeShardReader& shard) {
+  SHARDKIT_ASSIGN_OR_RETURN(container::EncodingPlan plan, container::MakeEncodingPlan(shard.schema(), {}));
+  for (const format::Dictionary& dictionary : shard.header().dictionaries) {
+    auto loaded = codec::ZstdDictionary::Create(dictionary.bytes, plan.zstd_levels[dictionary.column]);
+    // Without a dictionary that cannot be loaded, the samples are only larger.
+    if (loaded.ok()) plan.dictionaries[dictionary.column] = *std::move(loaded);
+  }
+  return plan;
+}
+
+// Reads block `index` value by value, and encodes again the samples whose values all have the right checksum. DataLoss
+// or OutOfRange when the head chunks are not whole or the block is too large.
+absl::StatusOr<SalvagedBlock> SalvageBlock(const container::NativeShardReader& shard, size_t index,
+                                           const Cancellation* cancellation) {
+  const BlockInfo& info = shard.blocks()[index];
+  if (info.length > kLargestBlock) return DataLoss("the block is too large to be taken apart");
+  for (const Column& column : shard.schema().columns()) {
+    if (!IsKnownCodec(column.codec)) return DataLoss("a column of an unknown codec cannot be taken apart");
+  }
+  BlockBuffer heads, records;
+  std::vector<BlockBuffer> pages(shard.schema().size());  // one per column, since each keeps the page read last
+  BlockView view;
+  SHARDKIT_RETURN_IF_ERROR(shard.ReadHeads(index, &heads, &view));
+  const format::BlockHeader header = heads.state().header;
+  SHARDKIT_ASSIGN_OR_RETURN(const container::EncodingPlan plan, PlanOf(shard));
+  container::BlockBuilder builder(plan.schema, UINT64_MAX, info.sample_count);
+  SalvagedBlock salvaged;
+  std::vector<std::optional<Value>> values(plan.schema.size());
+  std::vector<std::string> single_values(plan.schema.size());
+  for (uint32_t i = 0; i < info.sample_count; ++i) {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("taking a damaged block apart"));
+    bool whole = true;
+    for (size_t column = 0; column < values.size(); ++column) {
+      values[column].reset();
+      if (!view.column(column).present(i)) continue;
+      if (!plan.schema[column].has_values_chunk()) {
+        values[column] = Value(view.column(column).bytes(i));
+        continue;
+      }
+      const auto read = [&]() -> absl::StatusOr<std::optional<std::string_view>> {
+        if (plan.schema[column].is_paged()) return shard.ReadValue(info.first_sample + i, column, &pages[column]);
+        const uint64_t base = info.offset + header.columns[column].values_offset;
+        const uint64_t begin = i == 0 ? 0 : view.column(column).end(i - 1);
+        return container::ReadRecordAt(shard.file(), shard.options(), base + begin, base + view.column(column).end(i),
+                                       &records);
+      };
+      const absl::StatusOr<std::optional<std::string_view>> value = read();
+      if (!value.ok() && !absl::IsDataLoss(value.status())) return value.status();
+      if (!value.ok()) {
+        whole = false;
+        if (std::ranges::find(salvaged.damaged_columns, column) == salvaged.damaged_columns.end()) {
+          salvaged.damaged_columns.push_back(column);
+        }
+        continue;
+      }
+      single_values[column] = **value;
+      values[column] = Value(single_values[column]);
+    }
+    if (whole && builder.Check(values).ok()) {
+      builder.Add(values);
+    } else if (!salvaged.lost.empty() && salvaged.lost.back().second == i) {
+      ++salvaged.lost.back().second;
+    } else {
+      salvaged.lost.emplace_back(i, i + 1);
+    }
+  }
+  std::ranges::sort(salvaged.damaged_columns);
+  if (builder.empty()) return salvaged;
+  SHARDKIT_ASSIGN_OR_RETURN(salvaged.block, container::BlockEncoder().Encode(plan, builder.Take()));
+  return salvaged;
+}
+
+}  // namespace
+}  // namespace shardkit::dataset
 
 namespace shardkit {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "dataset/select/predicate_parser.h"
 #include "dataset/select/predicate_tree.h"
 #include "format/footer.h"
 #include "shardkit/rle.h"

@@ -8,7 +8,7 @@
 //   sum        := product { ("+" | "-") product }
 //   product    := factor { ("*" | "/" | "%") factor }
 //   factor     := "-" factor | number | text | "true" | "false" | column | function "(" … ")" | "(" condition ")"
-#include "dataset/select/predicate_parser.h"
+#include "dataset/select/predicate_tree.h"
 
 #include <algorithm>
 #include <array>
@@ -18,13 +18,162 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "base/utf8.h"
 #include "dataset/schema_mapper.h"
-#include "dataset/select/predicate_lexer.h"
 #include "shardkit/select.h"
 
 namespace shardkit::predicate {
 namespace {
+
+constexpr size_t kShown = 40;  // bytes of a word that a message shows
+
+struct Token {
+  enum class Kind : uint8_t { kEnd, kNumber, kText, kName, kQuotedName, kSymbol };
+
+  Kind kind = Kind::kEnd;
+  std::string_view text;  // as it stands in the predicate
+  size_t character = 1;   // of the predicate, where it begins
+  std::string value;      // of kText and names, without quotes
+
+  bool IsSymbol(std::string_view symbol) const { return kind == Kind::kSymbol && text == symbol; }
+  // `word` in lower case.
+  bool IsWord(std::string_view word) const;
+};
+
+// Divides the text of a predicate into words.
+class Lexer {
+ public:
+  // `text` must be valid UTF-8 and outlive the tokens.
+  explicit Lexer(std::string_view text) : text_(text) {}
+
+  absl::StatusOr<Token> Next();
+
+  // InvalidArgument: what is wrong at the token, and at which character of the text.
+  absl::Status Fail(const Token& at, std::string_view what) const;
+
+ private:
+  absl::StatusOr<Token> TakeQuoted(Token token, char quote);
+  Token Take(Token token, Token::Kind kind, size_t length);
+
+  void Pass(size_t length);
+
+  const std::string_view text_;
+  size_t position_ = 0;   // bytes
+  size_t character_ = 1;  // at position_
+};
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Every character beyond ASCII may be part of a name.
+bool BeginsName(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+}
+
+bool IsInName(char c) { return BeginsName(c) || IsDigit(c) || c == '.'; }
+
+size_t DigitsFrom(std::string_view text, size_t position) {
+  while (position < text.size() && IsDigit(text[position])) ++position;
+  return position;
+}
+
+size_t NumberLength(std::string_view text) {
+  size_t end = DigitsFrom(text, 0);
+  if (end + 1 < text.size() && text[end] == '.' && IsDigit(text[end + 1])) end = DigitsFrom(text, end + 1);
+  if (end < text.size() && (text[end] == 'e' || text[end] == 'E')) {
+    const size_t sign = end + 1 < text.size() && (text[end + 1] == '+' || text[end + 1] == '-') ? 1 : 0;
+    const size_t digits = end + 1 + sign;
+    if (digits < text.size() && IsDigit(text[digits])) end = DigitsFrom(text, digits);
+  }
+  return end;
+}
+
+bool Token::IsWord(std::string_view word) const {
+  return kind == Kind::kName && std::ranges::equal(text, word, {}, [](char c) {
+           return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+         });
+}
+
+// Words such as "and", which are no names of columns unless they are quoted.
+bool IsReserved(const Token& token) {
+  constexpr std::array<std::string_view, 8> kWords = {"and", "or", "not", "in", "is", "null", "true", "false"};
+  return std::ranges::any_of(kWords, [&](std::string_view word) { return token.IsWord(word); });
+}
+
+Token Lexer::Take(Token token, Token::Kind kind, size_t length) {
+  token.kind = kind;
+  token.text = text_.substr(position_, length);
+  Pass(length);
+  return token;
+}
+
+void Lexer::Pass(size_t length) {
+  const std::string_view passed = text_.substr(position_, length);
+  character_ += static_cast<size_t>(std::ranges::count_if(passed, [](char c) { return !ContinuesCharacter(c); }));
+  position_ += length;
+}
+
+absl::StatusOr<Token> Lexer::Next() {
+  while (position_ < text_.size() && std::string_view(" \t\r\n").find(text_[position_]) != std::string_view::npos) {
+    Pass(1);
+  }
+  Token token;
+  token.character = character_;
+  const std::string_view rest = text_.substr(position_);
+  if (rest.empty()) return token;
+  const char first = rest[0];
+  if (first == '"' || first == '\'' || first == '`') return TakeQuoted(std::move(token), first);
+  if (IsDigit(first)) {
+    token = Take(std::move(token), Token::Kind::kNumber, NumberLength(rest));
+    if (position_ < text_.size() && IsInName(text_[position_])) {
+      return Fail(token, "a number ends in other characters");
+    }
+    return token;
+  }
+  if (BeginsName(first)) {
+    const auto length = static_cast<size_t>(std::ranges::find_if_not(rest, IsInName) - rest.begin());
+    token = Take(std::move(token), Token::Kind::kName, length);
+    token.value = token.text;
+    return token;
+  }
+  for (const std::string_view symbol : {"<=", ">=", "!=", "<>", "=="}) {
+    if (rest.starts_with(symbol)) return Take(std::move(token), Token::Kind::kSymbol, 2);
+  }
+  if (std::string_view("<>=~()+-*/%,").find(first) != std::string_view::npos) {
+    return Take(std::move(token), Token::Kind::kSymbol, 1);
+  }
+  return Fail(Take(std::move(token), Token::Kind::kSymbol, 1), "has no meaning here; text is written in quotes");
+}
+
+absl::StatusOr<Token> Lexer::TakeQuoted(Token token, char quote) {
+  const std::string_view rest = text_.substr(position_);
+  for (size_t i = 1; i < rest.size(); ++i) {
+    if (rest[i] == quote) {
+      std::string value = std::move(token.value);
+      token = Take(std::move(token), quote == '`' ? Token::Kind::kQuotedName : Token::Kind::kText, i + 1);
+      token.value = std::move(value);
+      return token;
+    }
+    // Other backslashes stay, for patterns: "\*".
+    if (rest[i] == '\\' && i + 1 < rest.size() && (rest[i + 1] == quote || rest[i + 1] == '\\')) ++i;
+    token.value += rest[i];
+  }
+  return Fail(Take(std::move(token), Token::Kind::kText, rest.size()), "the closing quote is missing");
+}
+
+absl::Status Lexer::Fail(const Token& at, std::string_view what) const {
+  if (at.kind == Token::Kind::kEnd) {
+    return InvalidArgument("predicate: at its end, character ", at.character, ": ", what);
+  }
+  std::string_view shown = at.text;
+  if (shown.size() > kShown) {
+    size_t end = kShown;
+    while (end > 0 && ContinuesCharacter(shown[end])) --end;
+    shown = shown.substr(0, end);
+  }
+  return InvalidArgument("predicate: at character ", at.character, ", `", shown,
+                         shown.size() < at.text.size() ? "…" : "", "`: ", what);
+}
 
 Kind KindOfElement(Type type, Kind number, Kind condition) {
   if (type == Type::kBool) return condition;

@@ -2,17 +2,23 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
+#include "container/native_shard_reader.h"
 #include "container/sha256.h"
+#include "container/shard_index_part.h"
 #include "dataset/bases.h"
 #include "dataset/dataset_files.h"
 #include "dataset/foreign/validate_foreign.h"
@@ -23,10 +29,71 @@
 #include "dataset/read/removed_samples.h"
 #include "dataset/segment_tables.h"
 #include "dataset/shard_list_reader.h"
-#include "dataset/validate/validate_index.h"
 #include "dataset/validate/validate_keys.h"
 #include "dataset/validate/validate_shard.h"
 #include "shardkit/dataset_reader.h"
+
+namespace shardkit::dataset {
+namespace {
+
+// Compares what the offset index says about one shard with the shard. Not thread-safe. A status other than OK means
+// that the comparison could not be made.
+class ShardIndexCheck {
+ public:
+  // `index` has passed CheckAll; it must outlive the object. `number` is the shard's position in the manifest,
+  // `first_sample` its first sample's in the dataset.
+  ShardIndexCheck(const IndexReader& index, size_t number, uint64_t first_sample)
+      : index_(index), number_(number), first_sample_(first_sample) {}
+
+  // Call first. `shard` must outlive the calls of Add.
+  void Begin(const container::NativeShardReader& shard);
+
+  // Compares the index with block `block` and its `places`, which are as in ShardIndexPart. Blocks may be left out.
+  absl::Status Add(size_t block, std::span<const uint64_t> places);
+
+  // The first difference found, as "PATH: index: WHAT of shard K; ..."; empty when there was none.
+  const std::string& problem() const { return problem_; }
+  // Of the index that it was found in.
+  const std::string& path() const { return path_; }
+
+ private:
+  const IndexReader& index_;
+  const size_t number_;
+  const uint64_t first_sample_;
+  const container::NativeShardReader* shard_ = nullptr;
+  std::vector<std::string> columns_;  // IndexedColumns of the shard
+  std::string path_;
+  std::string problem_;
+};
+
+void ShardIndexCheck::Begin(const container::NativeShardReader& shard) {
+  shard_ = &shard;
+  for (const size_t column : container::IndexedColumns(shard.schema())) columns_.push_back(shard.schema()[column].name);
+}
+
+absl::Status ShardIndexCheck::Add(size_t block, std::span<const uint64_t> places) {
+  if (!problem_.empty()) return absl::OkStatus();
+  const BlockInfo& info = shard_->blocks()[block];
+  SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock indexed, index_.BlockOfSample(first_sample_ + info.first_sample));
+  const auto problem = [&](std::string_view what) {
+    path_ = index_.path(indexed);
+    problem_ = StrCat(path_, ": index: wrong ", what, " for block ", block, " of shard ", number_,
+                      "; run shardctl index to make it anew");
+    return absl::OkStatus();
+  };
+  const format::IndexBlock& entry = indexed.entry;
+  if (entry.offset != info.offset || entry.length != info.length || entry.front_length != info.front_length ||
+      entry.first_sample != first_sample_ + info.first_sample || entry.sample_count != info.sample_count ||
+      entry.header_checksum != info.header_checksum || indexed.shard != number_) {
+    return problem("entry");
+  }
+  if (index_.BlobColumns(indexed) != columns_) return problem("columns");
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> indexed_places, index_.Places(indexed));
+  return std::ranges::equal(indexed_places, places) ? absl::OkStatus() : problem("places");
+}
+
+}  // namespace
+}  // namespace shardkit::dataset
 
 namespace shardkit {
 namespace {

@@ -3,8 +3,8 @@
 #include "shardkit/change.h"
 
 #include "base/strings.h"
+#include "dataset/dataset_files.h"
 #include "dataset/dataset_support.h"
-#include "dataset/kept_manifests.h"
 
 namespace shardkit::test {
 namespace {
