@@ -15,7 +15,7 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/exceptions.h"
-#include "base/seeded_hash.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"

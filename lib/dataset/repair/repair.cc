@@ -31,7 +31,7 @@
 #include "dataset/repair/repair_shard.h"
 #include "dataset/validate/validate_shard.h"
 #include "format/block_header.h"
-#include "format/chunk_checker.h"
+#include "format/chunk.h"
 #include "shardkit/job.h"
 
 namespace shardkit::dataset {
