@@ -5,7 +5,7 @@
 #include <atomic>
 #include <memory>
 
-#include "lib/convert/sources/sa1b.h"
+#include "lib/operations/sa1b/sa1b.h"
 #include "scan.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/filesystem.h"
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   {
     const auto dataset = Must(DatasetReader::Open(*PosixFileSystem(), path));
     const std::vector<ColumnStatistics> statistics = Must(dataset->ReadStatistics());
-    for (const Column& column : convert::Sa1bColumns()) {
+    for (const Column& column : operations::Sa1bColumns()) {
       if (column.is_key || column.type == Type::kJpeg) continue;
       const auto position = dataset->FindColumn(column.name);
       if (!position.ok()) continue;  // no sample has it

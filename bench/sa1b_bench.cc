@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "lib/convert/sources/sa1b.h"
+#include "lib/operations/sa1b/sa1b.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/shard.h"
 #include "timing.h"
@@ -25,10 +25,10 @@ int main(int argc, char** argv) {
     bytes += documents.back().size();
   }
   // The image is one byte, so that only the annotations are measured.
-  const Schema schema = Must(Schema::Create(convert::Sa1bColumns()));
+  const Schema schema = Must(Schema::Create(operations::Sa1bColumns()));
   uint64_t stored = 0, fallbacks = 0;
   std::vector<Contender> contenders;
-  convert::Sa1bConverter converter;
+  operations::Sa1bConverter converter;
   ByteArena arena;
   std::vector<Field> fields;
   std::vector<std::optional<Value>> values;

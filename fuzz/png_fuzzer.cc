@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/png.h"
+#include "codec/image/png.h"
 #include "support/input.h"
 #include "support/memory_bound.h"
 #include "support/require.h"

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <string>
 
-#include "remote/answers.h"
-#include "remote/cache_line.h"
-#include "remote/credential_sources.h"
+#include "remote/cache/cache_line.h"
+#include "remote/credentials/credential_sources.h"
+#include "remote/credentials/profile_files.h"
+#include "remote/credentials/signature.h"
+#include "remote/http/answers.h"
 #include "remote/object_writes.h"
-#include "remote/profile_files.h"
-#include "remote/signature.h"
 #include "remote/url.h"
 #include "support/input.h"
 #include "support/memory_bound.h"

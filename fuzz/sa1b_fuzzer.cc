@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/convert/sources/sa1b.h"
+#include "lib/operations/sa1b/sa1b.h"
 #include "support/memory_bound.h"
 #include "support/require.h"
 
@@ -16,8 +16,8 @@ using namespace shardkit;
 using namespace shardkit::fuzz;
 
 // The values of the fields by the names of their columns.
-convert::Sa1bValues ValuesOf(const std::vector<Field>& fields) {
-  convert::Sa1bValues values;
+operations::Sa1bValues ValuesOf(const std::vector<Field>& fields) {
+  operations::Sa1bValues values;
   const std::array<std::pair<std::string_view, std::string_view*>, 13> places = {{
       {"image_id", &values.image_id},
       {"width", &values.width},
@@ -51,25 +51,25 @@ convert::Sa1bValues ValuesOf(const std::vector<Field>& fields) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const MemoryBound bound(size);
-  static convert::Sa1bConverter reused;
+  static operations::Sa1bConverter reused;
   ByteArena arena;
   std::vector<Field> fields;
   const std::string_view json(reinterpret_cast<const char*>(data), size);
   const absl::Status status = reused.Convert(json, &arena, &fields);
-  convert::Sa1bConverter fresh;
+  operations::Sa1bConverter fresh;
   ByteArena other;
   std::vector<Field> again;
   Require(fresh.Convert(json, &other, &again).code() == status.code(),
           "a converter that was used before says the same");
   if (!status.ok()) return 0;
-  const convert::Sa1bValues values = ValuesOf(fields);
+  const operations::Sa1bValues values = ValuesOf(fields);
   std::string text;
-  RequireOk(convert::RegenerateSa1bJson(values, &text), "regenerating what was converted");
+  RequireOk(operations::RegenerateSa1bJson(values, &text), "regenerating what was converted");
   Require(text == json, "the text comes back byte for byte");
   if (values.source_json.data() != nullptr) {
-    convert::Sa1bValues bare = values;
+    operations::Sa1bValues bare = values;
     bare.source_json = {};
-    const bool regenerated = convert::RegenerateSa1bJson(bare, &text).ok();
+    const bool regenerated = operations::RegenerateSa1bJson(bare, &text).ok();
     Require(!regenerated || text != json, "the source is kept only where the columns do not give it");
   }
   return 0;

@@ -5,8 +5,8 @@
 
 #include "base/hash.h"
 #include "base/status_macros.h"
-#include "container/encoding_plan.h"
-#include "container/shard_index_part.h"
+#include "container/read/shard_index_part.h"
+#include "container/write/encoding_plan.h"
 
 namespace shardkit::container {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "container/block_encoder.h"
-#include "container/native_shard_reader.h"
+#include "container/read/native_shard_reader.h"
+#include "container/write/block_encoder.h"
 
 namespace shardkit::container {
 

@@ -7,7 +7,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "dataset/schema_mapper.h"
+#include "dataset/write/schema_mapper.h"
 
 namespace shardkit::dataset {
 

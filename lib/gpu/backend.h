@@ -73,7 +73,7 @@ class Backend {
   virtual absl::Status Copy(void* to, const void* from, uint64_t bytes, CopyKind kind, Stream stream) = 0;
   // Sets every byte to `value`.
   virtual absl::Status Fill(void* to, uint8_t value, uint64_t bytes, Stream stream) = 0;
-  // Kernels (lib/gpu/kernels.h). Queued.
+  // Kernels (lib/gpu/kernels/kernels.h). Queued.
   virtual absl::Status Launch(const NormalizeImages& arguments, Stream stream) = 0;
   virtual absl::Status Launch(const ResampleImages& arguments, Stream stream) = 0;
   virtual absl::Status Launch(const RasterizeMasks& arguments, Stream stream) = 0;

@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "gpu/backend.h"
 #include "gpu/host_memory.h"
-#include "gpu/kernels_cuda.h"
+#include "gpu/kernels/kernels_cuda.h"
 
 namespace shardkit {
 namespace gpu {

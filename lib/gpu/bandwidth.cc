@@ -22,7 +22,7 @@
 #include "base/status_macros.h"
 #include "gpu/backend.h"
 #include "gpu/host_memory.h"
-#include "gpu/kernels.h"
+#include "gpu/kernels/kernels.h"
 #include "gpu/pinned_pool.h"
 #include "gpu/staging_ring.h"
 #include "gpu/uploader.h"

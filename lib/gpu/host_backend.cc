@@ -16,7 +16,7 @@
 
 #include "base/errors.h"
 #include "base/exceptions.h"
-#include "gpu/kernels.h"
+#include "gpu/kernels/kernels.h"
 
 namespace shardkit::gpu {
 namespace {

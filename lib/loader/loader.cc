@@ -18,10 +18,10 @@
 #include "dataset/manifest_text.h"
 #include "gpu/backend.h"
 #include "gpu/pinned_pool.h"
+#include "loader/columns/sample_geometry.h"
 #include "loader/device/uploading_loader.h"
-#include "loader/engine.h"
+#include "loader/engine/engine.h"
 #include "loader/open_datasets.h"
-#include "loader/sample_geometry.h"
 
 namespace shardkit {
 namespace loader {

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "loader/token_rows.h"
+#include "loader/columns/token_rows.h"
 #include "shardkit/job.h"
 #include "shardkit/select.h"
 

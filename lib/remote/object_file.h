@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "remote/disk_cache.h"
+#include "remote/cache/disk_cache.h"
 #include "remote/object_store.h"
 #include "shardkit/filesystem.h"
 

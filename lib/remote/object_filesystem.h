@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "remote/disk_cache.h"
+#include "remote/cache/disk_cache.h"
 #include "remote/object_store.h"
 #include "remote/object_writes.h"
 #include "shardkit/filesystem.h"

@@ -9,10 +9,10 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "remote/answers.h"
-#include "remote/await.h"
-#include "remote/profile_files.h"
-#include "remote/signature.h"
+#include "remote/credentials/profile_files.h"
+#include "remote/credentials/signature.h"
+#include "remote/http/answers.h"
+#include "remote/http/await.h"
 
 namespace shardkit::remote {
 namespace {

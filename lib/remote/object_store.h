@@ -14,9 +14,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/thread_pool.h"
-#include "remote/answers.h"
-#include "remote/credential_sources.h"
-#include "remote/retrying_client.h"
+#include "remote/credentials/credential_sources.h"
+#include "remote/http/answers.h"
+#include "remote/http/retrying_client.h"
 #include "remote/url.h"
 
 namespace shardkit::remote {

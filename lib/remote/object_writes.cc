@@ -6,7 +6,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
-#include "remote/answers.h"
+#include "remote/http/answers.h"
 #include "remote/xml.h"
 
 namespace shardkit::remote {

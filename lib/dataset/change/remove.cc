@@ -5,7 +5,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
-#include "dataset/dataset_update.h"
+#include "dataset/change/dataset_update.h"
 #include "dataset/read/removed_samples.h"
 #include "dataset/select/selection.h"
 

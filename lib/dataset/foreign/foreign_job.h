@@ -6,7 +6,7 @@
 
 #include "base/errors.h"
 #include "base/strings.h"
-#include "dataset/dataset_job.h"
+#include "dataset/write/dataset_job.h"
 #include "io/publish_file.h"
 #include "shardkit/dataset_writer.h"
 

@@ -4,7 +4,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/job_folder.h"
+#include "dataset/write/job_folder.h"
 #include "foreign/mds/mds_directory.h"
 #include "foreign/webdataset/webdataset_names.h"
 #include "io/publish_file.h"

@@ -7,9 +7,9 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "dataset/read_turns.h"
-#include "dataset/validate/deep_check.h"
-#include "dataset/validate/validate_shard.h"
+#include "dataset/check/deep_check.h"
+#include "dataset/check/validate_shard.h"
+#include "dataset/read/read_turns.h"
 
 namespace shardkit::dataset {
 namespace {

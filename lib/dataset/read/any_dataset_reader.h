@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/index_reader.h"
 #include "dataset/read/column_files.h"
+#include "dataset/read/index_reader.h"
 #include "dataset/read/removed_samples.h"
-#include "dataset/segment_tables.h"
-#include "dataset/shard_cache.h"
-#include "dataset/shard_list_reader.h"
+#include "dataset/read/shard_cache.h"
+#include "dataset/read/shard_list_reader.h"
+#include "dataset/write/segment_tables.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit::dataset {

@@ -12,7 +12,7 @@
 #include "base/thread_pool.h"
 #include "container/block_buffer.h"
 #include "dataset/bases.h"
-#include "dataset/schema_mapper.h"
+#include "dataset/write/schema_mapper.h"
 #include "io/read_ahead.h"
 #include "shardkit/error_place.h"
 

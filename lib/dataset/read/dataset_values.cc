@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
-#include "container/record_reader.h"
+#include "container/read/record_reader.h"
 #include "dataset/read/any_dataset_reader.h"
 
 namespace shardkit::dataset {

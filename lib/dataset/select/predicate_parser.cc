@@ -20,7 +20,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/utf8.h"
-#include "dataset/schema_mapper.h"
+#include "dataset/write/schema_mapper.h"
 #include "shardkit/select.h"
 
 namespace shardkit::predicate {

@@ -13,7 +13,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "codec/decompress.h"
-#include "container/decompression_limit.h"
+#include "container/read/decompression_limit.h"
 #include "foreign/mds/mds_layout.h"
 #include "foreign/mds/mds_shard_reader.h"
 #include "io/publish_file.h"

@@ -9,7 +9,7 @@
 #include "base/errors.h"
 #include "base/named_hash.h"
 #include "base/status_macros.h"
-#include "container/decompression_limit.h"
+#include "container/read/decompression_limit.h"
 #include "foreign/mds/mds_index.h"
 #include "foreign/mds/mds_layout.h"
 #include "format/constants.h"

@@ -9,7 +9,7 @@
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
-#include "container/decompression_limit.h"
+#include "container/read/decompression_limit.h"
 
 namespace shardkit::foreign {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "container/verified_chunks.h"
+#include "container/read/verified_chunks.h"
 #include "foreign/foreign_shard_reader.h"
 #include "foreign/webdataset/tar_index.h"
 #include "foreign/webdataset/tar_sidecar.h"

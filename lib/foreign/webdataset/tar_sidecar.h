@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "container/native_shard_reader.h"
+#include "container/read/native_shard_reader.h"
 #include "foreign/webdataset/tar_index.h"
 
 namespace shardkit::foreign {

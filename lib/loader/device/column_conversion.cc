@@ -15,8 +15,8 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "codec/orientation.h"
-#include "codec/resize.h"
+#include "codec/image/orientation.h"
+#include "codec/image/resize.h"
 #include "shardkit/image.h"
 #include "shardkit/loader.h"
 #include "shardkit/rle.h"
@@ -350,7 +350,7 @@ std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& outpu
 
 namespace {
 
-// Masks: applies geometries to run lengths and makes pixels, in the loader's layout (loader/mask_columns.cc).
+// Masks: applies geometries to run lengths and makes pixels, in the loader's layout (loader/columns/mask_columns.cc).
 
 // The beginning of the metadata.
 struct MaskHeader {

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "gpu/backend.h"
-#include "gpu/kernels.h"
+#include "gpu/kernels/kernels.h"
 #include "shardkit/loader.h"
 
 namespace shardkit::loader {

@@ -8,7 +8,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
-#include "loader/sample_geometry.h"
+#include "loader/columns/sample_geometry.h"
 
 namespace shardkit::loader {
 namespace {

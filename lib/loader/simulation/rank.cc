@@ -5,8 +5,8 @@
 #include <numbers>
 #include <utility>
 
-#include "loader/reading_policy.h"
-#include "loader/section_order.h"
+#include "loader/engine/reading_policy.h"
+#include "loader/plan/section_order.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit::loader {

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
-#include "loader/batch_planner.h"
-#include "loader/batch_task.h"
-#include "loader/block_table.h"
+#include "loader/engine/batch_task.h"
+#include "loader/engine/block_table.h"
+#include "loader/engine/reader_tuner.h"
 #include "loader/open_datasets.h"
-#include "loader/reader_tuner.h"
+#include "loader/plan/batch_planner.h"
 #include "shardkit/simulate.h"
 
 namespace shardkit::loader {

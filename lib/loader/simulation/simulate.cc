@@ -13,7 +13,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "loader/open_datasets.h"
-#include "loader/section_order.h"
+#include "loader/plan/section_order.h"
 #include "loader/simulation/rank.h"
 #include "shardkit/shard.h"
 

@@ -1,5 +1,5 @@
 // PNG files are checked to the last byte, and every kind is decoded as Pillow does.
-#include "codec/png.h"
+#include "codec/image/png.h"
 
 #include <gtest/gtest.h>
 #include <png.h>

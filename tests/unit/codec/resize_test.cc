@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "codec/resize.h"
-#include "codec/rle_kernels.h"
+#include "codec/image/resize.h"
+#include "codec/rle/rle_kernels.h"
 #include "codec_support.h"
 #include "noise.h"
 #include "shardkit/image.h"

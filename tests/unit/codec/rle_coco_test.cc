@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/strings.h"
-#include "codec/rle_kernels.h"
+#include "codec/rle/rle_kernels.h"
 #include "shardkit/rle.h"
 #include "support/effort.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "codec/rle_kernels.h"
+#include "codec/rle/rle_kernels.h"
 #include "rle_model.h"
 #include "shardkit/rle.h"
 

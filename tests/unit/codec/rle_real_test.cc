@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "codec/rle_kernels.h"
+#include "codec/rle/rle_kernels.h"
 #include "codec_support.h"
 #include "rle_model.h"
 #include "shardkit/rle.h"

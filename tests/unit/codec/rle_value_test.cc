@@ -7,7 +7,7 @@
 
 #include "base/endian.h"
 #include "base/strings.h"
-#include "codec/rle_kernels.h"
+#include "codec/rle/rle_kernels.h"
 #include "rle_model.h"
 #include "shardkit/rle.h"
 #include "support/effort.h"

@@ -1,8 +1,8 @@
 // The rows of files: types, values, and what is refused, by its place.
 #include <cstring>
 
-#include "convert/npy.h"
 #include "dataset/dataset_support.h"
+#include "operations/npy.h"
 #include "shardkit/change.h"
 
 namespace shardkit::test {
@@ -190,20 +190,20 @@ TEST(NpyRowsTest, ArraysOfNumbersAndOfArrays) {
   const auto files = NewMemoryFileSystem();
   std::string elements, file;
   for (int i = 0; i < 6; ++i) elements += Bytes(0.5F * static_cast<float>(i));
-  ASSERT_TRUE(convert::FormatNpy({Type::kF32, {6}, elements}, &file).ok());
+  ASSERT_TRUE(operations::FormatNpy({Type::kF32, {6}, elements}, &file).ok());
   WriteFile(*files, "/score.npy", file);
   Read read = ReadRows(*files, "/score.npy");
   EXPECT_EQ(read.columns, "score f32");
   ASSERT_EQ(read.rows.size(), 6u);
   EXPECT_EQ(read.rows[5].at("score"), Bytes(2.5F));
 
-  ASSERT_TRUE(convert::FormatNpy({Type::kF32, {2, 3}, elements}, &file).ok());
+  ASSERT_TRUE(operations::FormatNpy({Type::kF32, {2, 3}, elements}, &file).ok());
   WriteFile(*files, "/vectors", file);
   read = ReadRows(*files, "/vectors", {.columns = {"v"}});
   EXPECT_EQ(read.columns, "v f32[3,]");
   EXPECT_EQ(read.rows[1].at("v"), elements.substr(12));
 
-  ASSERT_TRUE(convert::FormatNpy({Type::kF32, {0, 3}, ""}, &file).ok());
+  ASSERT_TRUE(operations::FormatNpy({Type::kF32, {0, 3}, ""}, &file).ok());
   WriteFile(*files, "/none.npy", file);
   EXPECT_TRUE(ReadRows(*files, "/none.npy").rows.empty());
 }

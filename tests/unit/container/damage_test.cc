@@ -4,7 +4,7 @@
 #include "base/endian.h"
 #include "base/hash.h"
 #include "base/strings.h"
-#include "container/native_shard_reader.h"
+#include "container/read/native_shard_reader.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/validate.h"
 #include "support/effort.h"

@@ -1,5 +1,5 @@
 // Key tables: division into pages, look-ups in one page, comparison with what they should hold, damage.
-#include "container/key_table_reader.h"
+#include "container/read/key_table_reader.h"
 
 #include <gtest/gtest.h>
 

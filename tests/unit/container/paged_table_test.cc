@@ -1,5 +1,5 @@
 // Tables of checked pages: what is written is read again, in few requests, and damage anywhere is found.
-#include "container/paged_table_reader.h"
+#include "container/read/paged_table_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
-#include "container/record_reader.h"
+#include "container/read/record_reader.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/shard.h"
 #include "shardkit/validate.h"

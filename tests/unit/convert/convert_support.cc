@@ -150,12 +150,12 @@ const Field* FindField(const std::vector<Field>& fields, std::string_view name) 
   return nullptr;
 }
 
-convert::Sa1bValues ValuesOf(const std::vector<Field>& fields) {
+operations::Sa1bValues ValuesOf(const std::vector<Field>& fields) {
   const auto get = [&](std::string_view name) {
     const Field* const field = FindField(fields, name);
     return field != nullptr ? field->value.bytes : std::string_view();
   };
-  convert::Sa1bValues values;
+  operations::Sa1bValues values;
   values.image_id = get("image_id");
   values.width = get("width");
   values.height = get("height");

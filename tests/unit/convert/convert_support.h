@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "convert/sources/sa1b.h"
 #include "dataset/dataset_support.h"
+#include "operations/sa1b/sa1b.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/source.h"
 
@@ -80,7 +80,7 @@ Loaded LoadAll(FileSystem* file_system, std::string_view kind, const std::vector
                SourceOptions options = {});
 
 // The stored values of one converted annotation file.
-convert::Sa1bValues ValuesOf(const std::vector<Field>& fields);
+operations::Sa1bValues ValuesOf(const std::vector<Field>& fields);
 const Field* FindField(const std::vector<Field>& fields, std::string_view name);
 
 // An annotation file in the published form with `annotations` masks of 4 x 6 pixels.

@@ -1,4 +1,4 @@
-#include "convert/python_float.h"
+#include "operations/python_float.h"
 
 #include <charconv>
 #include <fstream>
@@ -6,7 +6,7 @@
 
 #include "unit/convert/convert_support.h"
 
-namespace shardkit::convert {
+namespace shardkit::operations {
 namespace {
 
 std::string Format(double value) {
@@ -62,4 +62,4 @@ TEST(PythonJsonStringTest, RefusesWhatIsNotUtf8) {
 }
 
 }  // namespace
-}  // namespace shardkit::convert
+}  // namespace shardkit::operations

@@ -1,5 +1,5 @@
 // Sorting beyond memory: the same order whatever the memory, equal numbers as they came, and nothing left behind.
-#include "convert/record_sorter.h"
+#include "operations/copy/record_sorter.h"
 
 #include <algorithm>
 #include <random>
@@ -24,7 +24,7 @@ Records MakeRecords(size_t count, uint64_t numbers) {
 std::string PathOf(size_t file) { return "/sort-" + std::to_string(file) + ".tmp"; }
 
 absl::StatusOr<Records> Sorted(FileSystem& files, const Records& records, uint64_t memory) {
-  convert::RecordSorter sorter(files, PathOf, memory, nullptr);
+  operations::RecordSorter sorter(files, PathOf, memory, nullptr);
   for (const auto& [number, record] : records) {
     if (absl::Status status = sorter.Add(number, record); !status.ok()) return status;
   }
@@ -83,7 +83,7 @@ TEST(RecordSorterTest, IsCancelledBetweenPiecesOfARun) {
       cancellation.Cancel();
       return PathOf(file);
     };
-    convert::RecordSorter sorter(*files, path_of, uint64_t{1} << 20, &cancellation);
+    operations::RecordSorter sorter(*files, path_of, uint64_t{1} << 20, &cancellation);
     ASSERT_TRUE(sorter.Add(1, std::string(size_t{3} << 20, 'x')).ok());
     const absl::Status status = sorter.Add(2, "y");
     EXPECT_TRUE(absl::IsCancelled(status)) << status;
@@ -95,17 +95,17 @@ TEST(RecordSorterTest, IsCancelledBetweenPiecesOfARun) {
 TEST(RecordSorterTest, FilesGoOneAfterTheOther) {
   const auto files = NewMemoryFileSystem();
   const size_t count = 1000;
-  convert::RecordSorter sorter(*files, PathOf, 5000, nullptr);
+  operations::RecordSorter sorter(*files, PathOf, 5000, nullptr);
   for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(sorter.Add(Spread(i), std::string(100, 'x')).ok());
   ASSERT_TRUE(sorter.Sort().ok());
-  ASSERT_EQ(ReadTree(*files, "/").size(), convert::RecordSorter::kFiles);
+  ASSERT_EQ(ReadTree(*files, "/").size(), operations::RecordSorter::kFiles);
   uint64_t number = 0, last = 0;
   std::string_view record;
   for (size_t i = 0; i < count; ++i) {
     ASSERT_TRUE(*sorter.Next(&number, &record));
     EXPECT_LE(last, number);
     last = number;
-    EXPECT_EQ(ReadTree(*files, "/").size(), convert::RecordSorter::kFiles - (number >> 60)) << number;
+    EXPECT_EQ(ReadTree(*files, "/").size(), operations::RecordSorter::kFiles - (number >> 60)) << number;
   }
   EXPECT_FALSE(*sorter.Next(&number, &record));
   EXPECT_TRUE(ReadTree(*files, "/").empty());

@@ -19,12 +19,12 @@ struct Converted {
   ByteArena arena;
 };
 void Convert(std::string_view json, Converted* out) {
-  convert::Sa1bConverter converter;
+  operations::Sa1bConverter converter;
   out->status = converter.Convert(json, &out->arena, &out->fields);
   if (!out->status.ok()) return;
   out->has_source = FindField(out->fields, "source_json") != nullptr;
   std::string text;
-  const absl::Status status = convert::RegenerateSa1bJson(test::ValuesOf(out->fields), &text);
+  const absl::Status status = operations::RegenerateSa1bJson(test::ValuesOf(out->fields), &text);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(text, json);
 }
@@ -36,7 +36,7 @@ std::string Replace(std::string text, std::string_view from, std::string_view to
 }
 
 TEST(Sa1bConvertTest, TheSchemaIsValid) {
-  const auto schema = Schema::Create(convert::Sa1bColumns());
+  const auto schema = Schema::Create(operations::Sa1bColumns());
   ASSERT_TRUE(schema.ok()) << schema.status();
   EXPECT_EQ(schema->key_column(), 0u);
   EXPECT_EQ(schema->blob_columns(), std::vector<size_t>{1});
@@ -191,7 +191,7 @@ TEST(Sa1bConvertTest, AWrongSumIsNamedByItsAnnotation) {
 }
 
 TEST(Sa1bConvertTest, AConverterCanBeUsedAgainAfterAnError) {
-  convert::Sa1bConverter converter;
+  operations::Sa1bConverter converter;
   for (int i = 0; i < 3; ++i) {
     ByteArena arena;
     std::vector<Field> fields;
@@ -200,7 +200,7 @@ TEST(Sa1bConvertTest, AConverterCanBeUsedAgainAfterAnError) {
     const std::string json = SmallSa1bJson(3 - i);
     ASSERT_TRUE(converter.Convert(json, &arena, &fields).ok());
     std::string text;
-    ASSERT_TRUE(convert::RegenerateSa1bJson(test::ValuesOf(fields), &text).ok());
+    ASSERT_TRUE(operations::RegenerateSa1bJson(test::ValuesOf(fields), &text).ok());
     EXPECT_EQ(text, json);
   }
 }
@@ -209,7 +209,7 @@ TEST(Sa1bConvertTest, AConverterCanBeUsedAgainAfterAnError) {
 TEST(Sa1bConvertTest, RandomChangesAreKeptOrRefused) {
   const std::string json = SmallSa1bJson(2);
   std::minstd_rand random(7);
-  convert::Sa1bConverter converter;
+  operations::Sa1bConverter converter;
   size_t kept = 0;
   for (int i = 0; i < 20000; ++i) {
     std::string changed = json;
@@ -234,7 +234,7 @@ TEST(Sa1bConvertTest, RandomChangesAreKeptOrRefused) {
     }
     ++kept;
     std::string text;
-    ASSERT_TRUE(convert::RegenerateSa1bJson(test::ValuesOf(fields), &text).ok());
+    ASSERT_TRUE(operations::RegenerateSa1bJson(test::ValuesOf(fields), &text).ok());
     ASSERT_EQ(text, changed);
   }
   EXPECT_GT(kept, 1000u);
@@ -246,37 +246,37 @@ TEST(Sa1bRegenerateTest, ColumnsThatDoNotFitTogetherAreDataLoss) {
   Convert(SmallSa1bJson(2), &two);
   Convert(SmallSa1bJson(3), &three);
   std::string text;
-  const convert::Sa1bValues good = test::ValuesOf(two.fields);
-  const convert::Sa1bValues other = test::ValuesOf(three.fields);
-  std::string_view convert::Sa1bValues::*const arrays[] = {&convert::Sa1bValues::annotation_id,
-                                                           &convert::Sa1bValues::area,
-                                                           &convert::Sa1bValues::bbox,
-                                                           &convert::Sa1bValues::predicted_iou,
-                                                           &convert::Sa1bValues::stability_score,
-                                                           &convert::Sa1bValues::crop_box,
-                                                           &convert::Sa1bValues::point_coords,
-                                                           &convert::Sa1bValues::masks};
+  const operations::Sa1bValues good = test::ValuesOf(two.fields);
+  const operations::Sa1bValues other = test::ValuesOf(three.fields);
+  std::string_view operations::Sa1bValues::*const arrays[] = {&operations::Sa1bValues::annotation_id,
+                                                              &operations::Sa1bValues::area,
+                                                              &operations::Sa1bValues::bbox,
+                                                              &operations::Sa1bValues::predicted_iou,
+                                                              &operations::Sa1bValues::stability_score,
+                                                              &operations::Sa1bValues::crop_box,
+                                                              &operations::Sa1bValues::point_coords,
+                                                              &operations::Sa1bValues::masks};
   for (const auto member : arrays) {
-    convert::Sa1bValues values = good;
+    operations::Sa1bValues values = good;
     values.*member = other.*member;
-    EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
+    EXPECT_TRUE(absl::IsDataLoss(operations::RegenerateSa1bJson(values, &text)));
     values.*member = {};
-    EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
+    EXPECT_TRUE(absl::IsDataLoss(operations::RegenerateSa1bJson(values, &text)));
     values.*member = (good.*member).substr(0, 9);
-    EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
+    EXPECT_TRUE(absl::IsDataLoss(operations::RegenerateSa1bJson(values, &text)));
   }
   for (const auto member :
-       {&convert::Sa1bValues::image_id, &convert::Sa1bValues::width, &convert::Sa1bValues::height}) {
-    convert::Sa1bValues values = good;
+       {&operations::Sa1bValues::image_id, &operations::Sa1bValues::width, &operations::Sa1bValues::height}) {
+    operations::Sa1bValues values = good;
     values.*member = "1234567";
-    EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
+    EXPECT_TRUE(absl::IsDataLoss(operations::RegenerateSa1bJson(values, &text)));
   }
-  convert::Sa1bValues values = good;
+  operations::Sa1bValues values = good;
   values.bbox = good.area;
-  EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
+  EXPECT_TRUE(absl::IsDataLoss(operations::RegenerateSa1bJson(values, &text)));
   values = good;
   values.file_name = "\xff";
-  EXPECT_TRUE(absl::IsDataLoss(convert::RegenerateSa1bJson(values, &text)));
+  EXPECT_TRUE(absl::IsDataLoss(operations::RegenerateSa1bJson(values, &text)));
 }
 
 TEST(Sa1bRealTest, RealFilesNeedNoSourceAndExcerptsComeBack) {

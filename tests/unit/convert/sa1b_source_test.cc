@@ -17,12 +17,12 @@ std::string Regenerated(const test::LoadedSample& sample) {
     const auto found = sample.fields.find(name);
     return found != sample.fields.end() ? std::string_view(found->second.bytes) : std::string_view();
   };
-  convert::Sa1bValues values{get("image_id"),      get("width"),           get("height"),   get("file_name"),
-                             get("masks"),         get("annotation_id"),   get("area"),     get("bbox"),
-                             get("predicted_iou"), get("stability_score"), get("crop_box"), get("point_coords"),
-                             get("source_json")};
+  operations::Sa1bValues values{get("image_id"),      get("width"),           get("height"),   get("file_name"),
+                                get("masks"),         get("annotation_id"),   get("area"),     get("bbox"),
+                                get("predicted_iou"), get("stability_score"), get("crop_box"), get("point_coords"),
+                                get("source_json")};
   std::string text;
-  EXPECT_TRUE(convert::RegenerateSa1bJson(values, &text).ok());
+  EXPECT_TRUE(operations::RegenerateSa1bJson(values, &text).ok());
   return text;
 }
 

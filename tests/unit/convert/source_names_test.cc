@@ -1,8 +1,8 @@
-#include "convert/sources/source_names.h"
+#include "operations/sources/source_names.h"
 
 #include "unit/convert/convert_support.h"
 
-namespace shardkit::convert {
+namespace shardkit::operations {
 namespace {
 
 struct Rule {
@@ -52,4 +52,4 @@ TEST(SourceNamesTest, RefusesColumnNamesTheFormatCannotHold) {
 }
 
 }  // namespace
-}  // namespace shardkit::convert
+}  // namespace shardkit::operations

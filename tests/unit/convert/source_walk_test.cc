@@ -1,4 +1,4 @@
-#include "convert/sources/source_walk.h"
+#include "operations/sources/source_walk.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 #include "unit/convert/convert_support.h"
 
-namespace shardkit::convert {
+namespace shardkit::operations {
 namespace {
 
 // Every path of the walk, and its keys.
@@ -145,4 +145,4 @@ TEST(TreeWalkTest, FollowsLinksButNotInCircles) {
 }
 
 }  // namespace
-}  // namespace shardkit::convert
+}  // namespace shardkit::operations

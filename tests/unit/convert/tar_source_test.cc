@@ -1,7 +1,7 @@
-#include "convert/sources/tar_samples.h"
+#include "operations/sources/tar_samples.h"
 #include "unit/convert/convert_support.h"
 
-namespace shardkit::convert {
+namespace shardkit::operations {
 namespace {
 
 using test::LoadAll;
@@ -236,4 +236,4 @@ TEST(TarSourceRealTest, ReadsTheTarsOfOthers) {
 }
 
 }  // namespace
-}  // namespace shardkit::convert
+}  // namespace shardkit::operations

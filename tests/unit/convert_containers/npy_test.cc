@@ -1,8 +1,8 @@
 // NumPy's files: the bytes written, and that only these are converted back; values in other forms.
-#include "convert/npy.h"
+#include "operations/npy.h"
 
-#include "convert/reform.h"
 #include "convert_containers/containers_support.h"
+#include "operations/copy/reform.h"
 
 namespace shardkit::test {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::pair<Type, std::string_view> kElements[] = {
 
 std::string Npy(Type dtype, const std::vector<uint64_t>& shape, std::string_view data) {
   std::string file;
-  const absl::Status status = convert::FormatNpy({dtype, shape, data}, &file);
+  const absl::Status status = operations::FormatNpy({dtype, shape, data}, &file);
   EXPECT_TRUE(status.ok()) << status;
   return file;
 }
@@ -41,21 +41,21 @@ TEST(NpyTest, EveryTypeAndShapeComesBack) {
       const std::string file = Npy(dtype, shape, data);
       EXPECT_NE(file.find("'descr': '" + std::string(description) + "'"), file.npos);
       EXPECT_EQ((file.size() - data.size()) % 64, 0u);
-      const auto view = convert::ParseNpy(dtype, file);
+      const auto view = operations::ParseNpy(dtype, file);
       ASSERT_TRUE(view.ok()) << view.status();
       EXPECT_EQ(view->shape, shape);
       EXPECT_EQ(view->data, data);
     }
   }
   std::string file;
-  EXPECT_TRUE(absl::IsInvalidArgument(convert::FormatNpy({Type::kUtf8, {}, "x"}, &file)));
+  EXPECT_TRUE(absl::IsInvalidArgument(operations::FormatNpy({Type::kUtf8, {}, "x"}, &file)));
 }
 
 void ExpectRefused(Type dtype, const std::string& file) {
   // Of the exact size, so that a sanitizer notices a read past the end.
   const std::unique_ptr<char[]> copy(new char[file.size()]);
   std::ranges::copy(file, copy.get());
-  const auto view = convert::ParseNpy(dtype, {copy.get(), file.size()});
+  const auto view = operations::ParseNpy(dtype, {copy.get(), file.size()});
   EXPECT_TRUE(absl::IsDataLoss(view.status())) << view.status();
 }
 
@@ -83,8 +83,8 @@ TEST(NpyTest, NothingElseIsTakenBack) {
     file.insert(length - 1, std::string(128 - length, ' '));
     return file;
   };
-  EXPECT_TRUE(convert::ParseNpy(Type::kI16, with_shape("(2, 3, )")).ok());
-  EXPECT_TRUE(convert::ParseNpy(Type::kI16, with_shape("(3, 2, )")).ok());
+  EXPECT_TRUE(operations::ParseNpy(Type::kI16, with_shape("(2, 3, )")).ok());
+  EXPECT_TRUE(operations::ParseNpy(Type::kI16, with_shape("(3, 2, )")).ok());
   for (const std::string shape : {"(2, 3)", "(2,3)", "(02, 3, )", "(+2, 3, )", "(-2, 3, )", "(2, 4, )", "(6, )x", "()",
                                   "(", "(18446744073709551616, )", "(18446744073709551615, 18446744073709551615, )",
                                   "(9223372036854775808, 2, 6, )", "(6, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, )"}) {
@@ -97,7 +97,7 @@ TEST(ReformTest, ArraysOfAnotherShape) {
   ByteArena arena;
   const std::string file = Npy(Type::kU8, {2}, "ab");
   const auto reform = [&](const Column& column) {
-    return convert::ReformValue(column, convert::Reform::kFromNpy, file, &arena).status();
+    return operations::ReformValue(column, operations::Reform::kFromNpy, file, &arena).status();
   };
   EXPECT_TRUE(reform(MakeArrayColumn("a", Type::kU8)).ok());
   EXPECT_TRUE(reform(MakeArrayColumn("a", Type::kU8, {{2}})).ok());
@@ -108,22 +108,24 @@ TEST(ReformTest, ArraysOfAnotherShape) {
 
 TEST(ReformTest, ValuesThatAreNotOfTheirColumn) {
   ByteArena arena;
-  for (const convert::Reform reform : {convert::Reform::kToNpy, convert::Reform::kBf16ToF32}) {
-    EXPECT_TRUE(absl::IsDataLoss(convert::ReformValue(MakeColumn("x", Type::kBf16), reform, "abc", &arena).status()));
-    EXPECT_TRUE(absl::IsDataLoss(
-        convert::ReformValue(MakeArrayColumn("x", Type::kBf16, {{2}}), reform, "abc", &arena).status()));
+  for (const operations::Reform reform : {operations::Reform::kToNpy, operations::Reform::kBf16ToF32}) {
     EXPECT_TRUE(
-        absl::IsDataLoss(convert::ReformValue(MakeArrayColumn("x", Type::kBf16), reform, "abc", &arena).status()));
+        absl::IsDataLoss(operations::ReformValue(MakeColumn("x", Type::kBf16), reform, "abc", &arena).status()));
+    EXPECT_TRUE(absl::IsDataLoss(
+        operations::ReformValue(MakeArrayColumn("x", Type::kBf16, {{2}}), reform, "abc", &arena).status()));
+    EXPECT_TRUE(
+        absl::IsDataLoss(operations::ReformValue(MakeArrayColumn("x", Type::kBf16), reform, "abc", &arena).status()));
   }
-  EXPECT_FALSE(convert::ReformValue(MakeColumn("x", Type::kRle), convert::Reform::kToCocoJson, "abc", &arena).ok());
+  EXPECT_FALSE(
+      operations::ReformValue(MakeColumn("x", Type::kRle), operations::Reform::kToCocoJson, "abc", &arena).ok());
 }
 
 TEST(ReformTest, Masks) {
   ByteArena arena;
   const Column column = MakeColumn("m", Type::kRle);
-  EXPECT_EQ(*convert::ReformValue(column, convert::Reform::kToCocoJson, MaskValue(480, 640, 480 * 640), &arena),
+  EXPECT_EQ(*operations::ReformValue(column, operations::Reform::kToCocoJson, MaskValue(480, 640, 480 * 640), &arena),
             R"([{"counts":"0PP\\9","size":[480,640]}])");
-  EXPECT_EQ(convert::ReformedColumn(column, convert::Reform::kToCocoJson), MakeColumn("m", Type::kJson));
+  EXPECT_EQ(operations::ReformedColumn(column, operations::Reform::kToCocoJson), MakeColumn("m", Type::kJson));
 }
 
 }  // namespace

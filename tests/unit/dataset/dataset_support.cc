@@ -4,7 +4,7 @@
 
 #include "base/hash.h"
 #include "base/strings.h"
-#include "dataset/segments.h"
+#include "dataset/read/segments.h"
 
 namespace shardkit::test {
 

@@ -1,5 +1,5 @@
 // Records of shards: what was written comes back, and a record that is damaged or another job's is none.
-#include "dataset/job_folder.h"
+#include "dataset/write/job_folder.h"
 
 #include "dataset/dataset_support.h"
 #include "shardkit/manifest.h"

@@ -1,12 +1,12 @@
 // Merging key tables in bounded memory.
-#include "dataset/key_table_builder.h"
+#include "dataset/write/key_table_builder.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/strings.h"
-#include "container/key_table_reader.h"
+#include "container/read/key_table_reader.h"
 #include "unit/container/shard_maker.h"
 #include "unit/dataset/dataset_support.h"
 

@@ -3,9 +3,9 @@
 
 #include "base/named_hash.h"
 #include "base/strings.h"
-#include "container/shard_index_part.h"
+#include "container/read/shard_index_part.h"
 #include "dataset/dataset_support.h"
-#include "dataset/segment_writer.h"
+#include "dataset/write/segment_writer.h"
 #include "shardkit/change.h"
 #include "shardkit/copy.h"
 #include "shardkit/repair.h"

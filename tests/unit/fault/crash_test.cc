@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/named_hash.h"
-#include "dataset/segments.h"
+#include "dataset/read/segments.h"
 #include "fault/fault_support.h"
 #include "shardkit/change.h"
 #include "shardkit/copy.h"

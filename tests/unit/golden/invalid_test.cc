@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "dataset/index_reader.h"
+#include "dataset/read/index_reader.h"
 #include "shardkit/validate.h"
 #include "unit/container/shard_maker.h"
 #include "unit/golden/twin.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "container/native_shard_reader.h"
+#include "container/read/native_shard_reader.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/filesystem.h"
 

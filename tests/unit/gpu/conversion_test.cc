@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "codec/pixel_values.h"
+#include "codec/image/pixel_values.h"
 #include "conversion_support.h"
 #include "shardkit/image.h"
 #include "shardkit/rle.h"

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "gpu/backend.h"
-#include "gpu/kernels.h"
-#include "gpu/normalize_body.h"
-#include "gpu/rasterize_body.h"
-#include "gpu/resample_body.h"
+#include "gpu/kernels/kernels.h"
+#include "gpu/kernels/normalize_body.h"
+#include "gpu/kernels/rasterize_body.h"
+#include "gpu/kernels/resample_body.h"
 
 namespace shardkit::gpu::test {
 

@@ -8,8 +8,8 @@
 
 #include "loader/geometry_support.h"
 #include "loader/loader_support.h"
-#include "loader/permutation.h"
-#include "loader/sample_draw.h"
+#include "loader/plan/permutation.h"
+#include "loader/plan/sample_draw.h"
 
 namespace shardkit::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "loader/permutation.h"
+#include "loader/plan/permutation.h"
 #include "loader/plan_support.h"
 #include "shardkit/image.h"
 #include "shardkit/plan.h"

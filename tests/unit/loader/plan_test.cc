@@ -5,7 +5,7 @@
 #include <functional>
 #include <set>
 
-#include "loader/permutation.h"
+#include "loader/plan/permutation.h"
 #include "loader/plan_support.h"
 #include "shardkit/dataset_writer.h"
 

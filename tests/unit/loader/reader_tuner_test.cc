@@ -1,4 +1,4 @@
-#include "loader/reader_tuner.h"
+#include "loader/engine/reader_tuner.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "loader/columns/token_rows.h"
 #include "loader/loader_support.h"
-#include "loader/token_rows.h"
 #include "shardkit/schema.h"
 
 namespace shardkit::test {

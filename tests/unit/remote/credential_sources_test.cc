@@ -1,12 +1,12 @@
 // Where credentials are found, and how those that are not understood are refused.
-#include "remote/credential_sources.h"
+#include "remote/credentials/credential_sources.h"
 
 #include <map>
 #include <string>
 
 #include "absl/strings/ascii.h"
-#include "remote/profile_files.h"
-#include "remote/run_command.h"
+#include "remote/credentials/profile_files.h"
+#include "remote/credentials/run_command.h"
 #include "remote/url.h"
 #include "unit/remote/test_server.h"
 

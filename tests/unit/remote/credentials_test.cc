@@ -1,5 +1,5 @@
 // Credentials that are kept and fetched again in time.
-#include "remote/credentials.h"
+#include "remote/credentials/credentials.h"
 
 #include <atomic>
 #include <future>

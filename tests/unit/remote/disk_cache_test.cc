@@ -1,6 +1,6 @@
 // The cache on local disk: what it fetches, that it gives right bytes whatever has happened to its files, and its
 // limit.
-#include "remote/disk_cache.h"
+#include "remote/cache/disk_cache.h"
 
 #include <dirent.h>
 #include <fcntl.h>

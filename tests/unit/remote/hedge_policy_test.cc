@@ -1,5 +1,5 @@
 // When a second request is worth it.
-#include "remote/retrying_client.h"
+#include "remote/http/retrying_client.h"
 
 namespace shardkit::remote {
 namespace {

@@ -1,5 +1,5 @@
 // The client against a server that misbehaves.
-#include "remote/http_client.h"
+#include "remote/http/http_client.h"
 
 #include <condition_variable>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // Pages of listings.
-#include "remote/answers.h"
+#include "remote/http/answers.h"
 
 namespace shardkit::remote {
 namespace {

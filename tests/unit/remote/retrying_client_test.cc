@@ -1,5 +1,5 @@
 // Retries and hedges against a server that misbehaves.
-#include "remote/retrying_client.h"
+#include "remote/http/retrying_client.h"
 
 #include <atomic>
 #include <future>
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/thread_pool.h"
-#include "remote/answers.h"
+#include "remote/http/answers.h"
 #include "shardkit/job.h"
 #include "unit/remote/test_server.h"
 

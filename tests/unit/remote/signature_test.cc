@@ -1,5 +1,5 @@
 // The signer against the examples of AWS's documentation, and with keys that others get wrong.
-#include "remote/signature.h"
+#include "remote/credentials/signature.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "remote/answers.h"
+#include "remote/http/answers.h"
 
 namespace shardkit::remote {
 namespace {

@@ -1,6 +1,6 @@
 // Copying blocks, and reading blocks without a directory.
-#include "container/native_shard_reader.h"
-#include "container/shard_file_writer.h"
+#include "container/read/native_shard_reader.h"
+#include "container/write/shard_file_writer.h"
 #include "unit/repair/repair_support.h"
 
 namespace shardkit::test {

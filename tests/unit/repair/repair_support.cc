@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/strings.h"
-#include "container/native_shard_reader.h"
+#include "container/read/native_shard_reader.h"
 #include "format/block_header.h"
 #include "shardkit/validate.h"
 

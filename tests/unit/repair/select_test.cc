@@ -1,5 +1,5 @@
 // Which blocks are accepted as the shard's.
-#include "dataset/repair/repair_select.h"
+#include "dataset/check/repair_select.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/hash.h"
-#include "convert/sources/sa1b.h"
+#include "operations/sa1b/sa1b.h"
 #include "shardkit/image.h"
 #include "shardkit/rle.h"
 #include "support/fault_filesystem.h"
@@ -154,7 +154,7 @@ TEST(SynthSa1b, TextIsAsPythonWritesIt) {
 }
 
 TEST(SynthSa1b, TheConverterNeedsNotKeepTheText) {
-  convert::Sa1bConverter converter;
+  operations::Sa1bConverter converter;
   for (const auto& [name, bytes] : Make(SmallPairs())) {
     if (!name.ends_with(".json")) continue;
     ByteArena arena;

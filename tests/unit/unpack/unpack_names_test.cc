@@ -1,8 +1,8 @@
 // Unpacking datasets whose keys and columns are names chosen by somebody else.
 #include <array>
 
-#include "convert/sources/source_names.h"
 #include "dataset/dataset_support.h"
+#include "operations/sources/source_names.h"
 #include "support/disturbing_filesystem.h"
 #include "support/effort.h"
 
@@ -85,18 +85,19 @@ TEST(UnpackNames, TooLongAreRefusedBeforeTheSystemDoes) {
 }
 
 TEST(UnpackNames, OfOtherContainersNeedNotBeText) {
-  EXPECT_TRUE(convert::CheckOutputName("/out", "d/\xc3\xa4.txt").ok());
+  EXPECT_TRUE(operations::CheckOutputName("/out", "d/\xc3\xa4.txt").ok());
   for (const std::string name : {"\xff", "a/\xc3", "\xed\xa0\x80", "\xc0\xaf"}) {
-    const absl::Status status = convert::CheckOutputName("/out", name);
+    const absl::Status status = operations::CheckOutputName("/out", name);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_NE(Message(status).find("UTF-8"), std::string::npos) << status;
   }
   // A message never cuts a character.
-  const absl::Status status = convert::CheckOutputName("/", "x" + std::string(40, '\xc3') + std::string(300, '\xa4'));
+  const absl::Status status =
+      operations::CheckOutputName("/", "x" + std::string(40, '\xc3') + std::string(300, '\xa4'));
   EXPECT_FALSE(status.ok());
   std::string umlauts = "x";
   while (umlauts.size() < 300) umlauts += "\xc3\xa4";
-  EXPECT_NE(Message(convert::CheckOutputName("/", umlauts)).find("\xc3\xa4…'"), std::string::npos);
+  EXPECT_NE(Message(operations::CheckOutputName("/", umlauts)).find("\xc3\xa4…'"), std::string::npos);
 }
 
 // They are file names, and users want them back.

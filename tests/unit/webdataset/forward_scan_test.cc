@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
-#include "dataset/read_turns.h"
+#include "dataset/read/read_turns.h"
 #include "loader/loader_support.h"
 #include "shardkit/validate.h"
 #include "support/fault_filesystem.h"

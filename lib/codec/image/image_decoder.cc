@@ -1,0 +1,308 @@
+// Applies a geometry to an image file: region, scale, resizing, turning, padding.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "codec/content_type.h"
+#include "codec/image/jpeg_pixels.h"
+#include "codec/image/jpeg_region.h"
+#include "codec/image/orientation.h"
+#include "codec/image/png.h"
+#include "codec/image/resize.h"
+#include "shardkit/image.h"
+
+namespace shardkit {
+namespace {
+
+absl::Status CheckOutput(const Geometry& geometry, const MutableImageView& out) {
+  const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
+  if (out.pixels == nullptr || out.width != geometry.output_width || out.height != geometry.output_height ||
+      (out.channels != 1 && out.channels != 3) || out.row_stride < row_bytes) {
+    return InvalidArgument("image: the output of ", out.width, " x ", out.height, " pixels, ", out.channels,
+                           " channels and rows of ", out.row_stride, " bytes does not fit the geometry's ",
+                           geometry.output_width, " x ", geometry.output_height, "; channels are 1 or 3");
+  }
+  return absl::OkStatus();
+}
+
+// The smallest scale, in eighths, at which the box still has as many pixels as its output. Powers of two only:
+// libjpeg-turbo has vectorised transforms for them, and the others are slower than full size.
+int ChooseScale(const codec::StoredGeometry& stored) {
+  for (const int scale : {1, 2, 4}) {
+    if (stored.source.width * scale >= stored.width * 8.0 && stored.source.height * scale >= stored.height * 8.0) {
+      return scale;
+    }
+  }
+  return 8;
+}
+
+// The part of `out` that the content covers.
+MutableImageView ContentOf(const Geometry& geometry, const MutableImageView& out) {
+  return {out.pixels + geometry.content_top * out.row_stride +
+              size_t{geometry.content_left} * static_cast<size_t>(out.channels),
+          geometry.content_width, geometry.content_height, out.channels, out.row_stride};
+}
+
+void FillPixels(const MutableImageView& out, uint32_t left, uint32_t top, uint32_t right, uint32_t bottom,
+                const std::array<uint8_t, 3>& fill) {
+  if (left >= right) return;
+  const auto channels = static_cast<size_t>(out.channels);
+  const size_t bytes = (right - left) * channels;
+  const bool even = channels == 1 || (fill[0] == fill[1] && fill[1] == fill[2]);
+  for (uint32_t y = top; y < bottom; ++y) {
+    uint8_t* const row = out.pixels + y * out.row_stride + left * channels;
+    if (even) {
+      std::memset(row, fill[0], bytes);
+    } else {
+      for (size_t i = 0; i < bytes; ++i) row[i] = fill[i % channels];
+    }
+  }
+}
+
+// What is around the content.
+void FillPadding(const Geometry& geometry, const MutableImageView& out, const std::array<uint8_t, 3>& fill) {
+  const uint32_t top = geometry.content_top, bottom = top + geometry.content_height;
+  const uint32_t left = geometry.content_left, right = left + geometry.content_width;
+  FillPixels(out, 0, 0, out.width, top, fill);
+  FillPixels(out, 0, top, left, bottom, fill);
+  FillPixels(out, right, top, out.width, bottom, fill);
+  FillPixels(out, 0, bottom, out.width, out.height, fill);
+}
+
+// Copies pixels [left, left + to.width) of rows from `top` on, gray and colors as Pillow converts them.
+void CopyPixels(const ImageView& image, uint32_t left, uint32_t top, const MutableImageView& to) {
+  const auto from_channels = static_cast<size_t>(image.channels);
+  for (uint32_t y = 0; y < to.height; ++y) {
+    const uint8_t* from = image.pixels + (top + y) * image.row_stride + left * from_channels;
+    uint8_t* out = to.pixels + y * to.row_stride;
+    if (image.channels == to.channels) {
+      std::memcpy(out, from, to.width * from_channels);
+    } else if (to.channels == 1) {
+      for (uint32_t x = 0; x < to.width; ++x, from += 3) *out++ = codec::LumaOf(from[0], from[1], from[2]);
+    } else {
+      for (uint32_t x = 0; x < to.width; ++x, out += 3) std::memset(out, *from++, 3);
+    }
+  }
+}
+
+// Memory above this is freed after an image.
+constexpr size_t kKeptScratchBytes = size_t{64} << 20;
+
+// ResourceExhausted, like CheckDecodable.
+absl::Status CheckDecodable(const codec::PngInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
+  // A whole interlaced image may have 2^64 bytes and more.
+  if (info.width <= kMaxImageSide && info.height <= kMaxImageSide && pixel_bytes + info.held_bytes() <= max_memory) {
+    return absl::OkStatus();
+  }
+  return ResourceExhausted("PNG: decoding ", info.width, " x ", info.height, info.interlaced ? " interlaced" : "",
+                           " pixels takes more than ", max_memory, " bytes of memory");
+}
+
+// Whether the output holds what the file tells.
+absl::Status CheckMeaning(const codec::PngInfo& info, int channels, bool reduce_depth) {
+  if (info.depth == 16 && !reduce_depth) {
+    return InvalidArgument("PNG: has 16 bits per channel, and the output 8: reduce_depth takes the upper 8 of them, a ",
+                           "label map (of u16) all of a gray one");
+  }
+  if (info.palette && channels == 1) {
+    return InvalidArgument(
+        "PNG: has a palette, whose indices are lost in gray, and with them the classes of a label map; 3 channels give "
+        "its colors");
+  }
+  return absl::OkStatus();
+}
+
+// Headers of either kind of file; the members of the other kind are empty.
+struct ImageFileInfo {
+  std::optional<codec::PngInfo> png;
+  JpegInfo jpeg;
+  StoredSize size;
+};
+
+absl::StatusOr<ImageFileInfo> Probe(std::string_view bytes) {
+  ImageFileInfo info;
+  switch (const ImageFormat format = DetectImageFormat(bytes)) {
+    case ImageFormat::kJpeg: {
+      SHARDKIT_ASSIGN_OR_RETURN(info.jpeg, ProbeJpeg(bytes));
+      info.size = {info.jpeg.width, info.jpeg.height, info.jpeg.exif_orientation};
+      return info;
+    }
+    case ImageFormat::kPng: {
+      SHARDKIT_ASSIGN_OR_RETURN(info.png, codec::ProbePng(bytes));
+      info.size = {info.png->width, info.png->height, 0};
+      return info;
+    }
+    case ImageFormat::kUnknown:
+      return DataLoss("image: no signature of a known format at byte 0");
+    default:
+      return Unimplemented("image: ", ImageFormatName(format), " is not decoded to pixels, only JPEG and PNG");
+  }
+}
+
+void Trim(std::vector<uint8_t>* scratch) {
+  if (scratch->capacity() > kKeptScratchBytes) std::vector<uint8_t>().swap(*scratch);
+}
+
+absl::Status CheckDecodable(const ImageFileInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
+  return info.png ? CheckDecodable(*info.png, pixel_bytes, max_memory)
+                  : codec::CheckDecodable(info.jpeg, pixel_bytes, max_memory);
+}
+
+}  // namespace
+
+absl::StatusOr<StoredSize> ProbeImage(std::string_view bytes) {
+  SHARDKIT_ASSIGN_OR_RETURN(const ImageFileInfo info, Probe(bytes));
+  return info.size;
+}
+
+struct ImageDecoder::State {
+  JpegDecoder whole;
+  codec::JpegRegionReader reader;
+  codec::FilterResizer resizer;
+  std::vector<uint8_t> region;
+  std::string warning;
+  std::vector<uint8_t> turned;  // content in the axes of the stored image, when turning exchanges the axes
+
+  absl::Status DecodeContent(std::string_view bytes, const ImageFileInfo& info, const Geometry& geometry,
+                             const ImageDecodeOptions& options, const MutableImageView& content);
+  void Prepare(const codec::StoredGeometry& stored, int scale, uint32_t whole_width, uint32_t whole_height,
+               Interpolation interpolation);
+  void Resize(const ImageView& part, uint32_t left, const codec::StoredGeometry& stored,
+              const MutableImageView& content);
+};
+
+// The box is of the image decoded at `scale` eighths.
+void ImageDecoder::State::Prepare(const codec::StoredGeometry& stored, int scale, uint32_t whole_width,
+                                  uint32_t whole_height, Interpolation interpolation) {
+  Box box = stored.source;
+  codec::ScaleSpan(scale, whole_width, &box.x, &box.width);
+  codec::ScaleSpan(scale, whole_height, &box.y, &box.height);
+  // Resizing also mirrors. The axes are exchanged after it.
+  const codec::Turn& turn = stored.turn;
+  resizer.Prepare(whole_width, whole_height, box, stored.width, stored.height, interpolation,
+                  turn.transpose ? turn.mirror_y : turn.mirror_x, turn.transpose ? turn.mirror_x : turn.mirror_y);
+}
+
+// `part` begins at (left, resizer.top()).
+void ImageDecoder::State::Resize(const ImageView& part, uint32_t left, const codec::StoredGeometry& stored,
+                                 const MutableImageView& content) {
+  if (!stored.turn.transpose) {
+    resizer.Run(part, left, resizer.top(), content);
+    return;
+  }
+  const size_t turned_bytes = stored.width * static_cast<size_t>(content.channels);
+  turned.resize(turned_bytes * stored.height);
+  const MutableImageView view{turned.data(), stored.width, stored.height, content.channels, turned_bytes};
+  resizer.Run(part, left, resizer.top(), view);
+  codec::CopyTurned(view, {.transpose = true}, content);
+  Trim(&turned);
+}
+
+// The content without padding.
+absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const ImageFileInfo& info,
+                                                const Geometry& geometry, const ImageDecodeOptions& options,
+                                                const MutableImageView& content) {
+  const codec::StoredGeometry stored = codec::InStoredAxes(geometry);
+  const bool png = info.png.has_value();
+  const int scale = options.scaled_decode && !png ? ChooseScale(stored) : 8;
+  if (!png) SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info.jpeg, scale, content.channels, options.strict));
+  const uint32_t whole_width = png ? info.png->width : reader.whole_width();
+  const uint32_t whole_height = png ? info.png->height : reader.whole_height();
+  Prepare(stored, scale, whole_width, whole_height, options.interpolation);
+
+  const auto channels = static_cast<size_t>(content.channels);
+  if (!png) SHARDKIT_RETURN_IF_ERROR(reader.Crop(resizer.left(), resizer.right()));
+  // Keeps all columns that libjpeg delivers, which avoids a copy.
+  const uint32_t left = png ? resizer.left() : reader.crop_left();
+  const uint32_t width = png ? resizer.right() - left : reader.crop_width();
+  const uint32_t height = resizer.bottom() - resizer.top();
+  const size_t row_bytes = width * channels;
+  const uint64_t turned_pixels = stored.turn.transpose ? uint64_t{stored.width} * stored.height : 0;
+  SHARDKIT_RETURN_IF_ERROR(CheckDecodable(info, row_bytes * height + turned_pixels * channels, options.max_memory));
+  region.resize(row_bytes * height);
+  const MutableImageView part{region.data(), width, height, content.channels, row_bytes};
+  SHARDKIT_RETURN_IF_ERROR(
+      png ? codec::DecodePng(bytes, *info.png, left, resizer.top(), part)
+          : reader.Read(left, resizer.top(), left + width, resizer.bottom(), part.pixels, row_bytes));
+  Resize(part, left, stored, content);
+  Trim(&region);
+  return absl::OkStatus();
+}
+
+ImageDecoder::ImageDecoder() : state_(std::make_unique<State>()) {}
+ImageDecoder::~ImageDecoder() = default;
+ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
+ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
+
+absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
+                                  const MutableImageView& out) {
+  state_->warning.clear();
+  SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
+  SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
+  SHARDKIT_ASSIGN_OR_RETURN(const ImageFileInfo info, Probe(bytes));
+  SHARDKIT_RETURN_IF_ERROR(CheckDecodable(info, 0, options.max_memory));
+  if (info.png) SHARDKIT_RETURN_IF_ERROR(CheckMeaning(*info.png, out.channels, options.reduce_depth));
+  if (info.size.width != geometry.stored_width || info.size.height != geometry.stored_height) {
+    return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ", geometry.stored_height,
+                           " pixels; the file has ", info.size.width, " x ", info.size.height);
+  }
+  State& state = *state_;
+  const MutableImageView content = ContentOf(geometry, out);
+  const bool identity = geometry.WithoutPadding().IsIdentity();
+  if (identity && info.png) {
+    SHARDKIT_RETURN_IF_ERROR(codec::DecodePng(bytes, *info.png, 0, 0, content));
+  } else if (identity) {
+    state.whole.set_max_memory(options.max_memory);
+    state.whole.set_strict(options.strict);
+    SHARDKIT_RETURN_IF_ERROR(state.whole.DecodeInto(bytes, content));
+    state.warning = state.whole.warning();
+  } else {
+    SHARDKIT_RETURN_IF_ERROR(state.DecodeContent(bytes, info, geometry, options, content));
+    if (!info.png) state.warning = state.reader.warning();
+  }
+  FillPadding(geometry, out, options.fill);
+  return absl::OkStatus();
+}
+
+absl::Status ImageDecoder::Transform(const ImageView& image, const Geometry& geometry,
+                                     const ImageDecodeOptions& options, const MutableImageView& out) {
+  State& state = *state_;
+  state.warning.clear();
+  SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
+  SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
+  if (image.pixels == nullptr || image.width != geometry.stored_width || image.height != geometry.stored_height ||
+      (image.channels != 1 && image.channels != 3) ||
+      image.row_stride < image.width * static_cast<size_t>(image.channels)) {
+    return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ", geometry.stored_height,
+                           " pixels; given are ", image.width, " x ", image.height, " of ", image.channels,
+                           " channels, which are 1 or 3, in rows of ", image.row_stride, " bytes");
+  }
+  const MutableImageView content = ContentOf(geometry, out);
+  FillPadding(geometry, out, options.fill);
+  if (geometry.WithoutPadding().IsIdentity()) {
+    CopyPixels(image, 0, 0, content);
+    return absl::OkStatus();
+  }
+  const codec::StoredGeometry stored = codec::InStoredAxes(geometry);
+  state.Prepare(stored, 8, image.width, image.height, options.interpolation);
+  const uint32_t left = state.resizer.left(), top = state.resizer.top();
+  if (image.channels == out.channels) {
+    const uint8_t* const from = image.pixels + top * image.row_stride;
+    state.Resize({from, image.width, image.height - top, image.channels, image.row_stride}, 0, stored, content);
+    return absl::OkStatus();
+  }
+  const size_t row_bytes = (state.resizer.right() - left) * static_cast<size_t>(out.channels);
+  state.region.resize(row_bytes * (state.resizer.bottom() - top));
+  const MutableImageView part{state.region.data(), state.resizer.right() - left, state.resizer.bottom() - top,
+                              out.channels, row_bytes};
+  CopyPixels(image, left, top, part);
+  state.Resize(part, left, stored, content);
+  Trim(&state.region);
+  return absl::OkStatus();
+}
+
+std::string_view ImageDecoder::warning() const { return state_->warning; }
+
+}  // namespace shardkit

@@ -1,0 +1,45 @@
+#include "shardkit/pack.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "dataset/write/dataset_job.h"
+#include "operations/pack/packer.h"
+#include "operations/sources/dataset_source.h"
+#include "operations/sources/file_source.h"
+
+namespace shardkit {
+
+absl::StatusOr<DatasetWriterOptions> operations::WriterOptionsOf(const Source& source, const PackOptions& options) {
+  DatasetWriterOptions writer_options = options.dataset;
+  writer_options.shard.metadata["shardkit.source"] = std::string(source.name());
+  writer_options.job += StrCat("\n", source.name(), options.skip_errors ? " skip" : " fail");
+  const auto* const files = dynamic_cast<const operations::FileSource*>(&source);
+  if (files != nullptr && files->options().keep_hidden) writer_options.job += " keep-hidden";
+  if (files != nullptr && !files->options().follow_links) writer_options.job += " no-follow";
+  if (files != nullptr && files->options().order == FolderOrder::kPath) writer_options.job += " path-order";
+  if (const auto* const datasets = dynamic_cast<const operations::DatasetSource*>(&source)) {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string inputs, datasets->Identity());
+    writer_options.job += StrCat("\n", inputs);
+  }
+  for (auto& [name, value] : source.metadata()) writer_options.shard.metadata[name] = value;
+  return writer_options;
+}
+
+absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
+                                const PackOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions writer_options, operations::WriterOptionsOf(source, options));
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, operations::FirstColumns(source, options));
+  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(std::move(columns)));
+  SHARDKIT_ASSIGN_OR_RETURN(
+      const std::unique_ptr<dataset::DatasetJob> job,
+      dataset::CreateUnitJob(file_system, directory, schema, writer_options, dataset::JobKind::kUnits));
+  return operations::PackInto(source, options, *job, /*ends_shards=*/true);
+}
+
+absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options) {
+  return operations::PackNowhere(source, options);
+}
+
+}  // namespace shardkit

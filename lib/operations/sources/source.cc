@@ -1,0 +1,506 @@
+#include "shardkit/source.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "codec/content_type.h"
+#include "dataset/dataset_files.h"
+#include "dataset/foreign/foreign_dataset.h"
+#include "foreign/mds/mds_directory.h"
+#include "foreign/webdataset/webdataset_names.h"
+#include "operations/sa1b/sa1b_source.h"
+#include "operations/sa1b/sa1b_tar.h"
+#include "operations/sources/dataset_source.h"
+#include "operations/sources/files_source.h"
+#include "operations/sources/image_folder_source.h"
+#include "operations/sources/source_names.h"
+#include "operations/sources/source_walk.h"
+#include "shardkit/manifest.h"
+#include "shardkit/shard.h"
+#include "shardkit/tar_index.h"
+
+namespace shardkit::operations {
+namespace {
+
+// What kind of data set the inputs are.
+struct DetectedInputs {
+  std::string_view kind;            // "webdataset", "mds", "sa1b", "imagefolder" or "files"
+  std::vector<SourceInput> inputs;  // for the last three kinds; a directory of only tars becomes these tars
+  std::vector<std::string> notes;   // what the user may not intend, one line each
+};
+
+constexpr size_t kLookedAtGroups = 256;   // to recognize pairs of SA-1B
+constexpr size_t kLookedAtMembers = 64;   // of a tar
+constexpr size_t kLookedAtFiles = 65536;  // to decide that there are only images
+constexpr size_t kLookedAtMore = 1024;    // behind the first file that is none
+
+// "sa_" and digits.
+bool IsSa1bStem(std::string_view stem) {
+  if (!stem.starts_with("sa_") || stem.size() == 3) return false;
+  return std::all_of(stem.begin() + 3, stem.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// Whether pairs sa_N.jpg + sa_N.json make up at least half of the first groups. Where fewer are pairs, adds to *notes
+// what to do.
+absl::StatusOr<bool> IsSa1bTree(const std::string& path, const SourceOptions& options,
+                                std::vector<std::string>* notes) {
+  TreeWalk walk(options.file_system, path, NameSplit::kLastDot, RulesOf(options, PassOver::kLeftovers));
+  WalkedGroup group;
+  size_t groups = 0;
+  size_t pairs = 0;
+  for (; groups < kLookedAtGroups; ++groups) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+    if (!more) break;
+    const auto has = [&group](std::string_view rest) {
+      return std::any_of(group.files.begin(), group.files.end(),
+                         [rest](const WalkedFile& file) { return file.has_dot && file.rest == rest; });
+    };
+    if (IsSa1bStem(group.stem) && has("jpg") && has("json")) ++pairs;
+  }
+  if (pairs > 0 && 2 * pairs < groups) {
+    notes->push_back(
+        StrCat(path, ": only ", pairs, " of the first ", groups, " names ", pairs == 1 ? "is a pair" : "are pairs",
+               " sa_N.jpg and sa_N.json: it is packed as files, without masks; --from sa1b --on-error skip "
+               "packs the pairs with masks (--from files says that it is meant)"));
+  }
+  return 2 * pairs >= std::max<size_t>(groups, 1);
+}
+
+// In a tar the halves of a pair may lie far apart, so matching names are enough. Both endings must occur when the tar
+// has fewer than kLookedAtMembers members. Empty when `skip_errors` is set and not even one member can be read.
+absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const SourceOptions& options) {
+  auto reader = TarMembers::Open(options.file_system, path, kDefaultMaxDecompression, options.keep_hidden);
+  if (!reader.ok()) return options.skip_errors ? absl::StatusOr<std::optional<bool>>(std::nullopt) : reader.status();
+  TarMember member;
+  size_t members = 0;
+  size_t images = 0;
+  size_t annotations = 0;
+  bool cut = false;
+  while (members < kLookedAtMembers) {
+    const auto more = (*reader)->Next(&member);
+    cut = options.skip_errors && absl::IsDataLoss(more.status());
+    if (cut) break;
+    if (!more.ok()) return more.status();
+    if (!*more) break;
+    if (member.kind == TarMember::Kind::kDirectory) continue;
+    ++members;
+    const std::string_view base = BasePart(member.name);
+    if (!IsSa1bStem(DivideName(base, NameSplit::kLastDot).stem)) continue;
+    images += RoleOfName(base) == Sa1bRole::kImage ? 1 : 0;
+    annotations += RoleOfName(base) == Sa1bRole::kJson ? 1 : 0;
+  }
+  if (cut && members == 0) return std::nullopt;
+  const bool enough = (images > 0 && annotations > 0) || members == kLookedAtMembers || cut;
+  return enough && images + annotations > 0 && 2 * (images + annotations) >= members;
+}
+
+bool IsImageFile(const WalkedFile& file) {
+  return file.kind == EntryKind::kFile && file.has_dot &&
+         codec::IsImageExtension(file.rest.substr(file.rest.rfind('.') + 1));
+}
+
+struct ImageFolder {
+  bool fits = false;  // two or more class directories, nothing beside them, and only images below
+  std::vector<std::string> classes;
+  std::string but;  // where it does not fit and yet looks like it: the first file that is wrong
+};
+
+absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& path, const SourceOptions& options) {
+  const WalkRules rules = RulesOf(options, PassOver::kHidden);
+  ImageFolder found;
+  SHARDKIT_ASSIGN_OR_RETURN(const auto top,
+                            DirectoryListing::Read(*options.file_system, path, NameSplit::kNever, rules));
+  for (size_t i = 0; i < top->size(); ++i) {
+    const std::string_view name = top->name(i);
+    if (top->kind(i) == EntryKind::kDirectory) found.classes.emplace_back(name.substr(0, name.size() - 1));
+  }
+  if (found.classes.size() < 2) return found;
+  TreeWalk walk(options.file_system, path, NameSplit::kLastDot, rules);
+  WalkedGroup group;
+  size_t images = 0, others = 0, limit = kLookedAtFiles;
+  while (images + others < limit) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+    if (!more) break;
+    const auto wrong = [&](const WalkedFile& file) { return group.directory.empty() || !IsImageFile(file); };
+    const auto other = std::ranges::find_if(group.files, wrong);
+    if (other == group.files.end()) {
+      images += group.files.size();
+      continue;
+    }
+    // An image with something of the same name is a sample of files.
+    if (std::ranges::any_of(group.files, IsImageFile) && group.files.size() > 1) return found;
+    if (others == 0) {
+      found.but = StrCat(JoinPath(path, StrCat(group.directory, group.stem)), other->has_dot ? "." : "", other->rest,
+                         IsImageFile(*other) ? " lies in none" : " is no image");
+      limit = std::min(limit, images + kLookedAtMore);
+    }
+    others += group.files.size();
+  }
+  found.fits = images > 0 && others == 0;
+  if (images <= others) found.but.clear();
+  return found;
+}
+
+bool IsSplitName(std::string_view name) {
+  constexpr std::string_view kNames[] = {"dev", "test", "train", "training", "val", "valid", "validation"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+// Hidden files do not count, because nobody meant to pack them.
+bool IsHidden(std::string_view name) {
+  return name.starts_with('.') || IsLeftoverName(name, /*directory=*/false) || IsLeftoverName(name, /*directory=*/true);
+}
+
+absl::StatusOr<bool> HasFiles(const std::string& path, const SourceOptions& options) {
+  // Usually the first entry is a file. Then a directory of millions of entries need not be sorted.
+  bool at_the_top = false;
+  const absl::Status listed = options.file_system->ForEachEntry(path, [&](const ListedEntry& entry) {
+    at_the_top = entry.type == FileType::kRegular && (options.keep_hidden || !IsHidden(entry.name));
+    return at_the_top ? Cancelled("") : absl::OkStatus();
+  });
+  if (at_the_top) return true;
+  SHARDKIT_RETURN_IF_ERROR(listed);
+  TreeWalk walk(options.file_system, path, NameSplit::kNever, RulesOf(options, PassOver::kHidden));
+  WalkedGroup group;
+  return walk.Next(&group);
+}
+
+// What a reader of datasets would find at a path.
+enum class Found { kFiles, kTar, kTars, kMds };
+
+// What the names in a directory say about it. Hidden names do not count.
+struct Contents {
+  size_t tars = 0, shards = 0, mds = 0, others = 0;  // others: without indexes and manifests
+  bool manifest = false, mds_index = false;
+  std::vector<std::string> folders;
+};
+
+absl::StatusOr<Contents> LookInside(const std::string& path, ReadableFileSystem* file_system) {
+  Contents found;
+  SHARDKIT_RETURN_IF_ERROR(file_system->ForEachEntry(path, [&](const ListedEntry& entry) {
+    const std::string_view name = entry.name;
+    if (IsHidden(name)) return absl::OkStatus();
+    found.manifest = found.manifest || name == kManifestName;
+    found.mds_index = found.mds_index || name == foreign::kMdsIndexName;
+    if (entry.type == FileType::kDirectory) {
+      found.folders.push_back(JoinPath(path, name));
+    } else if (foreign::IsTarName(name)) {
+      ++found.tars;
+    } else if (name.ends_with(".shard")) {
+      ++found.shards;
+    } else if (foreign::IsMdsShardName(name)) {
+      ++found.mds;
+    } else if (!name.ends_with(".idx") && !name.ends_with(".shardidx") && !name.ends_with(".json") &&
+               !dataset::GenerationOfTable(name)) {
+      ++found.others;
+    }
+    return absl::OkStatus();
+  }));
+  return found;
+}
+
+// Adds to the message how to pack shards as plain files, which is done only when the user says so.
+absl::Status OrAsFiles(const absl::Status& status) {
+  return absl::Status(status.code(),
+                      ToAbsl(StrCat(ToStd(status.message()), "; --from files packs the files as they are")));
+}
+
+absl::Status UseConvert(const std::string& path, std::string_view what) {
+  return OrAsFiles(InvalidArgument(path, ": is ", what, ": shardctl convert ", path,
+                                   " -o OUT --to shard makes a new dataset of its samples"));
+}
+
+absl::StatusOr<Found> FindInDirectory(const std::string& path, ReadableFileSystem* file_system) {
+  SHARDKIT_ASSIGN_OR_RETURN(const Contents inside, LookInside(path, file_system));
+  if (inside.manifest) {
+    // Another program may have a file of that name. A dataset may have its shards elsewhere, out of reach.
+    const absl::Status manifest = ReadManifest(*file_system, path).status();
+    if (absl::IsPermissionDenied(manifest)) return OrAsFiles(manifest);
+    if (inside.shards > 0 || manifest.ok()) return UseConvert(path, "a dataset of shards");
+  }
+  const absl::Status mds = dataset::OpenMds(*file_system, path, {}).status();
+  if (mds.ok()) return Found::kMds;
+  // index.json is a common name. It is an MDS index only when there are MDS shards.
+  if (!absl::IsNotFound(mds)) {
+    if (inside.mds > 0) return OrAsFiles(mds);
+    for (const std::string& folder : inside.folders) {
+      SHARDKIT_ASSIGN_OR_RETURN(const Contents below, LookInside(folder, file_system));
+      if (below.mds > 0 && (below.mds_index || inside.others == 0)) return OrAsFiles(mds);
+    }
+  }
+  if (!inside.folders.empty() || inside.others > 0) return Found::kFiles;
+  if (inside.tars > 0 && inside.shards == 0 && inside.mds == 0) return Found::kTars;
+  const bool lost_manifest = inside.shards > 0 && inside.tars == 0 && inside.mds == 0;
+  const bool lost_index = inside.mds > 0 && inside.tars == 0 && inside.shards == 0;
+  if (lost_manifest || lost_index) return OrAsFiles(dataset::DescribeNoDataset(*file_system, path));
+  return Found::kFiles;
+}
+
+absl::StatusOr<Found> FindContainer(const std::string& path, const SourceOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
+  if (info.type == FileType::kDirectory) return FindInDirectory(path, options.file_system);
+  if (info.type != FileType::kRegular) return Found::kFiles;
+  if (path.ends_with(".shard") && ShardReader::Open(*options.file_system, path).ok()) {
+    return UseConvert(path, "a shard of a dataset");
+  }
+  const bool mds = path.ends_with(".mds") || BasePart(path) == foreign::kMdsIndexName;
+  if (mds && dataset::OpenMds(*options.file_system, path, {}).ok()) return Found::kMds;
+  return Found::kTar;  // or a file that cannot be packed
+}
+
+// SA-1B is published as tars. A directory of such tars is SA-1B and not a WebDataset.
+absl::StatusOr<DetectedInputs> DetectTars(const std::vector<std::string>& paths, const std::vector<Found>& found,
+                                          const SourceOptions& options) {
+  DetectedInputs detected{"sa1b", {}};
+  bool any = false;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    std::vector<std::string> tars = {paths[i]};
+    if (found[i] == Found::kTars) {
+      SHARDKIT_ASSIGN_OR_RETURN(tars, ListTars(*options.file_system, paths[i]));
+    }
+    for (std::string& tar : tars) {
+      const absl::StatusOr<std::optional<bool>> sa1b = IsSa1bTar(tar, options);
+      if (!sa1b.ok() || !sa1b->value_or(true)) return DetectedInputs{"webdataset", {}};
+      any = any || sa1b->has_value();
+      detected.inputs.push_back({std::move(tar), true});
+    }
+  }
+  if (!any) return DetectedInputs{"webdataset", {}};
+  return detected;
+}
+
+// Finds out whether each input is a directory or a tar file. NotFound for a missing input, InvalidArgument for another
+// kind of file, or for an empty directory without allow_empty.
+absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::string>& inputs,
+                                                      const SourceOptions& options) {
+  const auto neither = [](const std::string& path) {
+    return InvalidArgument(path, ": neither a directory nor a tar file: give the directory that holds the files");
+  };
+  std::vector<SourceInput> result;
+  for (const std::string& path : inputs) {
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
+    if (info.type != FileType::kDirectory && info.type != FileType::kRegular) return neither(path);
+    const bool tar = info.type == FileType::kRegular;
+    if (!tar && !options.allow_empty) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool any, HasFiles(path, options));
+      if (!any) {
+        return InvalidArgument(path,
+                               ": there are no files in it: see that its file system is mounted; --allow-empty packs "
+                               "no samples");
+      }
+    }
+    if (tar) {
+      const auto opened = TarMembers::Open(options.file_system, path, options.max_decompression, options.keep_hidden);
+      // A tar that is empty, or whose beginning is lost, is recognized by its name.
+      const bool damaged = absl::IsInvalidArgument(opened.status()) || absl::IsDataLoss(opened.status());
+      const bool tolerated = options.skip_errors && damaged && IsTarPath(path);
+      if (absl::IsInvalidArgument(opened.status()) && !tolerated) {
+        return neither(path);
+      }
+      if (!tolerated) SHARDKIT_RETURN_IF_ERROR(opened.status());
+    }
+    result.push_back({path, tar});
+  }
+  return result;
+}
+
+// A kind other than "files" means that every input is of that kind. InvalidArgument when inputs are datasets of shards,
+// or when only some of them are datasets of another container. An incomplete dataset is an error too.
+absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths, const SourceOptions& options) {
+  std::vector<Found> found;
+  for (const std::string& path : paths) {
+    SHARDKIT_ASSIGN_OR_RETURN(found.emplace_back(), FindContainer(path, options));
+  }
+  for (const Found container : {Found::kMds, Found::kTars}) {
+    const auto first = std::ranges::find(found, container);
+    if (first == found.end()) continue;
+    for (size_t i = 0; i < paths.size(); ++i) {
+      if (found[i] == container || (container == Found::kTars && found[i] == Found::kTar)) continue;
+      return OrAsFiles(InvalidArgument(paths[i], ": is not, as ", paths[static_cast<size_t>(first - found.begin())],
+                                       container == Found::kMds ? ", a dataset of MDS" : ", a directory of tars",
+                                       ": pack them apart, then merge them (shardctl merge)"));
+    }
+    if (container == Found::kMds) return DetectedInputs{"mds", {}};
+    return DetectTars(paths, found, options);
+  }
+  DetectedInputs detected{"files", {}};
+  SHARDKIT_ASSIGN_OR_RETURN(detected.inputs, LookAtInputs(paths, options));
+  const auto all = [&](auto is_kind) -> absl::StatusOr<bool> {
+    for (const SourceInput& input : detected.inputs) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool fits, is_kind(input));
+      if (!fits) return false;
+    }
+    return true;
+  };
+  bool any = false;
+  SHARDKIT_ASSIGN_OR_RETURN(const bool sa1b, all([&](const SourceInput& input) -> absl::StatusOr<bool> {
+                              std::optional<bool> fits;
+                              if (input.tar) {
+                                SHARDKIT_ASSIGN_OR_RETURN(fits, IsSa1bTar(input.path, options));
+                              } else {
+                                SHARDKIT_ASSIGN_OR_RETURN(fits, IsSa1bTree(input.path, options, &detected.notes));
+                              }
+                              any = any || fits.value_or(false);
+                              return fits.value_or(true);
+                            }));
+  if (sa1b && any) {
+    detected.kind = "sa1b";
+    return detected;
+  }
+  std::vector<ImageFolder> folders;
+  for (const SourceInput& input : detected.inputs) {
+    if (input.tar) return detected;
+    SHARDKIT_ASSIGN_OR_RETURN(folders.emplace_back(), LookAtImageFolder(input.path, options));
+    if (!folders.back().fits && folders.back().but.empty()) return detected;
+  }
+  const auto wrong = std::ranges::find(folders, false, &ImageFolder::fits);
+  if (wrong != folders.end()) {
+    detected.notes.push_back(
+        StrCat(detected.inputs[static_cast<size_t>(wrong - folders.begin())].path, ": looks like class folders, but ",
+               wrong->but,
+               ": it is packed as files, without labels; --from imagefolder --on-error skip packs the images with "
+               "labels (--from files says that it is meant)"));
+    return detected;
+  }
+  detected.kind = "imagefolder";
+  if (std::ranges::all_of(folders,
+                          [](const ImageFolder& found) { return std::ranges::all_of(found.classes, IsSplitName); })) {
+    const ImageFolder& found = folders[0];
+    detected.notes.push_back(StrCat(paths[0], ": the classes are named ", found.classes[0], ", ", found.classes[1],
+                                    found.classes.size() > 2 ? ", …" : "",
+                                    ": are the classes in these folders? Then "
+                                    "pack each by itself, as ",
+                                    JoinPath(paths[0], found.classes[0]),
+                                    " (--from imagefolder says that it is meant)"));
+  }
+  return detected;
+}
+
+}  // namespace
+}  // namespace shardkit::operations
+
+namespace shardkit {
+namespace {
+
+absl::Status NoTypes(const std::string& path) {
+  return InvalidArgument(path, ": --type: its columns have types that do not depend on what values look like");
+}
+
+absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container, const std::vector<std::string>& paths,
+                                                     const SourceOptions& options) {
+  if (paths.empty()) return InvalidArgument("no input given");
+  ConvertOptions convert;
+  convert.max_decompression = options.max_decompression;
+  convert.pack.skip_errors = options.skip_errors;
+  convert.verify_listed_hashes = options.verify_listed_hashes;
+  std::vector<operations::ConversionInput> inputs;
+  for (const std::string& path : paths) {
+    SHARDKIT_ASSIGN_OR_RETURN(operations::ConversionInput input,
+                              operations::OpenConversionInput(*options.file_system, path, convert));
+    if (input.dataset->container() != container) {
+      return InvalidArgument(path, ": is a dataset of container ", input.dataset->container(), ", not ", container);
+    }
+    if (!inputs.empty() && input.plan.form != inputs[0].plan.form) {
+      return InvalidArgument(
+          path, ": has another origin than the datasets before it: convert them one by one, then merge them");
+    }
+    inputs.push_back(std::move(input));
+  }
+  if (!options.types.empty() && inputs[0].plan.form != operations::SampleForm::kGuessed) return NoTypes(paths[0]);
+  auto source = std::make_unique<operations::DatasetSource>(std::move(inputs), options.skip_errors, options.types);
+  SHARDKIT_RETURN_IF_ERROR(source->Start());
+  return source;
+}
+
+}  // namespace
+
+std::string_view GroupByName(GroupBy group_by) {
+  switch (group_by) {
+    case GroupBy::kFirstDot:
+      return "first-dot";
+    case GroupBy::kLastDot:
+      return "last-dot";
+    case GroupBy::kNone:
+      break;
+  }
+  return "none";
+}
+
+absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
+  constexpr uint64_t kAtOnce = 4096;
+  uint64_t passed = 0;
+  while (passed < count) {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<WorkUnit> unit, Next(std::min(count - passed, kAtOnce)));
+    if (!unit) break;
+    passed += unit->sample_count;
+  }
+  return passed;
+}
+
+absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
+                                                   const SourceOptions& options) {
+  for (const auto& [name, type] : options.types) {
+    if (!IsByteString(type)) {
+      return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
+    }
+  }
+  const auto other = [&](std::string_view found) -> absl::Status {
+    const std::string_view input = inputs.empty() ? std::string_view() : inputs[0];
+    if (options.group_by && found != "files") {
+      return InvalidArgument(input, ": is packed as ", found, ", and names are grouped of files only (--from files)");
+    }
+    if (options.order && found != "imagefolder") {
+      return InvalidArgument(input, ": is packed as ", found, ", and only image folders are listed in another order");
+    }
+    return absl::OkStatus();
+  };
+  if (kind == "webdataset" || kind == "mds") {
+    SHARDKIT_RETURN_IF_ERROR(other(kind));
+    return OpenDatasets(kind, inputs, options);
+  }
+  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b") {
+    return InvalidArgument("unknown kind of input '", kind,
+                           "': it is auto, files, imagefolder, sa1b, webdataset or mds");
+  }
+  if (inputs.empty()) return InvalidArgument("no input given");
+  std::vector<operations::SourceInput> looked_at;
+  std::optional<std::vector<std::string>> notes;  // of what was found
+  if (kind == "auto") {
+    SHARDKIT_ASSIGN_OR_RETURN(operations::DetectedInputs detected, operations::DetectKind(inputs, options));
+    kind = detected.kind;
+    looked_at = std::move(detected.inputs);
+    notes = std::move(detected.notes);
+    if (kind == "webdataset" || kind == "mds") {
+      SHARDKIT_RETURN_IF_ERROR(other(kind));
+      return OpenDatasets(kind, inputs, options);
+    }
+  } else {
+    SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::LookAtInputs(inputs, options));
+  }
+  SHARDKIT_RETURN_IF_ERROR(other(kind));
+  SHARDKIT_ASSIGN_OR_RETURN(auto source, operations::OpenFileSource(kind, std::move(looked_at), options));
+  if (notes) source->SetDetected(*std::move(notes));
+  return source;
+}
+
+absl::StatusOr<std::unique_ptr<operations::FileSource>> operations::OpenFileSource(
+    std::string_view kind, std::vector<operations::SourceInput> inputs, const SourceOptions& options,
+    const std::vector<std::string>& classes) {
+  if (kind == "files") return std::make_unique<operations::FilesSource>(std::move(inputs), options);
+  if (kind == "sa1b" && !options.types.empty()) return NoTypes(inputs[0].path);
+  if (kind == "sa1b") return std::make_unique<operations::Sa1bSource>(std::move(inputs), options);
+  for (const operations::SourceInput& input : inputs) {
+    if (!input.tar) continue;
+    return InvalidArgument(input.path, ": imagefolder expects a directory; extract the tar first");
+  }
+  return operations::ImageFolderSource::Open(std::move(inputs), options, classes);
+}
+
+}  // namespace shardkit

@@ -1,0 +1,126 @@
+#include "operations/sources/source_names.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "base/utf8.h"
+#include "foreign/webdataset/webdataset_names.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/schema.h"
+
+namespace shardkit::operations {
+namespace {
+
+// NAME_MAX, and PATH_MAX without the NUL byte, of Linux.
+constexpr size_t kMaxComponentBytes = 255;
+constexpr size_t kMaxPathBytes = 4095;
+
+// The beginning of a name, long enough to find the file.
+std::string_view Front(std::string_view name) {
+  size_t length = std::min<size_t>(name.size(), 40);
+  while (length > 0 && length < name.size() && (name[length] & 0xc0) == 0x80) --length;
+  return name.substr(0, length);
+}
+
+}  // namespace
+
+NameParts DivideName(std::string_view base_name, NameSplit split) {
+  size_t dot = std::string_view::npos;
+  if (split == NameSplit::kFirstDot) dot = base_name.find('.');
+  if (split == NameSplit::kLastDot) dot = base_name.rfind('.');
+  if (dot == std::string_view::npos) return {base_name, {}, false};
+  return {base_name.substr(0, dot), base_name.substr(dot + 1), true};
+}
+
+std::string_view ColumnOfName(const NameParts& parts) {
+  if (!parts.has_dot) return "/";
+  if (parts.rest.empty()) return "/.";
+  if (parts.rest == "key") return "/key";
+  return parts.rest;
+}
+
+std::string_view ColumnOfFile(const NameParts& parts, NameSplit split) {
+  return split == NameSplit::kNever ? kFileColumn : ColumnOfName(parts);
+}
+
+NameSplit SplitOf(const SourceOptions& options) {
+  switch (options.group_by.value_or(GroupBy::kFirstDot)) {
+    case GroupBy::kLastDot:
+      return NameSplit::kLastDot;
+    case GroupBy::kNone:
+      return NameSplit::kNever;
+    case GroupBy::kFirstDot:
+      break;
+  }
+  return NameSplit::kFirstDot;
+}
+
+std::string SuffixOfColumn(std::string_view column) {
+  if (column.starts_with('/')) {
+    column.remove_prefix(1);
+    if (column.empty() || column == ".") return std::string(column);
+  }
+  return StrCat(".", column);
+}
+
+std::string_view LastExtension(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
+}
+
+std::string_view DirectoryPart(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash + 1);
+}
+
+std::string_view BasePart(std::string_view path) { return path.substr(DirectoryPart(path).size()); }
+
+bool IsLeftoverName(std::string_view base_name, bool directory) {
+  if (directory) return base_name == "__MACOSX" || base_name == ".ipynb_checkpoints" || base_name == "@eaDir";
+  // Windows does not tell cases apart.
+  const auto is = [&](std::string_view name) { return absl::EqualsIgnoreCase(ToAbsl(base_name), ToAbsl(name)); };
+  return base_name == ".DS_Store" || is("Thumbs.db") || is("desktop.ini");
+}
+
+absl::Status CheckKey(std::string_view key) {
+  if (ValidUtf8(key)) return absl::OkStatus();
+  return InvalidArgument("the name is not valid UTF-8, which a key must be: rename the file");
+}
+
+absl::Status CheckColumnName(std::string_view column) {
+  if (const absl::Status status = CheckName(column, "column name"); !status.ok()) {
+    return InvalidArgument("the extension cannot name a column (", ToStd(status.message()), "): rename the file");
+  }
+  if (column.size() > kMaxColumnNameBytes) {
+    return InvalidArgument("the part of the name after the first dot has ", column.size(),
+                           " bytes; a column name has at most ", kMaxColumnNameBytes,
+                           ": rename the file, or group by another dot (--group-by)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputName(std::string_view directory, std::string_view name) {
+  SHARDKIT_RETURN_IF_ERROR(foreign::CheckMemberName(name));
+  if (!ValidUtf8(name)) return InvalidArgument("the name is not valid UTF-8");
+  if (name.find('\0') != std::string_view::npos) return InvalidArgument("the name holds a NUL byte");
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    if (end - begin > kMaxComponentBytes) {
+      return ResourceExhausted("the name '", Front(name.substr(begin)), "…' has ", end - begin,
+                               " bytes between slashes; file systems take at most ", kMaxComponentBytes,
+                               ": convert the dataset to tars instead");
+    }
+    begin = end + 1;
+  }
+  if (const size_t length = JoinPath(directory, name).size(); length > kMaxPathBytes) {
+    return ResourceExhausted(
+        "the path of '", Front(name), "…' would have ", length, " bytes; at most ", kMaxPathBytes,
+        " are possible: give a directory with a shorter path, or convert the dataset to tars instead");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit::operations
