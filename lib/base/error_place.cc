@@ -83,7 +83,7 @@ absl::Status OfSystem(absl::Status status, int error_number) {
   return status;
 }
 
-absl::Status Reworded(const absl::Status& status, std::string_view message) {
+absl::Status WithMessage(const absl::Status& status, std::string_view message) {
   absl::Status reworded(status.code(), ToAbsl(message));
   status.ForEachPayload(
       [&reworded](absl::string_view name, const absl::Cord& payload) { reworded.SetPayload(name, payload); });

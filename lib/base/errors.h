@@ -60,11 +60,11 @@ absl::Status At(absl::Status status, const ErrorPlace& place);
 absl::Status OfSystem(absl::Status status, int error_number);
 
 // The same error, which is not OK, with another message.
-absl::Status Reworded(const absl::Status& status, std::string_view message);
+absl::Status WithMessage(const absl::Status& status, std::string_view message);
 
 // The same error with "context: " in front of its message; OK stays OK.
 inline absl::Status Annotate(const absl::Status& status, std::string_view context) {
-  return status.ok() ? status : Reworded(status, StrCat(context, ": ", ToStd(status.message())));
+  return status.ok() ? status : WithMessage(status, StrCat(context, ": ", ToStd(status.message())));
 }
 
 }  // namespace shardkit

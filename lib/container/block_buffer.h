@@ -66,8 +66,8 @@ struct BlockBuffer::State {
   bool cached = false;
   // Asks it to leave the blobs of such a block in the file (ColumnView::in_file; `shown` is the file), and says how
   // many bytes it left.
-  bool leave_cached = false;
-  uint64_t left_bytes = 0;
+  bool leave_in_page_cache = false;
+  uint64_t page_cache_bytes = 0;
 
   // Keeps a shard open whose memory map holds a value: the dataset's cache may drop the shard at any time.
   std::shared_ptr<const void> pinned;

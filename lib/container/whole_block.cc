@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/read/shard_index_part.h"
-#include "container/write/encoding_plan.h"
+#include "container/write/block_encoding.h"
 
 namespace shardkit::container {
 namespace {

@@ -229,8 +229,8 @@ std::string ChangeOf(ReadableFileSystem& file_system, const Base& base) {
 absl::Status InBase(const absl::Status& status, const ManifestSummary& summary, std::string_view name) {
   const Base* const base = summary.BaseOf(name);
   if (base == nullptr || (!absl::IsNotFound(status) && !absl::IsDataLoss(status))) return status;
-  return Reworded(status, StrCat(ToStd(status.message()), " (in base ", Quote(base->name),
-                                 ", which was changed, purged or moved, or is damaged)"));
+  return WithMessage(status, StrCat(ToStd(status.message()), " (in base ", Quote(base->name),
+                                    ", which was changed, purged or moved, or is damaged)"));
 }
 
 }  // namespace dataset

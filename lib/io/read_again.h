@@ -14,12 +14,12 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
 }
 
 // Says that what this thread reads is to come from the source, past every cache on the way.
-class ReadingAgain {
+class BypassCaches {
  public:
-  ReadingAgain() { on_ = true; }
-  ~ReadingAgain() { on_ = false; }
-  ReadingAgain(const ReadingAgain&) = delete;
-  ReadingAgain& operator=(const ReadingAgain&) = delete;
+  BypassCaches() { on_ = true; }
+  ~BypassCaches() { on_ = false; }
+  BypassCaches(const BypassCaches&) = delete;
+  BypassCaches& operator=(const BypassCaches&) = delete;
 
   static bool on() { return on_; }
 
@@ -30,10 +30,10 @@ class ReadingAgain {
 // What `read` gives, which reads from the file and compares checksums. It is called again after DataLoss when the file
 // says that its bytes may have been damaged on their way (ReadHints::worth_reading_again).
 template <typename Read>
-auto ReadAgainIfDamaged(const RandomAccessFile& file, const Read& read) -> decltype(read()) {
+auto RetryIfDamaged(const RandomAccessFile& file, const Read& read) -> decltype(read()) {
   auto result = read();
   if (absl::IsDataLoss(StatusOf(result)) && file.hints().worth_reading_again) {
-    const ReadingAgain again;
+    const BypassCaches again;
     result = read();
   }
   return result;

@@ -26,7 +26,7 @@ class ReadAheadFile final : public ForwardingFile {
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     const bool within = offset <= size() && buffer.size() <= size() - offset;
-    if (!within || buffer.size() > piece_bytes_ / 16 || ReadingAgain::on()) {
+    if (!within || buffer.size() > piece_bytes_ / 16 || BypassCaches::on()) {
       return ForwardingFile::ReadAt(offset, buffer);
     }
     while (!buffer.empty()) {

@@ -34,7 +34,7 @@ class StartedRead {
     std::unique_lock lock(state_->mutex);
     state_->ended.wait(lock, [this] { return state_->status.has_value(); });
     // A copy that shares nothing: thread sanitizers do not see how Abseil counts the references of an error.
-    return state_->status->ok() ? absl::OkStatus() : Reworded(*state_->status, ToStd(state_->status->message()));
+    return state_->status->ok() ? absl::OkStatus() : WithMessage(*state_->status, ToStd(state_->status->message()));
   }
 
  private:

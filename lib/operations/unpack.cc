@@ -13,7 +13,7 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "dataset/dataset_files.h"
-#include "operations/copy/reform.h"
+#include "operations/copy/value_conversion.h"
 #include "operations/sa1b/sa1b.h"
 #include "operations/sa1b/sa1b_columns.h"
 #include "operations/sources/source_names.h"
@@ -86,7 +86,8 @@ class GenericFiles : public SampleFiles {
   absl::StatusOr<std::string_view> Format(const Column& column, std::string_view value, std::string* out) {
     const bool masks = column.type == Type::kRle;
     arena_.Clear();
-    SHARDKIT_ASSIGN_OR_RETURN(*out, ReformValue(column, masks ? Reform::kToCocoJson : Reform::kToNpy, value, &arena_));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        *out, ConvertValue(column, masks ? ValueConversion::kToCocoJson : ValueConversion::kToNpy, value, &arena_));
     return masks ? ".json" : ".npy";
   }
 

@@ -160,13 +160,13 @@ class CachedFile final : public RandomAccessFile {
   }
 
   absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
-    return ReadThrough(requests, io::ReadingAgain::on());
+    return ReadThrough(requests, io::BypassCaches::on());
   }
 
   void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
     const std::vector<ReadRequest> copy(requests.begin(), requests.end());
     Pending<absl::Status>::Run(cache_->pool(), "reading through the cache",
-                               [this, copy, again = io::ReadingAgain::on(), done = std::move(done)] {
+                               [this, copy, again = io::BypassCaches::on(), done = std::move(done)] {
                                  done(Guarded("reading through the cache", [&] { return ReadThrough(copy, again); }));
                                  return absl::OkStatus();
                                });

@@ -240,7 +240,7 @@ absl::Status Upload::SendPart() {
 absl::Status Upload::WaitForParts(size_t left) {
   std::unique_lock lock(mutex_);
   part_ended_.wait(lock, [&] { return under_way_ <= left; });
-  return error_.ok() ? absl::OkStatus() : Reworded(error_, ToStd(error_.message()));
+  return error_.ok() ? absl::OkStatus() : WithMessage(error_, ToStd(error_.message()));
 }
 
 absl::Status Upload::Finish() {

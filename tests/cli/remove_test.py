@@ -66,7 +66,7 @@ class RemoveTest(CliTest):
         run = self.shardctl("compact", "data", "--purge")
         self.assertIn("rewrote 1 shard, dropped 1 removed sample; deleted", run.stdout)
         self.assertEqual(self.names(), every[:7] + every[8:])
-        for name in os.listdir(self.path("data")):
+        for name in self.tree("data"):
             self.assertNotIn(b"hhhhh7", self.read("data", name), name)
         self.shardctl("validate", "--deep", "data")
         self.assertEqual(sorted(name for name in os.listdir(self.path("data")) if name.endswith(".shard")),

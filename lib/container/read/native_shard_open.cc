@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<container::NativeShardReader>> container::NativeS
   std::unique_ptr<container::NativeShardReader> reader(new container::NativeShardReader());
   reader->options_ = options;
   SHARDKIT_ASSIGN_OR_RETURN(reader->file_, file_system.OpenForReading(path, options.mode, size));
-  const absl::Status status = io::ReadAgainIfDamaged(*reader->file_, [&] { return reader->Initialise(); });
+  const absl::Status status = io::RetryIfDamaged(*reader->file_, [&] { return reader->Initialise(); });
   if (!status.ok()) {
     // Errors of the file itself name the path already.
     return absl::StartsWith(status.message(), ToAbsl(path)) ? status : Annotate(status, path);
@@ -156,7 +156,7 @@ absl::StatusOr<std::string> container::NativeShardReader::ReadSection(format::Se
     return DataLoss(path(), ": header copy: its length is not that of the header");
   }
   std::string bytes;
-  const absl::Status status = io::ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
+  const absl::Status status = io::RetryIfDamaged(*file_, [&]() -> absl::Status {
     SHARDKIT_ASSIGN_OR_RETURN(bytes, ReadRange(*file_, section->offset, format::PaddedLength(*section)));
     return Annotate(format::CheckSection(*section, bytes), StrCat(path(), ": byte ", section->offset));
   });
@@ -166,7 +166,7 @@ absl::StatusOr<std::string> container::NativeShardReader::ReadSection(format::Se
 }
 
 absl::Status container::NativeShardReader::CheckSection(const format::Section& section) const {
-  return io::ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
+  return io::RetryIfDamaged(*file_, [&]() -> absl::Status {
     StreamingHash hash;
     std::string piece;
     const uint64_t length = format::PaddedLength(section);

@@ -318,7 +318,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
     } else if (!format::AllZero(values.substr(entry.values_length))) {
       return damaged(DataLoss("padding after the values chunk is not zero"));
     }
-  } else if (column.is_blob() && state.leave_cached) {
+  } else if (column.is_blob() && state.leave_in_page_cache) {
     const uint64_t begin = state.file_offset + entry.values_offset;
     SHARDKIT_ASSIGN_OR_RETURN(const bool zero,
                               ZerosInFile(begin + entry.values_length, begin + Padded(entry.values_length)));
@@ -327,7 +327,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
                                                        : DataLoss("values chunk checksum is wrong"));
     }
     *view = view->InFile(begin);
-    state.left_bytes += entry.values_length;
+    state.page_cache_bytes += entry.values_length;
   }
   BlockAssembler::Set(&state.view, i, *view);
   return absl::OkStatus();
@@ -359,7 +359,7 @@ absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, Blo
   for (size_t i = 0; i < state.wanted.size(); ++i) {
     const Part part = static_cast<Part>(state.wanted[i]);
     left = left || part == Part::kHead;
-    if (part == Part::kNothing || (part == Part::kHead && !state.leave_cached)) return absl::OkStatus();
+    if (part == Part::kNothing || (part == Part::kHead && !state.leave_in_page_cache)) return absl::OkStatus();
   }
   if (left) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool zero, ZerosInFile(info.offset + info.length, info.offset + padded));
@@ -371,7 +371,7 @@ absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, Blo
 
 absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state, BlockDamage* damage) const {
   const auto load = [&] { return LoadOnce(index, state, damage); };
-  return damage == nullptr ? io::ReadAgainIfDamaged(*file_, load) : load();
+  return damage == nullptr ? io::RetryIfDamaged(*file_, load) : load();
 }
 
 absl::Status NativeShardReader::LoadOnce(size_t index, BlockBuffer::State& state, BlockDamage* damage) const {
@@ -412,18 +412,18 @@ absl::Status NativeShardReader::Read(size_t index, std::span<const size_t> colum
     SHARDKIT_RETURN_IF_ERROR(Annotate(format::CheckCodec(header_.schema[i]), path()));
   }
   // A block that would be refused as a whole is refused whatever the cache holds.
-  state.left_bytes = 0;
+  state.page_cache_bytes = 0;
   state.cached = state.look_cached && damage == nullptr && !file_->Mapped() && Cached(blocks_[index]);
-  state.leave_cached = state.leave_cached && state.cached &&
-                       RoundUp(blocks_[index].length, header_.alignment) <= options_.max_block_memory;
+  state.leave_in_page_cache = state.leave_in_page_cache && state.cached &&
+                              RoundUp(blocks_[index].length, header_.alignment) <= options_.max_block_memory;
   // With Verify::kFirst, what was left in the file is not compared when it is copied.
   state.owner = 0;
   state.block = index;
   for (size_t i = 0; options_.verify == Verify::kFirst && i < state.wanted.size(); ++i) {
     const bool left = header_.schema[i].is_blob() && static_cast<Part>(state.wanted[i]) == Part::kAll;
-    if (left && ToVerify(Chunk::kValues, i, state, damage)) state.leave_cached = false;
+    if (left && ToVerify(Chunk::kValues, i, state, damage)) state.leave_in_page_cache = false;
   }
-  for (size_t i = 0; state.leave_cached && i < state.wanted.size(); ++i) {
+  for (size_t i = 0; state.leave_in_page_cache && i < state.wanted.size(); ++i) {
     if (header_.schema[i].is_blob() && static_cast<Part>(state.wanted[i]) == Part::kAll) {
       state.wanted[i] = static_cast<uint8_t>(Part::kHead);
     }
@@ -448,7 +448,7 @@ absl::Status NativeShardReader::SalvageBlock(size_t index, std::span<const size_
   return Read(index, columns, buffer, view, damage);
 }
 
-absl::Status NativeShardReader::ReadUnderstood(size_t index, BlockBuffer* buffer, BlockView* view) const {
+absl::Status NativeShardReader::ReadKnownColumns(size_t index, BlockBuffer* buffer, BlockView* view) const {
   BlockBuffer::State& state = buffer->state();
   state.wanted.assign(header_.schema.size(), static_cast<uint8_t>(Part::kAll));
   SHARDKIT_RETURN_IF_ERROR(Load(index, state));
@@ -643,7 +643,7 @@ absl::StatusOr<std::string_view> NativeShardReader::ReadPage(uint64_t begin, uin
     }
     return known || options_.verify == Verify::kNever ? absl::OkStatus() : format::CheckPageChecksum(page);
   };
-  SHARDKIT_RETURN_IF_ERROR(io::ReadAgainIfDamaged(*file_, read));
+  SHARDKIT_RETURN_IF_ERROR(io::RetryIfDamaged(*file_, read));
   state.page_owner = identity_;
   state.page_begin = begin;
   return page;

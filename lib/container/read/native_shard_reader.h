@@ -63,11 +63,11 @@ class NativeShardReader : public ShardReader {
 
   // Reads the heads of all columns of block `index`, without the values of blob columns. Leaves the decoded header,
   // which is the block's own and not its copy, in buffer->state().header. Of columns whose codec is not known, here and
-  // in ReadUnderstood, only the checksums are compared: *view has no values of them.
+  // in ReadKnownColumns, only the checksums are compared: *view has no values of them.
   absl::Status ReadHeads(size_t index, BlockBuffer* buffer, BlockView* view) const;
 
   // Reads the whole block and leaves the header as ReadHeads does.
-  absl::Status ReadUnderstood(size_t index, BlockBuffer* buffer, BlockView* view) const;
+  absl::Status ReadKnownColumns(size_t index, BlockBuffer* buffer, BlockView* view) const;
 
   // Checks a section and its padding, and returns it without the padding. NotFound when the shard has none of that
   // kind. Not for the key index, which may be larger than memory.
@@ -76,7 +76,7 @@ class NativeShardReader : public ShardReader {
   // Checks a section and its padding piece by piece.
   absl::Status CheckSection(const format::Section& section) const;
 
-  // Reads the whole block and compares its checksums, as ReadUnderstood does, but decodes only `columns` of it, whose
+  // Reads the whole block and compares its checksums, as ReadKnownColumns does, but decodes only `columns` of it, whose
   // codecs must be known. The block's bytes, header included, are *stored, which is valid like *view.
   absl::Status ReadStoredBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
                                std::string_view* stored) const;

@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<std::unique_ptr<PagedTable>>> PagedTable::OpenAll(
     const auto decoded = format::DecodeTableTail(std::string_view(end).substr(length - kTableTailBytes), place.length);
     if (!decoded.ok()) {
       const std::string_view why = ToStd(decoded.status().message());
-      return Reworded(decoded.status(), StrCat(file->path(), ": ", name, why.substr(why.find(':'))));
+      return WithMessage(decoded.status(), StrCat(file->path(), ": ", name, why.substr(why.find(':'))));
     }
     tail = *decoded;
     if (tail.root_length + kTableTailBytes > length) {
@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<std::unique_ptr<PagedTable>>> PagedTable::OpenAll(
     if (!sections.ok()) return damage(ToStd(sections.status().message()));
     return sections;
   };
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<format::TableSection> sections, io::ReadAgainIfDamaged(*file, read_root));
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<format::TableSection> sections, io::RetryIfDamaged(*file, read_root));
   std::vector<std::unique_ptr<PagedTable>> tables;
   for (format::TableSection& section : sections) {
     tables.emplace_back(new PagedTable())->Begin(file, place, tail, std::move(section));
@@ -119,7 +119,7 @@ absl::StatusOr<std::shared_ptr<const std::vector<Fence>>> PagedTable::FencePage(
     std::lock_guard lock(mutex_);
     if (fence_pages_[number]) return fence_pages_[number];
   }
-  SHARDKIT_RETURN_IF_ERROR(io::ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(number, number + 1); }));
+  SHARDKIT_RETURN_IF_ERROR(io::RetryIfDamaged(*file_, [&] { return LoadFencePages(number, number + 1); }));
   std::lock_guard lock(mutex_);
   return fence_pages_[number];
 }
@@ -130,7 +130,7 @@ absl::Status PagedTable::LoadFences() const {
     std::lock_guard lock(mutex_);
     if (std::ranges::all_of(fence_pages_, [](const auto& page) { return page != nullptr; })) return absl::OkStatus();
   }
-  return io::ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(0, count); });
+  return io::RetryIfDamaged(*file_, [&] { return LoadFencePages(0, count); });
 }
 
 absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
@@ -145,7 +145,7 @@ absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
   // A run of pages that begin with `key` may start within the fence page before the one that begins with it. Both are
   // read at once.
   if (number > 0 && section_.fences[number].first == key) {
-    SHARDKIT_RETURN_IF_ERROR(io::ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(number - 1, number + 1); }));
+    SHARDKIT_RETURN_IF_ERROR(io::RetryIfDamaged(*file_, [&] { return LoadFencePages(number - 1, number + 1); }));
   }
   while (number > 0 && section_.fences[number].first == key) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto before, FencePage(number - 1));
@@ -199,7 +199,7 @@ absl::StatusOr<TablePage> PagedTable::Page(uint64_t number, bool keep) const {
     if (const auto found = kept_.find(number); found != kept_.end()) return found->second;
   }
   std::string bytes;
-  const absl::Status read = io::ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
+  const absl::Status read = io::RetryIfDamaged(*file_, [&]() -> absl::Status {
     SHARDKIT_ASSIGN_OR_RETURN(bytes, ReadBytes(fence.offset, length));
     return Hash64(bytes) == fence.checksum ? absl::OkStatus() : WrongChecksum(number);
   });

@@ -53,7 +53,7 @@ absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, cons
     SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file.ReadAt(begin, {memory.data(), memory.size()})));
     return OpenRecord(file, options, memory.view(), begin);
   };
-  return io::ReadAgainIfDamaged(file, read);
+  return io::RetryIfDamaged(file, read);
 }
 
 absl::StatusOr<std::unique_ptr<RecordsRead>> RecordsRead::Start(const RandomAccessFile& file,
@@ -95,7 +95,7 @@ absl::Status RecordsRead::Finish(std::span<std::string_view> values) {
       const auto open = [&] { return OpenRecord(file_, options_, {records_[i], end - begin}, begin); };
       auto value = open();
       if (absl::IsDataLoss(value.status()) && file_.hints().worth_reading_again) {
-        const io::ReadingAgain again;
+        const io::BypassCaches again;
         SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file_.ReadAt(requests_[i].offset, requests_[i].buffer)));
         value = open();
       }

@@ -70,7 +70,7 @@ void AppendPages(const RawColumn& raw, uint32_t sample_count, Buffer* pages, Buf
 
 }  // namespace
 
-absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawBlock block) {
+absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const BlockEncoding& plan, RawBlock block) {
   const Schema& schema = plan.schema;
   EncodedBlock out;
   out.header.sample_count = block.sample_count;

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "codec/zstd.h"
 #include "container/write/block_builder.h"
-#include "container/write/encoding_plan.h"
+#include "container/write/block_encoding.h"
 #include "format/block_header.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
@@ -41,7 +41,7 @@ struct EncodedBlock {
 class BlockEncoder {
  public:
   // The result depends only on plan and block.
-  absl::StatusOr<EncodedBlock> Encode(const EncodingPlan& plan, RawBlock block);
+  absl::StatusOr<EncodedBlock> Encode(const BlockEncoding& plan, RawBlock block);
 
  private:
   codec::ZstdCompressor compressor_;

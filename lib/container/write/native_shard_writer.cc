@@ -16,7 +16,7 @@ namespace {
 
 class NativeShardWriter : public ShardWriter {
  public:
-  NativeShardWriter(FileSystem& file_system, std::string path, container::EncodingPlan plan,
+  NativeShardWriter(FileSystem& file_system, std::string path, container::BlockEncoding plan,
                     const ShardOptions& options)
       : file_system_(file_system),
         path_(std::move(path)),
@@ -80,7 +80,7 @@ class NativeShardWriter : public ShardWriter {
   FileSystem& file_system_;
   const std::string path_;
   const ShardOptions options_;
-  container::EncodingPlan plan_;
+  container::BlockEncoding plan_;
   container::BlockBuilder builder_;
   container::BlockEncoder encoder_;
   std::vector<container::RawBlock> held_;
@@ -92,7 +92,7 @@ class NativeShardWriter : public ShardWriter {
 
 absl::StatusOr<std::unique_ptr<ShardWriter>> ShardWriter::Create(FileSystem& file_system, const std::string& path,
                                                                  const Schema& schema, const ShardOptions& options) {
-  absl::StatusOr<container::EncodingPlan> plan = container::MakeEncodingPlan(schema, options);
+  absl::StatusOr<container::BlockEncoding> plan = container::MakeBlockEncoding(schema, options);
   if (!plan.ok()) return Annotate(plan.status(), path);
   for (const auto& [name, level] : options.zstd_levels) {
     if (!schema.Find(name)) return InvalidArgument(path, ": there is no column \"", name, "\" to set a level for");

@@ -26,7 +26,7 @@ constexpr uint64_t kWritebackInterval = uint64_t{16} << 20;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::Create(
-    FileSystem& file_system, const std::string& path, const EncodingPlan& plan, const ShardOptions& options,
+    FileSystem& file_system, const std::string& path, const BlockEncoding& plan, const ShardOptions& options,
     std::unique_ptr<NamedHash> sha256, const std::string& temporary) {
   format::FileHeader header;
   header.alignment = options.alignment;

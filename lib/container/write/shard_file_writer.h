@@ -28,7 +28,7 @@ class ShardFileWriter {
  public:
   // `sha256`, which may be null, hashes all bytes of the file while they are written.
   static absl::StatusOr<std::unique_ptr<ShardFileWriter>> Create(FileSystem& file_system, const std::string& path,
-                                                                 const EncodingPlan& plan, const ShardOptions& options,
+                                                                 const BlockEncoding& plan, const ShardOptions& options,
                                                                  std::unique_ptr<NamedHash> sha256 = nullptr,
                                                                  const std::string& temporary = {});
 

@@ -63,9 +63,9 @@ absl::Status ColumnFileWriter::EndBlock(uint64_t first) {
   container::RawBlock block = builder_.Take();
   if (!plan_) {
     const ShardOptions options = Options();
-    SHARDKIT_ASSIGN_OR_RETURN(container::EncodingPlan plan, container::MakeEncodingPlan(schema_, options));
+    SHARDKIT_ASSIGN_OR_RETURN(container::BlockEncoding plan, container::MakeBlockEncoding(schema_, options));
     SHARDKIT_ASSIGN_OR_RETURN(plan.schema, container::ChooseStorages(options, plan.schema, &block));
-    plan_ = std::make_shared<const container::EncodingPlan>(std::move(plan));
+    plan_ = std::make_shared<const container::BlockEncoding>(std::move(plan));
   }
   while (encoding_.full()) SHARDKIT_RETURN_IF_ERROR(WriteOne());
   encoding_.Add(

@@ -13,7 +13,7 @@
 #include "base/thread_pool.h"
 #include "container/write/block_builder.h"
 #include "container/write/block_encoder.h"
-#include "container/write/encoding_plan.h"
+#include "container/write/block_encoding.h"
 #include "container/write/shard_file_writer.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/job.h"
@@ -68,7 +68,7 @@ class ColumnFileWriter {
   const Cancellation* const cancellation_;
   const uint64_t file_bytes_;
   container::BlockBuilder builder_;
-  std::shared_ptr<const container::EncodingPlan> plan_;  // null before the first block
+  std::shared_ptr<const container::BlockEncoding> plan_;  // null before the first block
   std::unique_ptr<container::ShardFileWriter> file_;
   std::vector<ColumnFile> files_;
   size_t first_number_ = 0;

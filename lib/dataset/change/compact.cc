@@ -22,7 +22,7 @@
 #include "container/whole_block.h"
 #include "container/write/block_builder.h"
 #include "container/write/block_encoder.h"
-#include "container/write/encoding_plan.h"
+#include "container/write/block_encoding.h"
 #include "container/write/shard_file_writer.h"
 #include "dataset/change/column_file_writer.h"
 #include "dataset/change/dataset_update.h"
@@ -153,7 +153,7 @@ absl::StatusOr<ManifestShard> ShardRewriter::Rewrite(size_t number, const std::s
     names.emplace(manifest_.StoredName(manifest_.schema[columns.positions[i]].name), schema[i].name);
   }
   SHARDKIT_ASSIGN_OR_RETURN(const ShardOptions options, OptionsOf(*shard, names));
-  SHARDKIT_ASSIGN_OR_RETURN(container::EncodingPlan plan, container::MakeEncodingPlan(schema, options));
+  SHARDKIT_ASSIGN_OR_RETURN(container::BlockEncoding plan, container::MakeBlockEncoding(schema, options));
   const std::string path = JoinPath(dataset_.path(), name);
   std::unique_ptr<container::ShardFileWriter> writer;
   container::BlockEncoder encoder;

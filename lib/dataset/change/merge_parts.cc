@@ -20,7 +20,7 @@
 #include "dataset/manifest_text.h"
 #include "dataset/read/removed_samples.h"
 #include "dataset/write/job_folder.h"
-#include "dataset/write/key_merge.h"
+#include "dataset/write/k_way_merge.h"
 #include "dataset/write/segment_tables.h"
 #include "dataset/write/shard_collector.h"
 #include "format/footer.h"
@@ -86,7 +86,7 @@ absl::StatusOr<Manifest> Unite(std::span<const SegmentPart> parts) {
                              by_codecs ? "; merge by copying (--copy) to store all samples anew, with one codec" : "");
     }
     united->schema = *std::move(merged);
-    KeepCommon(part.manifest.metadata, &united->metadata);
+    IntersectMetadata(part.manifest.metadata, &united->metadata);
   }
   return *std::move(united);
 }
@@ -142,10 +142,10 @@ std::vector<uint64_t> EndsOf(std::span<const SegmentPart> parts) {
   return ends;
 }
 
-absl::Status Refusal(const RepeatedKey& found, std::span<const SegmentPart> parts) {
+absl::Status Refusal(const DuplicateKey& found, std::span<const SegmentPart> parts) {
   std::vector<std::string> inputs;
   for (const SegmentPart& part : parts) inputs.push_back(part.directory);
-  return KeyInSeveral(found, inputs, EndsOf(parts));
+  return DuplicateAcrossInputs(found, inputs, EndsOf(parts));
 }
 
 // Of the samples that readers of the parts see, those that are not chosen are removed, too.
@@ -271,8 +271,8 @@ Schema WithCodecsOf(const Schema& first, const Schema& schema) {
   return changed.ok() ? *std::move(changed) : schema;
 }
 
-absl::Status KeyInSeveral(const RepeatedKey& found, std::span<const std::string> inputs,
-                          std::span<const uint64_t> ends) {
+absl::Status DuplicateAcrossInputs(const DuplicateKey& found, std::span<const std::string> inputs,
+                                   std::span<const uint64_t> ends) {
   const auto input = [&](uint64_t ordinal) -> const std::string& {
     return inputs[static_cast<size_t>(std::ranges::upper_bound(ends, ordinal) - ends.begin())];
   };
@@ -338,7 +338,7 @@ absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPa
       sample += part.manifest.segments[i].samples;
     }
   }
-  KeyMerge merge(tables.size(), [&](size_t list, format::KeyEntry* entry) -> absl::StatusOr<bool> {
+  KWayMerge merge(tables.size(), [&](size_t list, format::KeyEntry* entry) -> absl::StatusOr<bool> {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, cursors[list].Next(entry));
     if (more) entry->ordinal += begins[list];
     return more;

@@ -48,8 +48,8 @@ absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPa
                               const Cancellation* cancellation);
 
 // The error which says that a key stands in several inputs. The samples of input i end before ends[i].
-absl::Status KeyInSeveral(const RepeatedKey& found, std::span<const std::string> inputs,
-                          std::span<const uint64_t> ends);
+absl::Status DuplicateAcrossInputs(const DuplicateKey& found, std::span<const std::string> inputs,
+                                   std::span<const uint64_t> ends);
 
 // `schema`, whose columns have the codecs that columns of the same names have in `first`.
 Schema WithCodecsOf(const Schema& first, const Schema& schema);

@@ -20,7 +20,7 @@
 #include "container/read/record_reader.h"
 #include "container/write/block_builder.h"
 #include "container/write/block_encoder.h"
-#include "container/write/encoding_plan.h"
+#include "container/write/block_encoding.h"
 #include "container/write/shard_file_writer.h"
 #include "dataset/check/repair_footer.h"
 #include "dataset/check/repair_header.h"
@@ -165,8 +165,8 @@ struct SalvagedBlock {
 // Larger blocks are not taken apart: by the rule that closes blocks, a single value makes such a block so large.
 constexpr uint64_t kLargestBlock = uint64_t{256} << 20;
 
-absl::StatusOr<container::EncodingPlan> PlanOf(const container::NativeShardReader& shard) {
-  SHARDKIT_ASSIGN_OR_RETURN(container::EncodingPlan plan, container::MakeEncodingPlan(shard.schema(), {}));
+absl::StatusOr<container::BlockEncoding> PlanOf(const container::NativeShardReader& shard) {
+  SHARDKIT_ASSIGN_OR_RETURN(container::BlockEncoding plan, container::MakeBlockEncoding(shard.schema(), {}));
   for (const format::Dictionary& dictionary : shard.header().dictionaries) {
     auto loaded = codec::ZstdDictionary::Create(dictionary.bytes, plan.zstd_levels[dictionary.column]);
     // Without a dictionary that cannot be loaded, the samples are only larger.
@@ -189,7 +189,7 @@ absl::StatusOr<SalvagedBlock> SalvageBlock(const container::NativeShardReader& s
   BlockView view;
   SHARDKIT_RETURN_IF_ERROR(shard.ReadHeads(index, &heads, &view));
   const format::BlockHeader header = heads.state().header;
-  SHARDKIT_ASSIGN_OR_RETURN(const container::EncodingPlan plan, PlanOf(shard));
+  SHARDKIT_ASSIGN_OR_RETURN(const container::BlockEncoding plan, PlanOf(shard));
   container::BlockBuilder builder(plan.schema, UINT64_MAX, info.sample_count);
   SalvagedBlock salvaged;
   std::vector<std::optional<Value>> values(plan.schema.size());

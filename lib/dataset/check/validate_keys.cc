@@ -8,7 +8,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "dataset/write/key_merge.h"
+#include "dataset/write/k_way_merge.h"
 
 namespace shardkit::dataset {
 namespace {
@@ -42,7 +42,7 @@ class KeyCheck {
     for (size_t i = 0; i < segments_.size(); ++i) {
       if (segments_[i].table) comparisons_[i].emplace(*segments_[i].table);
     }
-    KeyMerge merge(places_.size(), [this](size_t list, KeyEntry* entry) { return Advance(list, entry); });
+    KWayMerge merge(places_.size(), [this](size_t list, KeyEntry* entry) { return Advance(list, entry); });
     for (KeyEntry entry;;) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, merge.Next(&entry));
       if (!more) break;

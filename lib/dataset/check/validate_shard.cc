@@ -67,7 +67,7 @@ class BlockCheck {
     const bool whole = RoundUp(info.length, shard_.alignment()) <= kWholeBlock;
     BlockView view;
     const absl::Status read =
-        whole ? shard_.ReadUnderstood(index_, &buffer_, &view) : shard_.ReadHeads(index_, &buffer_, &view);
+        whole ? shard_.ReadKnownColumns(index_, &buffer_, &view) : shard_.ReadHeads(index_, &buffer_, &view);
     if (!read.ok()) {
       if (!IsDamage(read)) return read;
       findings_.problems.push_back(read);
@@ -404,7 +404,7 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
   const format::FileHeader& header = shard_.header();
   std::string front(RoundUp(header.length, header.alignment), '\0');
   bool read = false;
-  const absl::Status padding = io::ReadAgainIfDamaged(shard_.file(), [&]() -> absl::Status {
+  const absl::Status padding = io::RetryIfDamaged(shard_.file(), [&]() -> absl::Status {
     SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(0, {front.data(), front.size()}));
     read = true;
     if (format::AllZero(std::string_view(front).substr(header.length))) return absl::OkStatus();
@@ -431,7 +431,7 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
     const bool keys = section.kind == static_cast<uint32_t>(format::SectionKind::kKeyIndex);
     if (!keys && format::IsKnownSection(section.kind)) continue;
     absl::Status status = shard_.CheckSection(section);
-    if (status.ok() && keys) status = io::ReadAgainIfDamaged(shard_.file(), [this] { return CheckKeyIndex(); });
+    if (status.ok() && keys) status = io::RetryIfDamaged(shard_.file(), [this] { return CheckKeyIndex(); });
     if (!status.ok() && !IsDamage(status)) return status;
     if (!status.ok()) report(status);
   }

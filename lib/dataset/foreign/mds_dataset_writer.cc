@@ -119,13 +119,13 @@ class MdsDatasetWriter final : public dataset::ForeignJob {
       return InvalidArgument("a sample of ", scratch_.size(), " bytes: an MDS shard has at most ",
                              foreign::kMaxMdsShardBytes);
     }
-    if (MustCloseBefore(scratch_.size())) SHARDKIT_RETURN_IF_ERROR(Broken(CloseShard()));
+    if (MustCloseBefore(scratch_.size())) SHARDKIT_RETURN_IF_ERROR(Fail(CloseShard()));
     samples_.bytes += scratch_;
     samples_.ends.push_back(samples_.bytes.size());
     return absl::OkStatus();
   }
 
-  absl::Status TakeUp(const dataset::ShardRecord& record) override {
+  absl::Status AdoptShard(const dataset::ShardRecord& record) override {
     std::optional<foreign::MdsShard> shard = ParseDetails(record);
     if (!shard)
       return FailedPrecondition(directory_,
@@ -274,7 +274,7 @@ absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> dataset::CreateMdsJob(FileS
                                                                            const std::string& directory,
                                                                            const Schema& schema,
                                                                            const MdsWriterOptions& options) {
-  return dataset::Started(std::make_unique<MdsDatasetWriter>(file_system, directory, options), schema);
+  return dataset::StartOrSuspend(std::make_unique<MdsDatasetWriter>(file_system, directory, options), schema);
 }
 
 }  // namespace shardkit

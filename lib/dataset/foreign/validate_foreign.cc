@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "dataset/check/deep_check.h"
 #include "dataset/check/validate_shard.h"
-#include "dataset/read/read_turns.h"
+#include "dataset/read/forward_read_queue.h"
 
 namespace shardkit::dataset {
 namespace {
@@ -28,7 +28,7 @@ struct ForeignFindings {
 
 // Checks one block. Returns an error only when the check could not be done.
 absl::StatusOr<ForeignFindings> CheckForeignBlock(const ShardReader& shard, size_t block,
-                                                  const ValidateOptions& options, ReadTurns::Turn turn) {
+                                                  const ValidateOptions& options, ForwardReadQueue::Turn turn) {
   ForeignFindings findings;
   BlockBuffer buffer;
   BlockView view;
@@ -78,13 +78,13 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
       continue;
     }
     const ShardReader& shard = **opened;
-    ReadTurns turns;
+    ForwardReadQueue turns;
     OrderedTasks<absl::StatusOr<ForeignFindings>> checking(threads, "checking blocks", options.cancellation,
                                                            2 * static_cast<size_t>(threads.thread_count()));
     size_t begun = 0;
     for (size_t block = 0; block < shard.blocks().size(); ++block) {
       for (; begun < shard.blocks().size() && !checking.full(); ++begun) {
-        checking.Add([&shard, &options, begun, turn = ReadTurns::Turn(turns, i, begun)]() mutable {
+        checking.Add([&shard, &options, begun, turn = ForwardReadQueue::Turn(turns, i, begun)]() mutable {
           return CheckForeignBlock(shard, begun, options, std::move(turn));
         });
       }

@@ -72,13 +72,13 @@ class WebDatasetWriter final : public dataset::ForeignJob {
     if (tar_ && tar_->sample_count() > 0 &&
         (tar_->sample_count() == options_.shard_samples || keys_.contains(Hash128(sample.key)) ||
          tar_->LengthWith(sample.key, members_) > options_.shard_size)) {
-      SHARDKIT_RETURN_IF_ERROR(Broken(FinishTar()));
+      SHARDKIT_RETURN_IF_ERROR(Fail(FinishTar()));
     }
     if (!tar_) {
       if (manifest_.shards.size() == kMostTars) {
         return FailedPrecondition(directory_, ": more than ", kMostTars, " tars: choose larger ones");
       }
-      SHARDKIT_RETURN_IF_ERROR(Broken(BeginTar()));
+      SHARDKIT_RETURN_IF_ERROR(Fail(BeginTar()));
     }
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing tars"));
     SHARDKIT_RETURN_IF_ERROR(tar_->Append(sample.key, members_, options_.cancellation));
@@ -86,7 +86,7 @@ class WebDatasetWriter final : public dataset::ForeignJob {
     return absl::OkStatus();
   }
 
-  absl::Status TakeUp(const dataset::ShardRecord& /*record*/) override { return absl::OkStatus(); }
+  absl::Status AdoptShard(const dataset::ShardRecord& /*record*/) override { return absl::OkStatus(); }
 
   // A folder without tars is not a WebDataset, so a dataset without samples is one tar without members.
   absl::Status FinishShards() override {
@@ -143,7 +143,7 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWebDatasetWriter(FileSystem
 absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> dataset::CreateWebDatasetJob(
     FileSystem& file_system, const std::string& directory, const Schema& schema,
     const WebDatasetWriterOptions& options) {
-  return dataset::Started(std::make_unique<WebDatasetWriter>(file_system, directory, options), schema);
+  return dataset::StartOrSuspend(std::make_unique<WebDatasetWriter>(file_system, directory, options), schema);
 }
 
 }  // namespace shardkit

@@ -129,7 +129,7 @@ class AnyDatasetReader final : public DatasetReader {
   std::string index_problem_;
   std::vector<std::shared_ptr<const container::KeyTable>> keys_;  // of the segments; null where one has none
   std::unique_ptr<ShardCache> shards_;
-  const std::shared_ptr<BufferReserve> reserve_ = std::make_shared<BufferReserve>();
+  const std::shared_ptr<BufferPool> reserve_ = std::make_shared<BufferPool>();
 };
 
 // Like DatasetReader::Open, as if no sample had been removed: ordinals count the stored samples.

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "container/block_buffer.h"
-#include "dataset/read/read_turns.h"
+#include "dataset/read/forward_read_queue.h"
 #include "dataset/select/block_skipper.h"
 
 namespace shardkit::dataset {
@@ -20,7 +20,7 @@ namespace {
 // the scanner while the consumer holds blocks.
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
-  SlotPool(int count, std::shared_ptr<BufferReserve> reserve) : free_(count), reserve_(std::move(reserve)) {}
+  SlotPool(int count, std::shared_ptr<BufferPool> reserve) : free_(count), reserve_(std::move(reserve)) {}
 
   // Null when all are in use. The slot is free again when the buffer is destroyed.
   std::shared_ptr<BlockBuffer> Acquire() {
@@ -44,14 +44,14 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
 
   std::mutex mutex_;
   int free_;
-  const std::shared_ptr<BufferReserve> reserve_;
+  const std::shared_ptr<BufferPool> reserve_;
 };
 
 class OrderedScanner : public BlockScanner {
  public:
   using Result = absl::StatusOr<std::unique_ptr<ScannedBlock>>;
 
-  OrderedScanner(const ShardListReader& list, ShardCache& shards, std::shared_ptr<BufferReserve> reserve,
+  OrderedScanner(const ShardListReader& list, ShardCache& shards, std::shared_ptr<BufferPool> reserve,
                  const ScanOptions& options, const ManifestSummary& summary, CompleteBlock complete)
       : list_(list),
         shards_(shards),
@@ -86,7 +86,7 @@ class OrderedScanner : public BlockScanner {
         break;
       }
       reading_.Add([this, buffer = std::move(buffer), shard = shard_, block = block_, first = shard_first_sample_,
-                    turn = ReadTurns::Turn(turns_, shard_, block_)]() mutable {
+                    turn = ForwardReadQueue::Turn(turns_, shard_, block_)]() mutable {
         return Read(std::move(buffer), shard, block, first, &turn);
       });
       ++block_;
@@ -96,7 +96,7 @@ class OrderedScanner : public BlockScanner {
   }
 
   Result Read(std::shared_ptr<BlockBuffer> buffer, size_t shard, size_t block, uint64_t shard_first_sample,
-              ReadTurns::Turn* turn) {
+              ForwardReadQueue::Turn* turn) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_.Get(shard));
     buffer->state().Pin(open);
     if (open->reader->forward_only()) turn->Await();
@@ -196,7 +196,7 @@ class OrderedScanner : public BlockScanner {
   uint64_t next_shard_sample_ = 0;
   absl::Status failed_;
   const std::shared_ptr<SlotPool> slots_;
-  ReadTurns turns_;
+  ForwardReadQueue turns_;
   ThreadPool threads_;
   OrderedTasks<Result> reading_;  // last: its destructor waits for tasks, which use the other members
 };
@@ -204,7 +204,7 @@ class OrderedScanner : public BlockScanner {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListReader& list, ShardCache& shards,
-                                                              std::shared_ptr<BufferReserve> reserve,
+                                                              std::shared_ptr<BufferPool> reserve,
                                                               const ScanOptions& options,
                                                               const ManifestSummary& summary, CompleteBlock complete) {
   if (options.threads < 0) return InvalidArgument("scan: ", options.threads, " threads");

@@ -18,7 +18,7 @@ using CompleteBlock = std::function<absl::Status(uint64_t* first_sample, BlockBu
 
 // `list`, `shards` and `summary` are those of the dataset, and must outlive the scanner. `complete` may be empty.
 absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListReader& list, ShardCache& shards,
-                                                              std::shared_ptr<BufferReserve> reserve,
+                                                              std::shared_ptr<BufferPool> reserve,
                                                               const ScanOptions& options,
                                                               const ManifestSummary& summary, CompleteBlock complete);
 

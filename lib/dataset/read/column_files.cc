@@ -192,7 +192,7 @@ absl::StatusOr<bool> ColumnFiles::CopyValue(const Place& place, const ByteSink& 
 
 absl::Status ColumnFiles::Describe(const absl::Status& status, size_t file) {
   if (!absl::IsDataLoss(status) || absl::StrContains(status.message(), "column file")) return status;
-  return Reworded(status, StrCat(ToStd(status.message()), " (column file ", file, " of the manifest)"));
+  return WithMessage(status, StrCat(ToStd(status.message()), " (column file ", file, " of the manifest)"));
 }
 
 // What a block gets from one file.

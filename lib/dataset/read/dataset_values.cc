@@ -20,8 +20,8 @@ absl::Status AnyDatasetReader::CheckColumn(size_t column) const {
 }
 
 absl::Status AnyDatasetReader::DescribeSample(const absl::Status& status, uint64_t sample, size_t column) const {
-  return Reworded(status,
-                  StrCat(ToStd(status.message()), " (sample ", sample, ", column \"", columns_[column].name, "\")"));
+  return WithMessage(status,
+                     StrCat(ToStd(status.message()), " (sample ", sample, ", column \"", columns_[column].name, "\")"));
 }
 
 ErrorPlace AnyDatasetReader::PlaceOfValue(uint64_t sample, size_t column) const {

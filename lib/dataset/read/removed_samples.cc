@@ -9,8 +9,8 @@
 #include "container/read/paged_table_reader.h"
 #include "dataset/write/segment_writer.h"
 #include "format/paged_table.h"
-#include "io/prefetched_file.h"
 #include "io/publish_file.h"
+#include "io/tail_prefetch_file.h"
 
 namespace shardkit::dataset {
 namespace {
@@ -27,7 +27,7 @@ absl::StatusOr<RemovedList> RemovedList::Read(ReadableFileSystem& file_system, c
     return DataLoss(path, ": ", named.samples, " removed samples are more than ", kMostRemoved,
                     "; shardctl compact leaves them out");
   }
-  auto opened = io::OpenFromEnd(file_system, path, named.table.bytes, named.table.root);
+  auto opened = io::OpenWithTail(file_system, path, named.table.bytes, named.table.root);
   if (absl::IsNotFound(opened.status())) {
     return NotFound(path, ": the list of removed samples is missing; copy it again: without it nobody can tell which ",
                     "samples of ", directory, " may be read");

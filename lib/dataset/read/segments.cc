@@ -211,7 +211,7 @@ absl::StatusOr<Segment> MakeSegment(FileSystem& file_system, std::span<const Seg
 }
 
 absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, SegmentWriter& segment,
-                              Manifest* manifest, const Cancellation* cancellation, const RepeatedKeyCheck& check) {
+                              Manifest* manifest, const Cancellation* cancellation, const DuplicateKeyCheck& check) {
   manifest->segments.clear();
   if (manifest->shards.empty()) return segment.Abort();
   DuplicateKeyFinder repeated(file_system, directory, manifest->shards, check.ends);

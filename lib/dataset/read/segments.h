@@ -40,7 +40,7 @@ absl::StatusOr<Segment> MakeSegment(FileSystem& file_system, std::span<const Seg
 // says is done before the segment is published.
 absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, SegmentWriter& segment,
                               Manifest* manifest, const Cancellation* cancellation,
-                              const RepeatedKeyCheck& repeated = {});
+                              const DuplicateKeyCheck& repeated = {});
 
 // Gives *manifest one segment of all its shards, some of which `before` has, too, in the same order: what its segments
 // say of those is taken from them. Published as JoinSegments does.

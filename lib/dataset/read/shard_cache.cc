@@ -73,7 +73,7 @@ absl::Status TrailerComparison::Finish() {
     SHARDKIT_RETURN_IF_ERROR(container::ReadOfListed(status));
     return format::DecodeTrailer({trailer_.data(), trailer_.size()}, file_.size());
   };
-  const auto trailer = io::ReadAgainIfDamaged(file_, read);
+  const auto trailer = io::RetryIfDamaged(file_, read);
   if (!trailer.ok()) return Annotate(trailer.status(), file_.path());
   const ManifestShard& entry = listed_.shard;
   if (trailer->content_hash != entry.content_hash || trailer->sample_count != entry.samples ||

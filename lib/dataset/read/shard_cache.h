@@ -30,9 +30,9 @@
 namespace shardkit::dataset {
 
 // Block memory kept between scans of a dataset, so that an epoch does not begin with page faults. Thread-safe.
-class BufferReserve {
+class BufferPool {
  public:
-  BufferReserve() { free_.reserve(kKept); }  // destructors call Give, so it must not throw
+  BufferPool() { free_.reserve(kKept); }  // destructors call Give, so it must not throw
 
   BlockBuffer Take() {
     std::lock_guard lock(mutex_);

@@ -78,9 +78,9 @@ absl::Status ShardListReader::AddPart(std::unique_ptr<container::PagedTable> lis
 // An error of a list, with what to do about it.
 absl::Status ShardListReader::Advise(const absl::Status& status) const {
   if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
-  return Reworded(status, StrCat(ToStd(status.message()),
-                                 "; nothing else lists the shards: copy it again, or, if the dataset was never ",
-                                 "changed, shardctl repair ", directory_, " -o OUT takes them by their names"));
+  return WithMessage(status, StrCat(ToStd(status.message()),
+                                    "; nothing else lists the shards: copy it again, or, if the dataset was never ",
+                                    "changed, shardctl repair ", directory_, " -o OUT takes them by their names"));
 }
 
 absl::StatusOr<ShardListReader::Page> ShardListReader::Decode(const Part& part,

@@ -111,7 +111,7 @@ absl::Status DatasetJob::StartJob(const std::string& text, JobFolder::Options op
   SHARDKIT_RETURN_IF_ERROR(Begin());
   records_ = job_->finished();
   for (const ShardRecord& record : records_) {
-    SHARDKIT_RETURN_IF_ERROR(TakeUp(record));
+    SHARDKIT_RETURN_IF_ERROR(AdoptShard(record));
     manifest_.AddShard(record.shard);
     resume_position_ = next_position_ = record.next_position;
     for (const SkippedSample& skipped : record.skipped) skipped_.push_back(skipped);
@@ -132,7 +132,7 @@ absl::Status DatasetJob::CheckUsable() const {
   return broken_;
 }
 
-absl::Status DatasetJob::Broken(absl::Status status) {
+absl::Status DatasetJob::Fail(absl::Status status) {
   // InvalidArgument would say that the current sample is wrong.
   if (absl::IsInvalidArgument(status)) status = Internal(ToStd(status.message()));
   if (!status.ok()) broken_ = status;
@@ -145,15 +145,15 @@ absl::Status DatasetJob::Append(const Sample& sample, std::optional<uint64_t> ne
   const uint64_t next = next_position.value_or(next_position_ + 1);
   if (existing_keys_) {
     const absl::StatusOr<bool> left_out = existing_keys_->LeavesOut(sample.key);
-    if (!left_out.ok()) return Broken(left_out.status());
+    if (!left_out.ok()) return Fail(left_out.status());
     if (*left_out) {
-      Accept(next);
+      CommitPosition(next);
       return absl::OkStatus();
     }
   }
   const absl::Status status = AppendSample(sample, next);
-  if (!status.ok()) return absl::IsInvalidArgument(status) ? status : Broken(status);
-  Accept(next);
+  if (!status.ok()) return absl::IsInvalidArgument(status) ? status : Fail(status);
+  CommitPosition(next);
   return absl::OkStatus();
 }
 
@@ -228,13 +228,13 @@ absl::StatusOr<std::vector<std::string>> DatasetJob::KeysOfShards(size_t begin, 
 absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
   SHARDKIT_RETURN_IF_ERROR(CheckUsable());
   if (!complete()) {
-    if (existing_keys_) SHARDKIT_RETURN_IF_ERROR(Broken(existing_keys_->Verdict()));
-    SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
-    if (job_) SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_, listing_)));
+    if (existing_keys_) SHARDKIT_RETURN_IF_ERROR(Fail(existing_keys_->Verdict()));
+    SHARDKIT_RETURN_IF_ERROR(Fail(FinishShards()));
+    if (job_) SHARDKIT_RETURN_IF_ERROR(Fail(job_->Describe(manifest_, listing_)));
     const absl::Status published = PublishIndexes();
     // Another run has taken the directory, although this one had locked it: its files are not to be removed.
     if (absl::IsAlreadyExists(published) && job_) job_->Suspend();
-    SHARDKIT_RETURN_IF_ERROR(Broken(published));
+    SHARDKIT_RETURN_IF_ERROR(Fail(published));
     // From here on the dataset is complete. Only cleaning up is left, which a later run can do.
     if (job_) SHARDKIT_RETURN_IF_ERROR(job_->Finish());
   }

@@ -62,7 +62,7 @@ class DatasetJob : public DatasetWriter {
 
   // For kUnits. `check.take` is called before the dataset is published; its error is returned by Finish. The
   // check has no `ends` when the job appends.
-  void OnRepeatedKey(RepeatedKeyCheck check) { repeated_keys_ = std::move(check); }
+  void OnDuplicateKey(DuplicateKeyCheck check) { duplicate_keys_ = std::move(check); }
 
   // For kUnits: the number of the first unit of a job that resumes none. That of a dataset's first shard is 0.
   uint64_t first_unit() const { return update_ ? update_->next_number() : 0; }
@@ -114,24 +114,24 @@ class DatasetJob : public DatasetWriter {
   // too, so it must pass through Broken. AppendSample calls Accept before it does anything that can write the sample
   // itself.
   virtual absl::Status AppendSample(const Sample& sample, uint64_t next_position) = 0;
-  virtual absl::Status Begin() { return absl::OkStatus(); }    // called before TakeUp and before anything is written
-  virtual absl::Status TakeUp(const ShardRecord& record) = 0;  // takes up a shard that an earlier run has finished
-  virtual absl::Status FinishShards() = 0;                     // finishes all shards that were begun
-  virtual absl::Status PublishIndexes() = 0;                   // publishes the job's manifest last
-  virtual absl::Status DiscardOpen() = 0;                      // stops threads, removes temporary files
+  virtual absl::Status Begin() { return absl::OkStatus(); }  // called before TakeUp and before anything is written
+  virtual absl::Status AdoptShard(const ShardRecord& record) = 0;  // takes up a shard that an earlier run has finished
+  virtual absl::Status FinishShards() = 0;                         // finishes all shards that were begun
+  virtual absl::Status PublishIndexes() = 0;                       // publishes the job's manifest last
+  virtual absl::Status DiscardOpen() = 0;                          // stops threads, removes temporary files
 
   // Whether samples are looked at one by one before they are stored.
   bool checks_samples() const { return existing_keys_ != nullptr; }
   absl::Status CheckUsable() const;
 
   // After an error nothing can be written any more. Returns the status; InvalidArgument becomes Internal.
-  absl::Status Broken(absl::Status status);
+  absl::Status Fail(absl::Status status);
 
   // Makes a published shard part of the job.
   absl::Status Record(ShardRecord record);
 
   // From now on the current sample is one of those to be written.
-  void Accept(uint64_t next_position) { next_position_ = next_position; }
+  void CommitPosition(uint64_t next_position) { next_position_ = next_position; }
   // Where to continue after the sample that was accepted last.
   uint64_t next_position() const { return next_position_; }
   // The samples skipped since the last call and before next_position(). The others are met again when the run is
@@ -146,7 +146,7 @@ class DatasetJob : public DatasetWriter {
   const std::string directory_;
   const std::unique_ptr<ThreadPool> threads_;
   Manifest manifest_;
-  RepeatedKeyCheck repeated_keys_;
+  DuplicateKeyCheck duplicate_keys_;
 
  private:
   std::unique_ptr<JobFolder> job_;  // null when the job appends, and for kTask
@@ -164,17 +164,18 @@ class DatasetJob : public DatasetWriter {
 
 // A job in Shardkit's own container, of kUnits or kTask. With `of_tasks`, for kUnits, these are the shards of all
 // units, which tasks have written: they stay if the job fails.
-absl::StatusOr<std::unique_ptr<DatasetJob>> CreateUnitJob(FileSystem& file_system, const std::string& directory,
-                                                          const Schema& schema, const DatasetWriterOptions& options,
-                                                          JobKind kind,
-                                                          const std::vector<ShardRecord>* of_tasks = nullptr);
+absl::StatusOr<std::unique_ptr<DatasetJob>> CreateUnitWriter(FileSystem& file_system, const std::string& directory,
+                                                             const Schema& schema, const DatasetWriterOptions& options,
+                                                             JobKind kind,
+                                                             const std::vector<ShardRecord>* of_tasks = nullptr);
 
-// The fingerprint of the job (see JobDescription) that CreateUnitJob makes.
+// The fingerprint of the job (see JobDescription) that CreateUnitWriter makes.
 std::string FingerprintOfJob(const Schema& schema, const DatasetWriterOptions& options);
 
 // Starts a writer that was just made.
 template <typename Writer, typename... Parts>
-absl::StatusOr<std::unique_ptr<Writer>> Started(std::unique_ptr<Writer> writer, const Schema& schema, Parts... parts) {
+absl::StatusOr<std::unique_ptr<Writer>> StartOrSuspend(std::unique_ptr<Writer> writer, const Schema& schema,
+                                                       Parts... parts) {
   if (absl::Status status = writer->Start(schema, std::move(parts)...); !status.ok()) {
     // Suspend keeps what an earlier run finished, although it cannot be taken up now. Without Suspend, the writer would
     // remove it.

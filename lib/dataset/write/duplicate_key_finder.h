@@ -19,7 +19,7 @@
 namespace shardkit::dataset {
 
 // The first key found that more than one sample has.
-struct RepeatedKey {
+struct DuplicateKey {
   std::string key;
   uint64_t first = 0;  // ordinals of samples that have it
   uint64_t second = 0;
@@ -28,9 +28,9 @@ struct RepeatedKey {
 };
 
 // What is done about repeated keys when the key table of a dataset is made.
-struct RepeatedKeyCheck {
+struct DuplicateKeyCheck {
   // Called when there are such keys; its error is returned. Empty: nothing is looked for.
-  std::function<absl::Status(const RepeatedKey&)> take;
+  std::function<absl::Status(const DuplicateKey&)> take;
   // As DuplicateKeyFinder has them.
   std::vector<uint64_t> ends;
 };
@@ -57,7 +57,7 @@ class DuplicateKeyFinder {
     found_.reset();
   }
 
-  const std::optional<RepeatedKey>& found() const { return found_; }
+  const std::optional<DuplicateKey>& found() const { return found_; }
 
  private:
   absl::StatusOr<std::string> KeyOf(uint64_t ordinal) const;
@@ -71,7 +71,7 @@ class DuplicateKeyFinder {
   const RemovedList* const removed_;
   uint64_t hash_ = 0;
   std::vector<uint64_t> same_;  // ordinals of the entries with this hash
-  std::optional<RepeatedKey> found_;
+  std::optional<DuplicateKey> found_;
   uint64_t named_hash_ = 0;  // of the key that was named last
 };
 

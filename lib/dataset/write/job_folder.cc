@@ -243,8 +243,8 @@ absl::Status BeginTasks(FileSystem& file_system, const std::string& directory, c
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, ReadJob(file_system, directory));
   if (job) {
     if ((job->in_tasks || job->dataset_hash) && job->fingerprint == fingerprint) return absl::OkStatus();
-    return FailedPrecondition(directory, ": holds a job with other input or options; give the same ones to all tasks, ",
-                              "or choose another directory");
+    return FailedPrecondition(directory, ": holds a job of another input or with other options; give the same ones to ",
+                              "all tasks, or choose another directory");
   }
   SHARDKIT_RETURN_IF_ERROR(CheckForeign(directory, entries, nullptr));
   SHARDKIT_RETURN_IF_ERROR(CreateDurableDirectory(file_system, JobFolderPath(directory), &created));

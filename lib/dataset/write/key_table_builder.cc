@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/read/key_table_reader.h"
-#include "dataset/write/key_merge.h"
+#include "dataset/write/k_way_merge.h"
 #include "shardkit/manifest.h"
 
 namespace shardkit::dataset {
@@ -79,7 +79,7 @@ class Builder {
       SHARDKIT_ASSIGN_OR_RETURN(tables.emplace_back(), OpenKeys(input));
       cursors.emplace_back(*tables.back());
     }
-    KeyMerge merge(inputs.size(), [&](size_t list, format::KeyEntry* entry) -> absl::StatusOr<bool> {
+    KWayMerge merge(inputs.size(), [&](size_t list, format::KeyEntry* entry) -> absl::StatusOr<bool> {
       const std::optional<std::vector<KeptSamples>>& kept = inputs[list].kept;
       while (true) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool more, cursors[list].Next(entry));

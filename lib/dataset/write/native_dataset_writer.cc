@@ -35,7 +35,7 @@ struct ShardEnd {
 // A block that was handed to the encoding threads, or that needs no encoding.
 struct InFlight {
   std::optional<container::StoredBlock> copied;
-  std::shared_ptr<const container::EncodingPlan> plan;
+  std::shared_ptr<const container::BlockEncoding> plan;
   bool starts_shard = false;
   dataset::UnitShard number;     // of that shard
   std::optional<ShardEnd> ends;  // the shard before it
@@ -120,7 +120,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     (void)Guarded("giving up", [this] { return Abort(); });
   }
 
-  // `of_tasks` as of CreateUnitJob.
+  // `of_tasks` as of CreateUnitWriter.
   absl::Status Start(const Schema& schema, const std::vector<dataset::ShardRecord>* of_tasks = nullptr) {
     if (options_.append) {
       if (kind_ == dataset::JobKind::kWriter || kind_ == dataset::JobKind::kUnits) return StartAppending(schema);
@@ -147,8 +147,8 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     SHARDKIT_RETURN_IF_ERROR(EndShard(position));
     next_shard_ = number;
     if (mapper_.schema() == first_schema_) return absl::OkStatus();
-    SHARDKIT_RETURN_IF_ERROR(Broken(mapper_.Start(first_schema_, options_.codecs)));
-    return Broken(UseSchema());
+    SHARDKIT_RETURN_IF_ERROR(Fail(mapper_.Start(first_schema_, options_.codecs)));
+    return Fail(UseSchema());
   }
 
   const Schema* columns_of_blocks() const override {
@@ -165,44 +165,44 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
       return false;
     }
     // What was collected before ends here; as the first block of a shard it decides on the storages.
-    SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
-    SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
+    SHARDKIT_RETURN_IF_ERROR(Fail(CloseBlock()));
+    SHARDKIT_RETURN_IF_ERROR(Fail(Dispatch()));
     if (!starts_shard_ && shard_plan_->schema != *block.schema) return false;
     if (starts_shard_) {
-      container::EncodingPlan plan = *plan_;
+      container::BlockEncoding plan = *plan_;
       plan.schema = *block.schema;
-      shard_plan_ = std::make_shared<const container::EncodingPlan>(std::move(plan));
+      shard_plan_ = std::make_shared<const container::BlockEncoding>(std::move(plan));
     }
-    Accept(next_position);
+    CommitPosition(next_position);
     InFlight copied;
     copied.copied = std::move(block);
     copied.next_position = next_position;
     copied.skipped = TakeSkipped();
-    SHARDKIT_RETURN_IF_ERROR(Broken(PlaceInShard(&copied)));
+    SHARDKIT_RETURN_IF_ERROR(Fail(PlaceInShard(&copied)));
     in_flight_.AddReady(container::EncodedBlock(), std::move(copied));
-    SHARDKIT_RETURN_IF_ERROR(Broken(WriteSome()));
+    SHARDKIT_RETURN_IF_ERROR(Fail(WriteSome()));
     return true;
   }
 
   absl::Status EndShard(const dataset::InputPosition& position) override {
-    SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
-    SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
+    SHARDKIT_RETURN_IF_ERROR(Fail(CloseBlock()));
+    SHARDKIT_RETURN_IF_ERROR(Fail(Dispatch()));
     StartShard();
-    Accept(position.samples);
+    CommitPosition(position.samples);
     if (!end_) end_.emplace();
     end_->position = position;
     std::ranges::move(TakeSkipped(), std::back_inserter(end_->skipped));
     return absl::OkStatus();
   }
 
-  absl::Status EndBlock() override { return Broken(CloseBlock()); }
+  absl::Status EndBlock() override { return Fail(CloseBlock()); }
 
  protected:
   absl::Status AppendSample(const Sample& sample, uint64_t next_position) override {
     SHARDKIT_ASSIGN_OR_RETURN(const bool fits, mapper_.Map(sample, &values_));
     if (!fits) {
-      SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
-      SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
+      SHARDKIT_RETURN_IF_ERROR(Fail(CloseBlock()));
+      SHARDKIT_RETURN_IF_ERROR(Fail(Dispatch()));
       SHARDKIT_RETURN_IF_ERROR(mapper_.Widen(sample));
       // The options do not fit the new column: no later sample can be stored either.
       if (const absl::Status status = UseSchema(); !status.ok()) return FailedPrecondition(ToStd(status.message()));
@@ -210,18 +210,18 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
       SHARDKIT_RETURN_IF_ERROR(mapper_.Map(sample, &values_).status());
     }
     SHARDKIT_RETURN_IF_ERROR(builder_->Check(values_));
-    if (builder_->MustFlushBefore(values_)) SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
+    if (builder_->MustFlushBefore(values_)) SHARDKIT_RETURN_IF_ERROR(Fail(CloseBlock()));
     if (builder_limited_ && ShardIsFull()) {
-      SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
-      SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
+      SHARDKIT_RETURN_IF_ERROR(Fail(CloseBlock()));
+      SHARDKIT_RETURN_IF_ERROR(Fail(Dispatch()));
       StartShard();
     }
     const uint64_t bytes_before = builder_->bytes();
     builder_->Add(values_);
-    Accept(next_position);
+    CommitPosition(next_position);
     shard_raw_bytes_ += builder_->bytes() - bytes_before;
     ++shard_raw_samples_;
-    return builder_->full() ? Broken(CloseBlock()) : absl::OkStatus();
+    return builder_->full() ? Fail(CloseBlock()) : absl::OkStatus();
   }
 
   absl::Status Begin() override {
@@ -229,7 +229,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     return absl::OkStatus();
   }
 
-  absl::Status TakeUp(const dataset::ShardRecord& /*record*/) override {
+  absl::Status AdoptShard(const dataset::ShardRecord& /*record*/) override {
     // The records come in their order; the shards behind this one are read meanwhile.
     for (; reads_begun_ < records().size() && !reading_.full(); ++reads_begun_) {
       reading_.Add([this, &shard = records()[reads_begun_].shard] { return ReadFinished(shard); });
@@ -250,7 +250,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     } else if (manifest_.shards.size() == update()->before().shards.size()) {
       return absl::OkStatus();  // nothing was appended
     } else {
-      dataset::KeepCommon(options_.shard.metadata, &manifest_.metadata);
+      dataset::IntersectMetadata(options_.shard.metadata, &manifest_.metadata);
     }
     if (kind_ == dataset::JobKind::kWriter && update() == nullptr) manifest_.schema = mapper_.schema();
     return absl::OkStatus();
@@ -260,7 +260,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     if (update() != nullptr) return PublishAppended();
     if (kind_ == dataset::JobKind::kTask) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(dataset::FinishOneSegment(file_system_, directory_, *index_, &manifest_,
-                                                       options_.cancellation, repeated_keys_));
+                                                       options_.cancellation, duplicate_keys_));
     return dataset::PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/true);
   }
 
@@ -309,14 +309,14 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     }
     dataset::DuplicateKeyFinder repeated(file_system_, directory_, appended);
     const auto check = [&]() -> absl::Status {
-      std::optional<dataset::RepeatedKey> found = repeated.found();
+      std::optional<dataset::DuplicateKey> found = repeated.found();
       if (!found) return absl::OkStatus();
       found->first += before.sample_count;
       found->second += before.sample_count;
-      return repeated_keys_.take(*found);
+      return duplicate_keys_.take(*found);
     };
     const dataset::KeySources keys{.tables = index_->KeysOf(manifest_, appended),
-                                   .repeated = repeated_keys_.take ? &repeated : nullptr,
+                                   .repeated = duplicate_keys_.take ? &repeated : nullptr,
                                    .check = check,
                                    .cancellation = options_.cancellation};
     SHARDKIT_ASSIGN_OR_RETURN(manifest_.segments.emplace_back(),
@@ -364,10 +364,10 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
       UseStoredNames(manifest_, &shard_options_.dictionaries);
       UseStoredNames(manifest_, &shard_options_.zstd_levels);
     }
-    absl::StatusOr<container::EncodingPlan> made = container::MakeEncodingPlan(stored_schema_, shard_options_);
+    absl::StatusOr<container::BlockEncoding> made = container::MakeBlockEncoding(stored_schema_, shard_options_);
     if (!made.ok()) return Annotate(made.status(), directory_);
-    container::EncodingPlan plan = *std::move(made);
-    plan_ = std::make_shared<const container::EncodingPlan>(std::move(plan));
+    container::BlockEncoding plan = *std::move(made);
+    plan_ = std::make_shared<const container::BlockEncoding>(std::move(plan));
     uint32_t samples = options_.shard.max_block_samples;
     if (options_.shard_samples != 0)
       samples = static_cast<uint32_t>(std::min<uint64_t>(samples, options_.shard_samples));
@@ -421,14 +421,14 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     // Without a limit in samples or dictionaries, where a shard begins is known only when its first block is written.
     const container::RawBlock& first = held_.front().block;
     if (!options_.shard.dictionaries.empty() && !std::exchange(trained_, true)) {
-      SHARDKIT_ASSIGN_OR_RETURN(container::EncodingPlan plan,
-                                container::MakeEncodingPlan(stored_schema_, shard_options_));
+      SHARDKIT_ASSIGN_OR_RETURN(container::BlockEncoding plan,
+                                container::MakeBlockEncoding(stored_schema_, shard_options_));
       SHARDKIT_ASSIGN_OR_RETURN(plan.schema, container::ChooseStorages(shard_options_, plan.schema, &first));
       std::vector<container::RawBlock> blocks;
       for (Held& held : held_) blocks.push_back(std::move(held.block));
       SHARDKIT_RETURN_IF_ERROR(container::TrainDictionaries(shard_options_, blocks, &plan));
       for (size_t i = 0; i < held_.size(); ++i) held_[i].block = std::move(blocks[i]);
-      shard_plan_ = std::make_shared<const container::EncodingPlan>(std::move(plan));
+      shard_plan_ = std::make_shared<const container::BlockEncoding>(std::move(plan));
     } else if (starts_shard_) {
       SHARDKIT_ASSIGN_OR_RETURN(shard_plan_, PlanFor(*plan_, first));
     }
@@ -506,19 +506,19 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   }
 
   // A copy of `plan` with the storages of a shard that begins with `block`.
-  absl::StatusOr<std::shared_ptr<const container::EncodingPlan>> PlanFor(const container::EncodingPlan& plan,
-                                                                         const container::RawBlock& block) const {
-    container::EncodingPlan chosen = plan;
+  absl::StatusOr<std::shared_ptr<const container::BlockEncoding>> PlanFor(const container::BlockEncoding& plan,
+                                                                          const container::RawBlock& block) const {
+    container::BlockEncoding chosen = plan;
     SHARDKIT_ASSIGN_OR_RETURN(chosen.schema, container::ChooseStorages(shard_options_, plan.schema, &block));
     chosen.provisional = !builder_limited_ && container::StoragesAreOpen(shard_options_, plan.schema);
-    return std::make_shared<const container::EncodingPlan>(std::move(chosen));
+    return std::make_shared<const container::BlockEncoding>(std::move(chosen));
   }
 
   // Encodes a block again if its columns were given other storages than those of the shard that it has come to lie in.
   // That happens to some blocks where storages change from shard to shard.
   absl::Status EncodeAgain(const Schema& schema, InFlight* block, container::EncodedBlock* encoded) {
     if (!block->plan->provisional || block->plan->schema == schema) return absl::OkStatus();
-    auto plan = std::make_shared<container::EncodingPlan>(*block->plan);
+    auto plan = std::make_shared<container::BlockEncoding>(*block->plan);
     plan->schema = schema;
     std::unique_ptr<container::BlockEncoder> encoder = encoders_.Acquire();
     SHARDKIT_ASSIGN_OR_RETURN(*encoded, encoder->Encode(*plan, std::move(encoded->raw)));
@@ -562,8 +562,8 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
 
   dataset::SchemaMapper mapper_;
   std::vector<std::optional<Value>> values_;
-  std::shared_ptr<const container::EncodingPlan> plan_;        // without dictionaries
-  std::shared_ptr<const container::EncodingPlan> shard_plan_;  // of the shard being filled
+  std::shared_ptr<const container::BlockEncoding> plan_;        // without dictionaries
+  std::shared_ptr<const container::BlockEncoding> shard_plan_;  // of the shard being filled
   std::unique_ptr<container::BlockBuilder> builder_;
   std::vector<Held> held_;
   bool trained_ = false;
@@ -596,15 +596,15 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
 absl::StatusOr<std::unique_ptr<DatasetWriter>> DatasetWriter::Create(FileSystem& file_system,
                                                                      const std::string& directory, const Schema& schema,
                                                                      const DatasetWriterOptions& options) {
-  return dataset::Started(
+  return dataset::StartOrSuspend(
       std::make_unique<NativeDatasetWriter>(file_system, directory, options, dataset::JobKind::kWriter), schema);
 }
 
-absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> dataset::CreateUnitJob(
+absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> dataset::CreateUnitWriter(
     FileSystem& file_system, const std::string& directory, const Schema& schema, const DatasetWriterOptions& options,
     dataset::JobKind kind, const std::vector<dataset::ShardRecord>* of_tasks) {
-  return dataset::Started(std::make_unique<NativeDatasetWriter>(file_system, directory, options, kind), schema,
-                          of_tasks);
+  return dataset::StartOrSuspend(std::make_unique<NativeDatasetWriter>(file_system, directory, options, kind), schema,
+                                 of_tasks);
 }
 
 std::string dataset::FingerprintOfJob(const Schema& schema, const DatasetWriterOptions& options) {

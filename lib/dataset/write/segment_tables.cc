@@ -5,7 +5,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "io/prefetched_file.h"
+#include "io/tail_prefetch_file.h"
 
 namespace shardkit::dataset {
 namespace {
@@ -18,7 +18,7 @@ constexpr uint64_t kSmallSegment = uint64_t{4} << 20;
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenFile(ReadableFileSystem& file_system,
                                                            const std::string& directory, const Segment& segment) {
   const std::string path = JoinPath(directory, segment.table.name);
-  auto file = io::OpenFromEnd(file_system, path, segment.table.bytes, segment.table.root, kSmallSegment);
+  auto file = io::OpenWithTail(file_system, path, segment.table.bytes, segment.table.root, kSmallSegment);
   if (!absl::IsNotFound(file.status())) return file;
   return NotFound(path, ": the segment is missing");
 }

@@ -31,7 +31,7 @@ absl::Status CopyFile(FileSystem& file_system, const std::string& from, const st
 
 }  // namespace
 
-void KeepCommon(const Metadata& part, Metadata* whole) {
+void IntersectMetadata(const Metadata& part, Metadata* whole) {
   std::erase_if(*whole, [&](const auto& entry) {
     const auto found = part.find(entry.first);
     return found == part.end() || found->second != entry.second;
@@ -56,7 +56,7 @@ absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sh
   }
   manifest_.schema = *std::move(merged);
   if (first) manifest_.metadata = metadata;
-  KeepCommon(metadata, &manifest_.metadata);
+  IntersectMetadata(metadata, &manifest_.metadata);
   SHARDKIT_ASSIGN_OR_RETURN(const container::ShardIndexPart part, container::ReadShardIndexPart(*shard));
   SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), part));
   manifest_.AddShard(

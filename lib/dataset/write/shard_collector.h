@@ -17,7 +17,7 @@
 namespace shardkit::dataset {
 
 // Removes from `whole` every entry that `part` does not have with the same value.
-void KeepCommon(const Metadata& part, Metadata* whole);
+void IntersectMetadata(const Metadata& part, Metadata* whole);
 
 // Collects the shards of a directory into a manifest and an index. One thread at a time.
 class ShardCollector {

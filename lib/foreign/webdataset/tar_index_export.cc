@@ -28,8 +28,8 @@ absl::StatusOr<std::string> EncodeTarIndex(TarIndex index) {
   const auto memory = NewMemoryFileSystem();
   const std::string path = "/index";
   const ShardOptions options{.alignment = format::kMinAlignment, .metadata = TarIndexMetadata(index), .sync = false};
-  SHARDKIT_ASSIGN_OR_RETURN(const container::EncodingPlan plan,
-                            container::MakeEncodingPlan(TarIndexSchema(index.columns), options));
+  SHARDKIT_ASSIGN_OR_RETURN(const container::BlockEncoding plan,
+                            container::MakeBlockEncoding(TarIndexSchema(index.columns), options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, container::ShardFileWriter::Create(*memory, path, plan, options));
   container::BlockBuilder builder(plan.schema, UINT64_MAX, UINT32_MAX);
   container::BlockEncoder encoder;

@@ -29,8 +29,8 @@ absl::Status OfIndex(const absl::Status& status, const std::string& tar) {
   const bool of_index = !named || absl::StartsWith(status.message(), ToAbsl(IndexPath(tar)));
   const bool bad = absl::IsDataLoss(status) || absl::IsUnimplemented(status);
   if (!bad || !of_index || absl::EndsWith(status.message(), ToAbsl(TarIndexAdvice(tar)))) return status;
-  return Reworded(status,
-                  StrCat(named ? "" : IndexPath(tar), named ? "" : ": ", ToStd(status.message()), TarIndexAdvice(tar)));
+  return WithMessage(
+      status, StrCat(named ? "" : IndexPath(tar), named ? "" : ": ", ToStd(status.message()), TarIndexAdvice(tar)));
 }
 
 absl::Status CheckBelongs(const TarIndex& index, const RandomAccessFile& tar) {
@@ -48,7 +48,7 @@ class ReadAhead final : public ForwardingFile {
   using ForwardingFile::ForwardingFile;
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
-    if (!io::ReadingAgain::on()) {
+    if (!io::BypassCaches::on()) {
       const std::lock_guard lock(mutex_);
       if (offset >= begin_ && offset - begin_ <= bytes_.size() && buffer.size() <= bytes_.size() - (offset - begin_)) {
         std::memcpy(buffer.data(), bytes_.data() + (offset - begin_), buffer.size());

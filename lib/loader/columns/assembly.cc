@@ -91,8 +91,9 @@ absl::Status CheckTokens(const Column& column, const LoaderColumn& options) {
 }
 
 absl::Status WithWayOn(const absl::Status& status) {
-  return Reworded(status, StrCat(ToStd(status.message()),
-                                 "; with bad_samples=\"skip\" (BadSamples::kSkip) the loader leaves such samples out"));
+  return WithMessage(status,
+                     StrCat(ToStd(status.message()),
+                            "; with bad_samples=\"skip\" (BadSamples::kSkip) the loader leaves such samples out"));
 }
 
 namespace {

@@ -75,7 +75,7 @@ struct AssemblyFailure {
   Kind kind = kBad;
 };
 
-class LeftValues;
+class PageCacheValues;
 
 // The samples that one batch is made from, and their failures. Any thread may call Fail.
 class Assembly {
@@ -84,7 +84,7 @@ class Assembly {
   uint64_t epoch = 0;
   uint64_t seed = 0;
   uint64_t token_rows = 0;
-  LeftValues* left = nullptr;
+  PageCacheValues* left = nullptr;
 
   // `stream`: GeometryOptions::stream.
   AugmentationRandom Random(size_t i, uint64_t stream = 0) const {
@@ -145,7 +145,7 @@ class ColumnAssembler {
   virtual bool holds_blocks() const { return false; }
 
   // Whether values may be left in the file until Fill: then Layout needs only their lengths.
-  virtual bool takes_left() const { return false; }
+  virtual bool takes_from_page_cache() const { return false; }
 
   size_t position() const { return position_; }
 

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "loader/columns/assembly.h"
-#include "loader/engine/left_values.h"
+#include "loader/engine/page_cache_values.h"
 #include "shardkit/schema.h"
 
 namespace shardkit::loader {
@@ -66,7 +66,7 @@ class RaggedColumn : public ColumnAssembler {
     memory->values.resize_discard(end);
   }
 
-  bool takes_left() const override { return true; }
+  bool takes_from_page_cache() const override { return true; }
 
   void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch& scratch, ColumnMemory* memory) const override {
     for (size_t i = begin; i < end; ++i) {

@@ -28,7 +28,7 @@ absl::Status NoMemoryFor(const BatchTask& task) {
 }  // namespace
 
 BatchMaker::BatchMaker(const LoaderOptions& options, const OpenDatasets& datasets,
-                       std::vector<std::unique_ptr<ColumnAssembler>> columns, LeftValues& left, int threads,
+                       std::vector<std::unique_ptr<ColumnAssembler>> columns, PageCacheValues& left, int threads,
                        const Cancellation& stopped, BatchPool& pool, std::shared_ptr<gpu::PinnedPool> pinned)
     : options_(options),
       datasets_(datasets),
@@ -129,8 +129,9 @@ void BatchMaker::LayOutColumns(BatchTask& task) {
   const size_t n = std::max<size_t>(task.kept.size(), 1);
   task.portion = heavy_ ? std::clamp<size_t>(n / (4 * static_cast<size_t>(threads_)), 1, kMostHeavySamples)
                         : static_cast<size_t>(std::max<uint64_t>(1, n * kPortionBytes / std::max<uint64_t>(bytes, 1)));
-  task.blocks_done_early = !holds_blocks_ && !fill_may_fail_ &&
-                           std::ranges::none_of(task.blocks, [](const auto& block) { return block->left_bytes > 0; });
+  task.blocks_done_early =
+      !holds_blocks_ && !fill_may_fail_ &&
+      std::ranges::none_of(task.blocks, [](const auto& block) { return block->page_cache_bytes > 0; });
   task.block_unfilled.assign(task.blocks.size(), 0);
   for (const uint32_t index : task.kept) ++task.block_unfilled[task.references[index].block];
   const uint64_t memory = storage.memory();

@@ -12,7 +12,7 @@
 #include "loader/columns/assembly.h"
 #include "loader/engine/batch_pool.h"
 #include "loader/engine/batch_task.h"
-#include "loader/engine/left_values.h"
+#include "loader/engine/page_cache_values.h"
 #include "loader/open_datasets.h"
 #include "shardkit/job.h"
 #include "shardkit/loader.h"
@@ -24,7 +24,7 @@ class BatchMaker {
  public:
   // `threads`: how many share the work.
   BatchMaker(const LoaderOptions& options, const OpenDatasets& datasets,
-             std::vector<std::unique_ptr<ColumnAssembler>> columns, LeftValues& left, int threads,
+             std::vector<std::unique_ptr<ColumnAssembler>> columns, PageCacheValues& left, int threads,
              const Cancellation& stopped, BatchPool& pool, std::shared_ptr<gpu::PinnedPool> pinned);
 
   // Batches point into the memory of blocks.
@@ -53,7 +53,7 @@ class BatchMaker {
   const LoaderOptions& options_;
   const OpenDatasets& datasets_;
   const std::vector<std::unique_ptr<ColumnAssembler>> columns_;
-  LeftValues& left_;
+  PageCacheValues& left_;
   const bool heavy_;  // filling takes long for each sample
   const bool fill_may_fail_;
   const bool holds_blocks_;

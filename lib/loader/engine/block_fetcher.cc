@@ -27,8 +27,8 @@ void BlockFetcher::ReadOrSalvage(BlockEntry& entry) const {
     BlockBuffer::State& state = entry.buffer.state();
     state.look_cached = true;
     state.cached = false;
-    state.leave_cached = leave;
-    state.left_bytes = 0;
+    state.leave_in_page_cache = leave;
+    state.page_cache_bytes = 0;
     entry.status = reader.ReadBlock(entry.place.shard, entry.place.block, &entry.buffer, &entry.view);
     if (!entry.status.ok()) return;
     for (const size_t column : datasets_.missing[entry.key.dataset]) entry.view.InsertMissing(column);
@@ -38,7 +38,7 @@ void BlockFetcher::ReadOrSalvage(BlockEntry& entry) const {
   if (entry.status.ok()) {
     BlockBuffer::State& state = entry.buffer.state();
     const bool mapped = state.mapped != nullptr || (state.shown != nullptr && state.shown->Mapped());
-    if (!mapped && state.left_bytes == 0) state.Pin(nullptr);  // its shard may be closed
+    if (!mapped && state.page_cache_bytes == 0) state.Pin(nullptr);  // its shard may be closed
     return;
   }
   // A failed block holds no memory, so that it is never dropped and read again, and its error stays.

@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 #include "loader/engine/block_table.h"
-#include "loader/engine/left_values.h"
+#include "loader/engine/page_cache_values.h"
 #include "loader/open_datasets.h"
 #include "shardkit/job.h"
 #include "shardkit/loader.h"
@@ -13,7 +13,7 @@ namespace shardkit::loader {
 // Thread-safe. Borrows its arguments.
 class BlockFetcher {
  public:
-  BlockFetcher(const OpenDatasets& datasets, BadSamples bad_samples, LeftValues& left, const Cancellation& stopped)
+  BlockFetcher(const OpenDatasets& datasets, BadSamples bad_samples, PageCacheValues& left, const Cancellation& stopped)
       : datasets_(datasets), bad_samples_(bad_samples), left_(left), stopped_(stopped) {}
 
   // Reads the block into the entry's buffer. Sets its view, or `salvage` for a damaged block, or `status`. The entry is
@@ -27,7 +27,7 @@ class BlockFetcher {
 
   const OpenDatasets& datasets_;
   const BadSamples bad_samples_;
-  LeftValues& left_;
+  PageCacheValues& left_;
   const Cancellation& stopped_;
 };
 

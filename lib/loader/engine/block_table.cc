@@ -101,8 +101,8 @@ void BlockTable::TakeBuffer(BlockEntry& entry) {
 }
 
 void BlockTable::GiveBuffer(BlockEntry& entry) {
-  if (!entry.begun) ahead_bytes_ -= entry.left_bytes;
-  entry.left_bytes = 0;
+  if (!entry.begun) ahead_bytes_ -= entry.page_cache_bytes;
+  entry.page_cache_bytes = 0;
   container::MappedRange map = container::ForgetBlock(entry.buffer);
   const uint64_t memory = entry.buffer.memory();
   Charge(entry, 0);
@@ -224,8 +224,8 @@ std::vector<BatchTask*> BlockTable::EndRead(BlockEntry& entry) {
     }
   }
   Charge(entry, memory);
-  entry.left_bytes = entry.buffer.state().left_bytes;
-  if (!entry.begun) ahead_bytes_ += entry.left_bytes;
+  entry.page_cache_bytes = entry.buffer.state().page_cache_bytes;
+  if (!entry.begun) ahead_bytes_ += entry.page_cache_bytes;
   LearnExpansion(entry);
   std::vector<BatchTask*> complete;
   for (BatchTask* const task : entry.tasks) {
@@ -238,9 +238,9 @@ void BlockTable::LearnExpansion(const BlockEntry& entry) {
   if (!entry.status.ok() || entry.salvage || entry.place.length < kBesideBytes) return;
   double& expansion = expansion_[entry.key.dataset];
   // The next block may not leave its values. How much of a buffer from before this one needed is not known.
-  const uint64_t whole = entry.left_bytes == 0
+  const uint64_t whole = entry.page_cache_bytes == 0
                              ? entry.charged
-                             : entry.left_bytes + entry.charged - std::min(entry.charged, entry.buffer_before);
+                             : entry.page_cache_bytes + entry.charged - std::min(entry.charged, entry.buffer_before);
   const double seen =
       static_cast<double>(whole - std::min(whole, kBesideBytes)) / static_cast<double>(InBuffer(entry.place.length));
   if (expansion == kExpansionUnknown) {
@@ -277,7 +277,7 @@ void BlockTable::ReleaseIfUnused(BlockEntry& entry) {
 
 bool BlockTable::WorthKeeping(BlockEntry& entry) const {
   if (entry.state != BlockState::kReady || !entry.status.ok() || entry.salvage != nullptr) return false;
-  return entry.buffer.state().mapped == nullptr && entry.left_bytes == 0 && FitsToKeep();
+  return entry.buffer.state().mapped == nullptr && entry.page_cache_bytes == 0 && FitsToKeep();
 }
 
 // Whether all blocks together take little enough that those in memory stay there.

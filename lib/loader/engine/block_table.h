@@ -52,14 +52,14 @@ struct BlockEntry {
   std::vector<WindowClaim> claims;
   bool begun = false;  // a batch that needs it was laid out: it is no longer ahead
   bool read_before = false;
-  uint64_t kept_since = 0;       // see BlockTable::KeepUpTo; 0 while it is in use
-  std::deque<BatchTask*> tasks;  // batches in flight that need it, in plan order
-  uint32_t holders = 0;          // delivered batches that point into its memory
-  uint64_t charged = 0;          // bytes
-  uint64_t left_bytes = 0;       // of values that are in the file only (LeftValues)
-  bool may_leave = false;        // the block will not stay in memory for later windows
-  uint64_t buffer_before = 0;    // bytes of the buffer when reading began
-  uint64_t estimate = 0;         // bytes, while it is wanted
+  uint64_t kept_since = 0;        // see BlockTable::KeepUpTo; 0 while it is in use
+  std::deque<BatchTask*> tasks;   // batches in flight that need it, in plan order
+  uint32_t holders = 0;           // delivered batches that point into its memory
+  uint64_t charged = 0;           // bytes
+  uint64_t page_cache_bytes = 0;  // of values that are in the file only (PageCacheValues)
+  bool may_leave = false;         // the block will not stay in memory for later windows
+  uint64_t buffer_before = 0;     // bytes of the buffer when reading began
+  uint64_t estimate = 0;          // bytes, while it is wanted
 
   // Set while reading. Other threads read them when the entry is ready.
   BlockBuffer buffer;
@@ -118,7 +118,7 @@ class BlockTable {
 
   // A batch that needs the entry is laid out.
   void Begin(BlockEntry& entry) {
-    if (!std::exchange(entry.begun, true)) ahead_bytes_ -= entry.charged + entry.left_bytes;
+    if (!std::exchange(entry.begun, true)) ahead_bytes_ -= entry.charged + entry.page_cache_bytes;
   }
 
   // The batch no longer needs the entry.

@@ -120,7 +120,7 @@ class Engine : public Loader {
   const bool watch_clumps_;      // the shuffle buffer does not hold the datasets
   Cancellation stopped_;
 
-  LeftValues left_;
+  PageCacheValues left_;
   const BlockFetcher fetcher_;
   BatchPlanner planner_;  // for the planning thread
 

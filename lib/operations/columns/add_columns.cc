@@ -73,7 +73,7 @@ void ParseRow(std::string_view bytes, std::span<RowValue> row) {
 
 // Tells most keys that no row has.
 // May take a hash for one that was added: one in forty with ten million of them, more with more. Takes 16 MiB.
-class HashFilter {
+class BloomFilter {
  public:
   void Add(uint64_t hash) { words_[Word(hash)] |= Bits(hash); }
   bool MayHave(uint64_t hash) const { return (words_[Word(hash)] & Bits(hash)) == Bits(hash); }
@@ -183,7 +183,7 @@ struct KeyedRow {
   }
 };
 
-absl::Status SortRows(const MatchInput& input, size_t key_column, HashFilter& filter, RecordSorter& sorter) {
+absl::Status SortRows(const MatchInput& input, size_t key_column, BloomFilter& filter, RecordSorter& sorter) {
   std::vector<RowValue> row(input.rows.schema().size());
   std::vector<RowValue> values;
   std::string record;
@@ -207,7 +207,7 @@ absl::Status SortRows(const MatchInput& input, size_t key_column, HashFilter& fi
 }
 
 // The keys of the samples that are seen, without most of those that no row has: stored sample and key.
-absl::Status SortKeys(const MatchInput& input, const HashFilter& filter, RecordSorter& sorter) {
+absl::Status SortKeys(const MatchInput& input, const BloomFilter& filter, RecordSorter& sorter) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, input.stored.Scan({.threads = input.options.threads}));
   const std::span<const uint64_t> removed = input.removed.ordinals();
   size_t removed_at = 0;
@@ -314,7 +314,7 @@ absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByOrder(const MatchInput& input
 // As PlaceByOrder.
 absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByKey(const MatchInput& input, AddColumnsReport* report) {
   const uint64_t memory = input.options.memory;
-  HashFilter filter;
+  BloomFilter filter;
   RecordSorter rows(input.file_system, SpillPaths(input, "rows"), memory, input.options.cancellation);
   SHARDKIT_RETURN_IF_ERROR(SortRows(input, *input.rows.schema().key_column(), filter, rows));
   RecordSorter keys(input.file_system, SpillPaths(input, "keys"), memory, input.options.cancellation);

@@ -27,6 +27,6 @@ absl::StatusOr<DatasetWriterOptions> NativeOptionsOf(const DatasetSource& source
 
 // Converts the samples to a new dataset in our own container.
 absl::StatusOr<PackReport> ConvertToShards(FileSystem& file_system, DatasetSource& source, const std::string& output,
-                                           const ConvertOptions& options, dataset::RepeatedKeyCheck repeated = {});
+                                           const ConvertOptions& options, dataset::DuplicateKeyCheck repeated = {});
 
 }  // namespace shardkit::operations

@@ -10,8 +10,8 @@
 #include "dataset/foreign/foreign_job.h"
 #include "dataset/manifest_json.h"
 #include "dataset/write/dataset_job.h"
+#include "operations/copy/column_mapping.h"
 #include "operations/copy/conversion.h"
-#include "operations/copy/conversion_plan.h"
 #include "operations/pack/packer.h"
 #include "shardkit/dataset_reader.h"
 
@@ -118,13 +118,13 @@ std::string_view ContainerName(Container container) {
 
 absl::StatusOr<PackReport> operations::ConvertToShards(FileSystem& file_system, operations::DatasetSource& source,
                                                        const std::string& output, const ConvertOptions& options,
-                                                       dataset::RepeatedKeyCheck repeated) {
+                                                       dataset::DuplicateKeyCheck repeated) {
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, operations::SchemaOf(source, options.pack));
   SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, operations::NativeOptionsOf(source, options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto job,
-                            dataset::CreateUnitJob(file_system, output, schema, native, dataset::JobKind::kUnits));
-  if (repeated.take) job->OnRepeatedKey(std::move(repeated));
-  return operations::PackInto(source, options.pack, *job, /*ends_shards=*/true);
+                            dataset::CreateUnitWriter(file_system, output, schema, native, dataset::JobKind::kUnits));
+  if (repeated.take) job->OnDuplicateKey(std::move(repeated));
+  return operations::RunPack(source, options.pack, *job, /*ends_shards=*/true);
 }
 
 absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& input, const std::string& output,
@@ -133,13 +133,13 @@ absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& i
   if (options.to == Container::kShard) return operations::ConvertToShards(file_system, *source, output, options);
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, operations::SchemaOf(*source, options.pack));
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, CreateForeignJob(file_system, *source, schema, output, options));
-  return operations::PackInto(*source, options.pack, *job, /*ends_shards=*/false);
+  return operations::RunPack(*source, options.pack, *job, /*ends_shards=*/false);
 }
 
 absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,
                                          const ConvertOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, operations::OpenConversion(file_system, {input}, options));
-  return operations::PackNowhere(*source, options.pack);
+  return operations::DryRun(*source, options.pack);
 }
 
 }  // namespace shardkit

@@ -69,13 +69,13 @@ absl::StatusOr<Manifest> Copy(FileSystem& file_system, const std::vector<std::st
   ConvertOptions convert{options};
   convert.pack.dataset.job += options.keep_repeated_keys ? "\nmerge keep" : "\nmerge";
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, operations::OpenConversion(file_system, inputs, convert));
-  dataset::RepeatedKeyCheck check;
+  dataset::DuplicateKeyCheck check;
   absl::Status refused;
   if (!options.keep_repeated_keys) {
     SHARDKIT_RETURN_IF_ERROR(CheckInputs(file_system, *source, options.pack.dataset.cancellation));
     check.ends = source->ends();
-    check.take = [&](const dataset::RepeatedKey& found) {
-      return refused = dataset::KeyInSeveral(found, inputs, check.ends);
+    check.take = [&](const dataset::DuplicateKey& found) {
+      return refused = dataset::DuplicateAcrossInputs(found, inputs, check.ends);
     };
   }
   const auto report = operations::ConvertToShards(file_system, *source, output, convert, check);

@@ -250,14 +250,14 @@ absl::StatusOr<PackReport> Shuffle(FileSystem& file_system, operations::DatasetS
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, operations::SchemaOf(source, convert.pack));
   SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, operations::NativeOptionsOf(source, convert));
   SHARDKIT_ASSIGN_OR_RETURN(const auto job,
-                            dataset::CreateUnitJob(file_system, output, schema, native, dataset::JobKind::kUnits));
+                            dataset::CreateUnitWriter(file_system, output, schema, native, dataset::JobKind::kUnits));
   operations::ShuffledSource shuffled(file_system, source, job->threads(),
                                       {.seed = *options.shuffle,
                                        .memory = options.shuffle_memory,
                                        .directory = options.scratch.empty() ? output : options.scratch,
                                        .cancellation = native.cancellation,
                                        .progress = options.spreading});
-  return operations::PackInto(shuffled, convert.pack, *job, /*ends_shards=*/true);
+  return operations::RunPack(shuffled, convert.pack, *job, /*ends_shards=*/true);
 }
 
 }  // namespace

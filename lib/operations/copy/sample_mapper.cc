@@ -14,7 +14,7 @@
 namespace shardkit::operations {
 namespace {
 
-absl::StatusOr<std::string_view> KeyOf(const ConversionPlan& plan, const BlockView& block, uint32_t i, uint64_t ordinal,
+absl::StatusOr<std::string_view> KeyOf(const ColumnMapping& plan, const BlockView& block, uint32_t i, uint64_t ordinal,
                                        ByteArena* arena) {
   if (plan.key) {
     const std::optional<std::string_view> key = block.column(*plan.key).value(i);
@@ -28,7 +28,7 @@ absl::StatusOr<std::string_view> KeyOf(const ConversionPlan& plan, const BlockVi
 
 class ColumnMapper final : public SampleMapper {
  public:
-  ColumnMapper(const ConversionPlan& plan, ColumnTable& guessed, std::atomic<uint64_t>& filled)
+  ColumnMapper(const ColumnMapping& plan, ColumnTable& guessed, std::atomic<uint64_t>& filled)
       : plan_(plan), guessed_(guessed), filled_(filled) {}
 
   absl::Status Map(const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena, Sample* sample) override {
@@ -67,17 +67,17 @@ class ColumnMapper final : public SampleMapper {
       sample->fields.push_back({guessed_.Find(column.after.name, type), Value(value)});
       return absl::OkStatus();
     }
-    if (column.first != Reform::kNone) {
-      SHARDKIT_ASSIGN_OR_RETURN(value, ReformValue(column.before, column.first, value, arena));
+    if (column.first != ValueConversion::kNone) {
+      SHARDKIT_ASSIGN_OR_RETURN(value, ConvertValue(column.before, column.first, value, arena));
     }
-    if (column.second != Reform::kNone) {
-      SHARDKIT_ASSIGN_OR_RETURN(value, ReformValue(column.between, column.second, value, arena));
+    if (column.second != ValueConversion::kNone) {
+      SHARDKIT_ASSIGN_OR_RETURN(value, ConvertValue(column.between, column.second, value, arena));
     }
     sample->fields.push_back({&column.after, Value(value)});
     return absl::OkStatus();
   }
 
-  const ConversionPlan& plan_;
+  const ColumnMapping& plan_;
   ColumnTable& guessed_;
   std::atomic<uint64_t>& filled_;
 };
@@ -85,7 +85,7 @@ class ColumnMapper final : public SampleMapper {
 // Makes the image and the annotation file from SA-1B's columns.
 class Sa1bFilesMapper final : public SampleMapper {
  public:
-  explicit Sa1bFilesMapper(const ConversionPlan& plan) : plan_(plan) {
+  explicit Sa1bFilesMapper(const ColumnMapping& plan) : plan_(plan) {
     for (size_t i = 0; i < kSa1bColumnCount; ++i) positions_[i] = *plan.origin.schema.Find(Sa1bColumns()[i].name);
   }
 
@@ -102,14 +102,14 @@ class Sa1bFilesMapper final : public SampleMapper {
   }
 
  private:
-  const ConversionPlan& plan_;
+  const ColumnMapping& plan_;
   Sa1bPositions positions_;
   std::string json_;
 };
 
 class Sa1bColumnsMapper final : public SampleMapper {
  public:
-  explicit Sa1bColumnsMapper(const ConversionPlan& plan) : plan_(plan) {}
+  explicit Sa1bColumnsMapper(const ColumnMapping& plan) : plan_(plan) {}
 
   absl::Status Map(const BlockView& block, uint32_t i, uint64_t /*ordinal*/, ByteArena* arena,
                    Sample* sample) override {
@@ -123,13 +123,13 @@ class Sa1bColumnsMapper final : public SampleMapper {
   }
 
  private:
-  const ConversionPlan& plan_;
+  const ColumnMapping& plan_;
   Sa1bConverter converter_;
 };
 
 }  // namespace
 
-std::unique_ptr<SampleMapper> SampleMapper::Create(const ConversionPlan& plan, ColumnTable& guessed,
+std::unique_ptr<SampleMapper> SampleMapper::Create(const ColumnMapping& plan, ColumnTable& guessed,
                                                    std::atomic<uint64_t>& filled) {
   switch (plan.form) {
     case SampleForm::kSa1bFiles:

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "operations/copy/conversion_plan.h"
+#include "operations/copy/column_mapping.h"
 #include "operations/sources/source_unit.h"
 #include "shardkit/sample.h"
 
@@ -19,7 +19,7 @@ class SampleMapper {
 
   // `guessed` has the columns of guessed types. Adds to `filled` the absent values that it makes empty ones. All three
   // outlive the mapper and the samples.
-  static std::unique_ptr<SampleMapper> Create(const ConversionPlan& plan, ColumnTable& guessed,
+  static std::unique_ptr<SampleMapper> Create(const ColumnMapping& plan, ColumnTable& guessed,
                                               std::atomic<uint64_t>& filled);
 
   // Replaces *sample with sample `i` of the block, which has the number `ordinal` in the dataset. The values are

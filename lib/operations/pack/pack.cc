@@ -34,12 +34,12 @@ absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const s
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(std::move(columns)));
   SHARDKIT_ASSIGN_OR_RETURN(
       const std::unique_ptr<dataset::DatasetJob> job,
-      dataset::CreateUnitJob(file_system, directory, schema, writer_options, dataset::JobKind::kUnits));
-  return operations::PackInto(source, options, *job, /*ends_shards=*/true);
+      dataset::CreateUnitWriter(file_system, directory, schema, writer_options, dataset::JobKind::kUnits));
+  return operations::RunPack(source, options, *job, /*ends_shards=*/true);
 }
 
 absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options) {
-  return operations::PackNowhere(source, options);
+  return operations::DryRun(source, options);
 }
 
 }  // namespace shardkit

@@ -374,7 +374,7 @@ class Packer {
     absl::Status status;
     // Who skips errors wants no sample lost because another one has its key.
     if (!options_.skip_errors && source_.keys_are_unique() && !keys_.Insert(sample.key)) {
-      return KeyTwice(source_, sample.key);
+      return DuplicateKeyError(source_, sample.key);
     }
     if (writer_) {
       status = writer_->Append(sample, position_.samples + 1);
@@ -428,7 +428,7 @@ absl::Status CheckAtTheEnd(const Source& source, const PackOptions& options, boo
 
 }  // namespace
 
-absl::Status KeyTwice(Source& source, std::string_view key) {
+absl::Status DuplicateKeyError(Source& source, std::string_view key) {
   const auto files = source.FindKey(key);
   if (!files.ok() || files->size() < 2) {
     return InvalidArgument("sample \"", key, "\": the key stands twice in the input");
@@ -437,17 +437,17 @@ absl::Status KeyTwice(Source& source, std::string_view key) {
                          ": rename one, or pack the inputs apart");
 }
 
-absl::Status OnRepeatedKeys(Source& source, const PackOptions& options, const dataset::RepeatedKey& found,
-                            std::vector<std::string>* warnings) {
-  if (!options.skip_errors) return KeyTwice(source, found.key);
+absl::Status ReportDuplicateKeys(Source& source, const PackOptions& options, const dataset::DuplicateKey& found,
+                                 std::vector<std::string>* warnings) {
+  if (!options.skip_errors) return DuplicateKeyError(source, found.key);
   warnings->push_back(StrCat(found.count, found.count == 1 ? " sample has" : " samples have",
                              " the key of another one, first sample ", found.second, " that of sample ", found.first,
                              ", \"", found.key, "\": by its key the first is found"));
   return absl::OkStatus();
 }
 
-absl::StatusOr<PartReport> PackUnits(Source& source, const PackOptions& options, const PackPart& part,
-                                     dataset::DatasetJob& job) {
+absl::StatusOr<PartReport> RunUnits(Source& source, const PackOptions& options, const PackPart& part,
+                                    dataset::DatasetJob& job) {
   Packer packer(source, options, part, &job, job.threads());
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(&job); }));
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t tars, ListingOfTars(source));
@@ -488,8 +488,8 @@ std::vector<std::string> WarningsOf(const Source& source, const PackOptions& opt
   return warnings;
 }
 
-absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, dataset::DatasetJob& job,
-                                    bool ends_shards) {
+absl::StatusOr<PackReport> RunPack(Source& source, const PackOptions& options, dataset::DatasetJob& job,
+                                   bool ends_shards) {
   dataset::DatasetJob* const units = ends_shards ? &job : nullptr;
   PackReport report;
   absl::Status status, repeated;
@@ -507,8 +507,8 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
       }
     }
     if (units != nullptr && source.keys_are_unique()) {
-      units->OnRepeatedKey({.take = [&](const dataset::RepeatedKey& found) {
-        return repeated = OnRepeatedKeys(source, options, found, &report.warnings);
+      units->OnDuplicateKey({.take = [&](const dataset::DuplicateKey& found) {
+        return repeated = ReportDuplicateKeys(source, options, found, &report.warnings);
       }});
     }
     Packer packer(source, options, part, units, job.threads());
@@ -542,7 +542,7 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
   return status;
 }
 
-absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& options) {
+absl::StatusOr<PackReport> DryRun(Source& source, const PackOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(source, options));
   PackReport report;
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest.schema, Schema::Create(std::move(columns)));

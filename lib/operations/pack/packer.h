@@ -75,23 +75,23 @@ struct PartReport {
 };
 
 // Stores the samples of some units. The writer is not finished.
-absl::StatusOr<PartReport> PackUnits(Source& source, const PackOptions& options, const PackPart& part,
-                                     dataset::DatasetJob& job);
+absl::StatusOr<PartReport> RunUnits(Source& source, const PackOptions& options, const PackPart& part,
+                                    dataset::DatasetJob& job);
 
 // InvalidArgument, naming the files where it can, for a key that stands twice in the input.
-absl::Status KeyTwice(Source& source, std::string_view key);
+absl::Status DuplicateKeyError(Source& source, std::string_view key);
 
-// What becomes of a dataset in which keys are repeated: KeyTwice, or with skip_errors a warning.
-absl::Status OnRepeatedKeys(Source& source, const PackOptions& options, const dataset::RepeatedKey& found,
-                            std::vector<std::string>* warnings);
+// What becomes of a dataset in which keys are repeated: DuplicateKeyError, or with skip_errors a warning.
+absl::Status ReportDuplicateKeys(Source& source, const PackOptions& options, const dataset::DuplicateKey& found,
+                                 std::vector<std::string>* warnings);
 
 // Stores all samples that the writer does not have yet, and finishes the writer. On failure the writer is aborted, or
 // suspended with keep_on_cancel. OutOfRange when options.dataset names a column that no sample had; then nothing is
 // kept. `ends_shards`: the job leaves it to this function where shards end.
-absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, dataset::DatasetJob& job,
-                                    bool ends_shards);
+absl::StatusOr<PackReport> RunPack(Source& source, const PackOptions& options, dataset::DatasetJob& job,
+                                   bool ends_shards);
 
 // Loads the samples and stores nothing. The report's manifest has the columns known before any sample.
-absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& options);
+absl::StatusOr<PackReport> DryRun(Source& source, const PackOptions& options);
 
 }  // namespace shardkit::operations

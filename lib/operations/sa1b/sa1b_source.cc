@@ -21,7 +21,7 @@ class PairUnit : public TarredUnit {
   std::string Names(size_t sample) const override {
     const Sa1bPair& pair = pairs[sample];
     std::string names = pair.key;
-    for (const Sa1bHalf* const half : {&pair.image, &pair.json}) names.append(1, '\0').append(half->name);
+    for (const Sa1bFile* const half : {&pair.image, &pair.json}) names.append(1, '\0').append(half->name);
     return names;
   }
 
@@ -193,7 +193,7 @@ absl::Status Sa1bSource::LoadFromTree(const TreeUnit& unit, size_t i, Worker& wo
 absl::Status Sa1bSource::LoadFromTar(const std::string& path, Sa1bPair& pair, Worker& worker, ByteArena* arena,
                                      Sample* sample) {
   SHARDKIT_RETURN_IF_ERROR(pair.status);
-  const auto name = [&path](const Sa1bHalf& half) { return StrCat(path, ": member '", half.name, "'"); };
+  const auto name = [&path](const Sa1bFile& half) { return StrCat(path, ": member '", half.name, "'"); };
   sample->key = arena->Copy(pair.key);
   Value image;
   image.file = std::move(pair.image.file);

@@ -46,8 +46,8 @@ absl::Status Sa1bTar::TooMuchPending(const std::string& name) const {
                            " bytes");
 }
 
-absl::StatusOr<Sa1bHalf> Sa1bTar::Read(const TarMember& member) {
-  Sa1bHalf half;
+absl::StatusOr<Sa1bFile> Sa1bTar::Read(const TarMember& member) {
+  Sa1bFile half;
   half.present = true;
   half.name = member.name;
   half.ordinal = member.ordinal;
@@ -76,7 +76,7 @@ absl::StatusOr<bool> Sa1bTar::Take(const TarMember& member, Sa1bPair* pair) {
     return true;
   }
   Sa1bPair& waiting = pending_[key];
-  Sa1bHalf& half = image ? waiting.image : waiting.json;
+  Sa1bFile& half = image ? waiting.image : waiting.json;
   const bool first = !waiting.image.present && !waiting.json.present;
   if (half.present) {
     pair->status = InvalidArgument(path_, ": member '", member.name, "' (number ", member.ordinal,
@@ -100,7 +100,7 @@ absl::StatusOr<bool> Sa1bTar::Take(const TarMember& member, Sa1bPair* pair) {
   }
   *pair = std::move(waiting);
   pending_.erase(key);
-  const Sa1bHalf& other = image ? pair->json : pair->image;
+  const Sa1bFile& other = image ? pair->json : pair->image;
   pending_bytes_ -= other.held();
   pending_order_.erase(other.ordinal);
   whole_.Insert(key, other.ordinal);

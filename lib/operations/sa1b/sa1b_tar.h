@@ -16,7 +16,7 @@
 namespace shardkit::operations {
 
 // One file of a pair. Owns its bytes, or refers to the tar when they are too many to hold.
-struct Sa1bHalf {
+struct Sa1bFile {
   bool present = false;
   std::string name;
   uint64_t ordinal = 0;
@@ -29,8 +29,8 @@ struct Sa1bHalf {
 
 struct Sa1bPair {
   std::string key;  // or the file's name, when it is not half of a pair
-  Sa1bHalf image;
-  Sa1bHalf json;
+  Sa1bFile image;
+  Sa1bFile json;
   absl::Status status;  // why it cannot be packed
 };
 
@@ -62,7 +62,7 @@ class Sa1bTar {
 
   // True when *pair is ready: a complete pair, or a member that cannot be packed.
   absl::StatusOr<bool> Take(const TarMember& member, Sa1bPair* pair);
-  absl::StatusOr<Sa1bHalf> Read(const TarMember& member);
+  absl::StatusOr<Sa1bFile> Read(const TarMember& member);
   absl::Status CheckMember(const TarMember& member) const;
   absl::Status EndHere(const absl::Status& status, std::string key, Sa1bPair* pair);
   absl::Status TooMuchPending(const std::string& name) const;

@@ -106,7 +106,7 @@ std::vector<uint64_t> DatasetSource::ends() const {
 
 std::map<std::string, std::string> DatasetSource::metadata() const {
   Metadata common = input().plan.origin.metadata;
-  for (const auto& part : parts_) dataset::KeepCommon(part->input.plan.origin.metadata, &common);
+  for (const auto& part : parts_) dataset::IntersectMetadata(part->input.plan.origin.metadata, &common);
   return common;
 }
 

@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "container/whole_block.h"
 #include "dataset/select/selection.h"
-#include "operations/copy/conversion_plan.h"
+#include "operations/copy/column_mapping.h"
 #include "operations/copy/sample_mapper.h"
 #include "operations/sources/source_unit.h"
 #include "shardkit/dataset_reader.h"
@@ -25,7 +25,7 @@ namespace shardkit::operations {
 // A dataset and the plan for its columns.
 struct ConversionInput {
   std::unique_ptr<DatasetReader> dataset;
-  ConversionPlan plan;
+  ColumnMapping plan;
   bool some_columns = false;  // others were not chosen
 };
 

@@ -27,7 +27,7 @@ namespace shardkit::operations {
 namespace {
 
 // A job whose input is divided into units.
-struct UnitJob {
+struct TaskSet {
   std::string directory;              // of the dataset
   std::string records;                // whose the records are: 16 hexadecimal digits, of the input and the options
   PackOptions pack;                   // with the job and the metadata that the dataset gets
@@ -79,13 +79,13 @@ absl::StatusOr<bool> IsPacked(FileSystem& file_system, const std::string& direct
   return true;
 }
 
-absl::Status PackUnit(FileSystem& file_system, const UnitJob& job, const PackOptions& options, uint64_t number,
+absl::Status PackUnit(FileSystem& file_system, const TaskSet& job, const PackOptions& options, uint64_t number,
                       const dataset::ShardRecords& records, PackTaskReport* report) {
   PackPart part{.unit = number};
   SHARDKIT_ASSIGN_OR_RETURN(Source* const source, job.open(number, &part));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, dataset::CreateUnitJob(file_system, job.directory, job.schema,
-                                                                      options.dataset, dataset::JobKind::kTask));
-  SHARDKIT_ASSIGN_OR_RETURN(const PartReport packed, PackUnits(*source, options, part, *writer));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, dataset::CreateUnitWriter(file_system, job.directory, job.schema,
+                                                                         options.dataset, dataset::JobKind::kTask));
+  SHARDKIT_ASSIGN_OR_RETURN(const PartReport packed, RunUnits(*source, options, part, *writer));
   SHARDKIT_ASSIGN_OR_RETURN(DatasetSummary summary, writer->Finish());
   std::vector<dataset::ShardRecord> shards = writer->records();
   if (shards.empty()) shards.emplace_back().skipped = summary.skipped;
@@ -120,7 +120,7 @@ absl::StatusOr<bool> IsComplete(FileSystem& file_system, const std::string& dire
 }
 
 // Packs the units of a task. The directory's job must have begun.
-absl::StatusOr<PackTaskReport> RunTask(FileSystem& file_system, const UnitJob& job, const PackTaskOptions& options) {
+absl::StatusOr<PackTaskReport> RunTask(FileSystem& file_system, const TaskSet& job, const PackTaskOptions& options) {
   PackTaskReport report;
   PackOptions pack = job.pack;
   pack.dataset.threads = options.threads;
@@ -161,7 +161,7 @@ absl::StatusOr<PackTaskReport> RunTask(FileSystem& file_system, const UnitJob& j
 }
 
 // Makes the dataset of all units, or reports the one that has been made of them.
-absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job, int threads,
+absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const TaskSet& job, int threads,
                                      const Cancellation* cancellation) {
   const std::string& directory = job.directory;
   const dataset::ShardRecords records(file_system, directory, job.records);
@@ -212,8 +212,8 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
   DatasetWriterOptions options = job.pack.dataset;
   options.threads = threads;
   options.cancellation = cancellation;
-  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, dataset::CreateUnitJob(file_system, directory, job.schema, options,
-                                                                      dataset::JobKind::kUnits, &shards));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, dataset::CreateUnitWriter(file_system, directory, job.schema, options,
+                                                                         dataset::JobKind::kUnits, &shards));
   absl::Status repeated;
   if (!complete) {
     writer->SetListing(listing);
@@ -223,8 +223,8 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
     }
     SHARDKIT_ASSIGN_OR_RETURN(Source* const source, job.whole());
     if (source->keys_are_unique()) {
-      writer->OnRepeatedKey({.take = [&, source](const dataset::RepeatedKey& found) {
-        return repeated = OnRepeatedKeys(*source, job.pack, found, &report.warnings);
+      writer->OnDuplicateKey({.take = [&, source](const dataset::DuplicateKey& found) {
+        return repeated = ReportDuplicateKeys(*source, job.pack, found, &report.warnings);
       }});
     }
   }
@@ -270,7 +270,7 @@ absl::StatusOr<PackPlan> Plan(FileSystem& file_system, std::string_view kind, co
   head.pack.dataset.resume = false;
   // Refuses what every task would refuse.
   SHARDKIT_RETURN_IF_ERROR(
-      dataset::CreateUnitJob(file_system, directory, schema, head.pack.dataset, dataset::JobKind::kTask).status());
+      dataset::CreateUnitWriter(file_system, directory, schema, head.pack.dataset, dataset::JobKind::kTask).status());
   SHARDKIT_ASSIGN_OR_RETURN(const auto writer, PlanWriter::Create(file_system, directory, head));
   const auto add = [&](const PlannedUnit& unit) { return writer->Add(unit); };
   SHARDKIT_ASSIGN_OR_RETURN(PackPlan made, Guarded("listing", [&] { return ListUnits(*source, options, add); }));
@@ -283,13 +283,13 @@ absl::StatusOr<PackPlan> Plan(FileSystem& file_system, std::string_view kind, co
 }
 
 // A plan and the sources of its units. One thread at a time.
-class PlannedJob {
+class PlannedTasks {
  public:
-  static absl::StatusOr<std::unique_ptr<PlannedJob>> Open(FileSystem& file_system, const std::string& directory) {
-    std::unique_ptr<PlannedJob> planned(new PlannedJob());
+  static absl::StatusOr<std::unique_ptr<PlannedTasks>> Open(FileSystem& file_system, const std::string& directory) {
+    std::unique_ptr<PlannedTasks> planned(new PlannedTasks());
     SHARDKIT_ASSIGN_OR_RETURN(planned->plan_, PlanReader::Open(file_system, directory));
     const PlanHead& head = planned->plan_->head();
-    UnitJob& job = planned->job_;
+    TaskSet& job = planned->job_;
     job.directory = directory;
     job.records = planned->plan_->fingerprint();
     job.pack = head.pack;
@@ -301,10 +301,10 @@ class PlannedJob {
     return planned;
   }
 
-  const UnitJob& job() const { return job_; }
+  const TaskSet& job() const { return job_; }
 
  private:
-  PlannedJob() = default;
+  PlannedTasks() = default;
 
   absl::StatusOr<Source*> OpenUnit(uint64_t number, PackPart* part) {
     const PlanHead& head = plan_->head();
@@ -335,27 +335,28 @@ class PlannedJob {
   }
 
   std::unique_ptr<PlanReader> plan_;
-  UnitJob job_;
+  TaskSet job_;
   std::unique_ptr<Source> source_;
   uint64_t position_ = 0;  // of a dataset's source
 };
 
 // A conversion and the source of its units. One thread at a time.
-class ConversionJob {
+class ConversionTasks {
  public:
-  static absl::StatusOr<std::unique_ptr<ConversionJob>> Open(FileSystem& file_system, const std::string& input,
-                                                             const std::string& output, const ConvertOptions& options) {
+  static absl::StatusOr<std::unique_ptr<ConversionTasks>> Open(FileSystem& file_system, const std::string& input,
+                                                               const std::string& output,
+                                                               const ConvertOptions& options) {
     if (options.to != Container::kShard) {
       return InvalidArgument("--to ", ContainerName(options.to),
                              ": cannot be converted in tasks, because where its shards end depends on all samples "
                              "before; convert in tasks to shard, then that at once");
     }
-    std::unique_ptr<ConversionJob> conversion(new ConversionJob());
+    std::unique_ptr<ConversionTasks> conversion(new ConversionTasks());
     SHARDKIT_RETURN_IF_ERROR(conversion->Start(file_system, input, output, options));
     return conversion;
   }
 
-  const UnitJob& job() const { return job_; }
+  const TaskSet& job() const { return job_; }
 
  private:
   struct Unit {
@@ -363,7 +364,7 @@ class ConversionJob {
     uint64_t samples = 0;
   };
 
-  ConversionJob() = default;
+  ConversionTasks() = default;
 
   absl::Status Start(FileSystem& file_system, const std::string& input, const std::string& output,
                      const ConvertOptions& options) {
@@ -395,12 +396,12 @@ class ConversionJob {
 
   std::unique_ptr<DatasetSource> source_;
   std::vector<Unit> units_;
-  UnitJob job_;
+  TaskSet job_;
   uint64_t position_ = 0;  // of the source
 };
 
 // Whether the dataset is finished. AlreadyExists when it is another one.
-absl::StatusOr<bool> IsFinished(FileSystem& file_system, const UnitJob& job) {
+absl::StatusOr<bool> IsFinished(FileSystem& file_system, const TaskSet& job) {
   SHARDKIT_ASSIGN_OR_RETURN(const bool complete, IsComplete(file_system, job.directory));
   if (!complete) return false;
   SHARDKIT_ASSIGN_OR_RETURN(const auto made, dataset::ReadJob(file_system, job.directory));
@@ -452,16 +453,17 @@ absl::StatusOr<PackTaskReport> PackTask(FileSystem& file_system, const std::stri
   SHARDKIT_RETURN_IF_ERROR(operations::CheckTask(options));
   SHARDKIT_ASSIGN_OR_RETURN(const bool complete, operations::IsComplete(file_system, directory));
   if (complete) return PackTaskReport();
-  SHARDKIT_ASSIGN_OR_RETURN(const auto planned, operations::PlannedJob::Open(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto planned, operations::PlannedTasks::Open(file_system, directory));
   return operations::RunTask(file_system, planned->job(), options);
 }
 
 absl::StatusOr<PackReport> FinishPack(FileSystem& file_system, const std::string& directory, int threads,
                                       const Cancellation* cancellation) {
-  const auto planned = operations::PlannedJob::Open(file_system, directory);
+  const auto planned = operations::PlannedTasks::Open(file_system, directory);
   if (planned.ok()) return operations::JoinUnits(file_system, (*planned)->job(), threads, cancellation);
+  if (!absl::IsNotFound(planned.status())) return planned.status();
   SHARDKIT_ASSIGN_OR_RETURN(const bool complete, operations::IsComplete(file_system, directory));
-  if (!complete || !absl::IsNotFound(planned.status())) return planned.status();
+  if (!complete) return planned.status();
   // The plan is gone, but other files may be left of a run that was killed at its end.
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, dataset::ReadJob(file_system, directory));
   if (job && job->dataset_hash) {
@@ -484,8 +486,8 @@ absl::StatusOr<PackTaskReport> ConvertTask(FileSystem& file_system, const std::s
   run.progress = options.pack.progress;
   SHARDKIT_RETURN_IF_ERROR(operations::CheckTask(run));
   SHARDKIT_ASSIGN_OR_RETURN(const auto conversion,
-                            operations::ConversionJob::Open(file_system, input, output, options));
-  const operations::UnitJob& job = conversion->job();
+                            operations::ConversionTasks::Open(file_system, input, output, options));
+  const operations::TaskSet& job = conversion->job();
   SHARDKIT_ASSIGN_OR_RETURN(const bool finished, operations::IsFinished(file_system, job));
   if (finished) return PackTaskReport();
   SHARDKIT_RETURN_IF_ERROR(dataset::BeginTasks(file_system, output, job.records));
@@ -495,8 +497,8 @@ absl::StatusOr<PackTaskReport> ConvertTask(FileSystem& file_system, const std::s
 absl::StatusOr<PackReport> FinishConvert(FileSystem& file_system, const std::string& input, const std::string& output,
                                          const ConvertOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto conversion,
-                            operations::ConversionJob::Open(file_system, input, output, options));
-  const operations::UnitJob& job = conversion->job();
+                            operations::ConversionTasks::Open(file_system, input, output, options));
+  const operations::TaskSet& job = conversion->job();
   SHARDKIT_ASSIGN_OR_RETURN(const bool finished, operations::IsFinished(file_system, job));
   if (!finished) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto begun, dataset::ReadJob(file_system, output));

@@ -2,7 +2,7 @@
 #include "operations/npy.h"
 
 #include "convert_containers/containers_support.h"
-#include "operations/copy/reform.h"
+#include "operations/copy/value_conversion.h"
 
 namespace shardkit::test {
 namespace {
@@ -93,39 +93,42 @@ TEST(NpyTest, NothingElseIsTakenBack) {
   }
 }
 
-TEST(ReformTest, ArraysOfAnotherShape) {
+TEST(ValueConversionTest, ArraysOfAnotherShape) {
   ByteArena arena;
   const std::string file = Npy(Type::kU8, {2}, "ab");
-  const auto reform = [&](const Column& column) {
-    return operations::ReformValue(column, operations::Reform::kFromNpy, file, &arena).status();
+  const auto conversion = [&](const Column& column) {
+    return operations::ConvertValue(column, operations::ValueConversion::kFromNpy, file, &arena).status();
   };
-  EXPECT_TRUE(reform(MakeArrayColumn("a", Type::kU8)).ok());
-  EXPECT_TRUE(reform(MakeArrayColumn("a", Type::kU8, {{2}})).ok());
-  EXPECT_TRUE(absl::IsDataLoss(reform(MakeArrayColumn("a", Type::kU8, {{1, 2}}))));
-  EXPECT_TRUE(absl::IsDataLoss(reform(MakeColumn("a", Type::kU8))));
-  EXPECT_TRUE(absl::IsDataLoss(reform(MakeArrayColumn("a", Type::kI8))));
+  EXPECT_TRUE(conversion(MakeArrayColumn("a", Type::kU8)).ok());
+  EXPECT_TRUE(conversion(MakeArrayColumn("a", Type::kU8, {{2}})).ok());
+  EXPECT_TRUE(absl::IsDataLoss(conversion(MakeArrayColumn("a", Type::kU8, {{1, 2}}))));
+  EXPECT_TRUE(absl::IsDataLoss(conversion(MakeColumn("a", Type::kU8))));
+  EXPECT_TRUE(absl::IsDataLoss(conversion(MakeArrayColumn("a", Type::kI8))));
 }
 
-TEST(ReformTest, ValuesThatAreNotOfTheirColumn) {
+TEST(ValueConversionTest, ValuesThatAreNotOfTheirColumn) {
   ByteArena arena;
-  for (const operations::Reform reform : {operations::Reform::kToNpy, operations::Reform::kBf16ToF32}) {
+  for (const operations::ValueConversion conversion :
+       {operations::ValueConversion::kToNpy, operations::ValueConversion::kBf16ToF32}) {
     EXPECT_TRUE(
-        absl::IsDataLoss(operations::ReformValue(MakeColumn("x", Type::kBf16), reform, "abc", &arena).status()));
+        absl::IsDataLoss(operations::ConvertValue(MakeColumn("x", Type::kBf16), conversion, "abc", &arena).status()));
     EXPECT_TRUE(absl::IsDataLoss(
-        operations::ReformValue(MakeArrayColumn("x", Type::kBf16, {{2}}), reform, "abc", &arena).status()));
-    EXPECT_TRUE(
-        absl::IsDataLoss(operations::ReformValue(MakeArrayColumn("x", Type::kBf16), reform, "abc", &arena).status()));
+        operations::ConvertValue(MakeArrayColumn("x", Type::kBf16, {{2}}), conversion, "abc", &arena).status()));
+    EXPECT_TRUE(absl::IsDataLoss(
+        operations::ConvertValue(MakeArrayColumn("x", Type::kBf16), conversion, "abc", &arena).status()));
   }
   EXPECT_FALSE(
-      operations::ReformValue(MakeColumn("x", Type::kRle), operations::Reform::kToCocoJson, "abc", &arena).ok());
+      operations::ConvertValue(MakeColumn("x", Type::kRle), operations::ValueConversion::kToCocoJson, "abc", &arena)
+          .ok());
 }
 
-TEST(ReformTest, Masks) {
+TEST(ValueConversionTest, Masks) {
   ByteArena arena;
   const Column column = MakeColumn("m", Type::kRle);
-  EXPECT_EQ(*operations::ReformValue(column, operations::Reform::kToCocoJson, MaskValue(480, 640, 480 * 640), &arena),
+  EXPECT_EQ(*operations::ConvertValue(column, operations::ValueConversion::kToCocoJson, MaskValue(480, 640, 480 * 640),
+                                      &arena),
             R"([{"counts":"0PP\\9","size":[480,640]}])");
-  EXPECT_EQ(operations::ReformedColumn(column, operations::Reform::kToCocoJson), MakeColumn("m", Type::kJson));
+  EXPECT_EQ(operations::ColumnAfter(column, operations::ValueConversion::kToCocoJson), MakeColumn("m", Type::kJson));
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ TEST(JsonReader, ErrorsNameThePlace) {
   ExpectRefused("\"flag\": true, ", "", "lacks the key \"flag\"");
 }
 
-TEST(JsonReader, RepeatedKeys) {
+TEST(JsonReader, DuplicateKeys) {
   const std::string twice = Edited("\"small\": 7", "\"small\": 7, \"sm\\u0061ll\": 8");
   const std::string unknown = Edited("\"small\": 7", "\"small\": 7, \"new\": 1, \"new\": 1");
   Whole once, first;

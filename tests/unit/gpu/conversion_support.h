@@ -12,7 +12,7 @@
 namespace shardkit::gpu::test {
 
 struct Converted {
-  loader::ConversionPlan plan;
+  loader::ColumnMapping plan;
   std::vector<uint8_t> bytes;
 };
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
-#include "dataset/read/read_turns.h"
+#include "dataset/read/forward_read_queue.h"
 #include "loader/loader_support.h"
 #include "shardkit/validate.h"
 #include "support/fault_filesystem.h"
@@ -136,10 +136,10 @@ TEST_F(ForwardScanTest, EndingEarly) {
 }
 
 TEST(ReadTurnsTest, OneAfterTheOtherWithinAShard) {
-  dataset::ReadTurns turns;
-  dataset::ReadTurns::Turn first(turns, 1, 4);
-  dataset::ReadTurns::Turn second(turns, 1, 5);
-  dataset::ReadTurns::Turn other(turns, 2, 0);
+  dataset::ForwardReadQueue turns;
+  dataset::ForwardReadQueue::Turn first(turns, 1, 4);
+  dataset::ForwardReadQueue::Turn second(turns, 1, 5);
+  dataset::ForwardReadQueue::Turn other(turns, 2, 0);
   other.Await();
   first.Await();
   std::atomic<bool> went = false;

@@ -106,7 +106,7 @@ TEST_F(TarSidecarTest, OpeningAFolderReadsNoBlocks) {
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   EXPECT_EQ((*dataset)->sample_count(), 15u);
   EXPECT_EQ((*dataset)->summary().block_count, 15u);
-  EXPECT_EQ(counted.reads().size(), 5 * 6 + 2u);  // two are of manifests that are not there
+  EXPECT_EQ(counted.reads().size(), 5 * 6 + 3u);  // three are of manifests and a job that are not there
   counted.Reset();
   BlockBuffer buffer;
   EXPECT_EQ(*(*dataset)->ReadValue(7, *(*dataset)->summary().schema.Find("txt"), &buffer), "value 1");

@@ -14,13 +14,13 @@
 namespace shardkit::dataset {
 
 // One thread at a time.
-class KeyMerge {
+class KWayMerge {
  public:
   // Sets *entry to the next one of list `list`; false at its end. The entries of a list ascend, and no two lists have
   // an entry in common.
   using Advance = std::function<absl::StatusOr<bool>(size_t list, format::KeyEntry* entry)>;
 
-  KeyMerge(size_t lists, Advance advance) : lists_(lists), advance_(std::move(advance)) {}
+  KWayMerge(size_t lists, Advance advance) : lists_(lists), advance_(std::move(advance)) {}
 
   // False behind the last entry of all. After an error the merge is of no use.
   absl::StatusOr<bool> Next(format::KeyEntry* entry) {

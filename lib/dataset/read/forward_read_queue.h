@@ -12,12 +12,12 @@ namespace shardkit::dataset {
 // Blocks must be announced in the order in which they are wanted. The task of a block must start no later than the
 // tasks of the blocks announced after it, and must read its block or give it up. So a waiting task always waits for a
 // running one. Thread-safe.
-class ReadTurns {
+class ForwardReadQueue {
  public:
   // A block's place in the queue. The destructor gives the place up. Movable.
   class Turn {
    public:
-    Turn(ReadTurns& turns, size_t shard, size_t block) : turns_(&turns), place_(shard, block) {
+    Turn(ForwardReadQueue& turns, size_t shard, size_t block) : turns_(&turns), place_(shard, block) {
       std::lock_guard lock(turns_->mutex_);
       turns_->announced_.insert(place_);
     }
@@ -33,7 +33,7 @@ class ReadTurns {
 
     // Call when the block has been read. Idempotent.
     void End() {
-      ReadTurns* const turns = std::exchange(turns_, nullptr);
+      ForwardReadQueue* const turns = std::exchange(turns_, nullptr);
       if (turns == nullptr) return;
       {
         std::lock_guard lock(turns->mutex_);
@@ -43,7 +43,7 @@ class ReadTurns {
     }
 
    private:
-    ReadTurns* turns_;
+    ForwardReadQueue* turns_;
     std::pair<size_t, size_t> place_;  // shard and block
   };
 

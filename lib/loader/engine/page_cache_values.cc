@@ -1,4 +1,4 @@
-#include "loader/engine/left_values.h"
+#include "loader/engine/page_cache_values.h"
 
 #include <cstring>
 #include <utility>
@@ -25,14 +25,14 @@ constexpr uint64_t kLeastAlone = uint64_t{16} << 10;
 
 }  // namespace
 
-LeftValues::LeftValues(const LoaderOptions& options, const OpenDatasets& datasets,
-                       std::span<const std::unique_ptr<ColumnAssembler>> columns)
+PageCacheValues::PageCacheValues(const LoaderOptions& options, const OpenDatasets& datasets,
+                                 std::span<const std::unique_ptr<ColumnAssembler>> columns)
     : verify_(options.read.verify == Verify::kEvery),
       neighbours_(options.plan.order == SampleOrder::kSequential && options.world_size == 1),
       taken_(datasets.columns.size()) {
   for (const auto& column : columns) taken_[column->position()] = true;
   for (const auto& column : columns) {
-    if (!column->takes_left()) taken_[column->position()] = false;
+    if (!column->takes_from_page_cache()) taken_[column->position()] = false;
   }
   if (datasets.key_column) taken_[*datasets.key_column] = false;
   for (size_t i = 0; i < taken_.size(); ++i) {
@@ -42,7 +42,7 @@ LeftValues::LeftValues(const LoaderOptions& options, const OpenDatasets& dataset
   }
 }
 
-bool LeftValues::Worthwhile(const DatasetBlock& block) {
+bool PageCacheValues::Worthwhile(const DatasetBlock& block) {
   if (!on_ || (!neighbours_ && block.length / block.sample_count < kLeastAlone)) return false;
   if (io::OpenDescriptors() > io::MostDescriptors()) return false;  // the block would keep its shard open
   uint32_t whole = blocks_whole_.load(std::memory_order_relaxed);
@@ -51,18 +51,18 @@ bool LeftValues::Worthwhile(const DatasetBlock& block) {
   return whole == 0;
 }
 
-bool LeftValues::Takes(const BlockView& view) const {
+bool PageCacheValues::Takes(const BlockView& view) const {
   for (size_t i = 0; i < taken_.size(); ++i) {
     if (view.column(i).in_file() && !taken_[i]) return false;
   }
   return true;
 }
 
-bool LeftValues::Matches(const char* value, size_t length, uint64_t checksum) const {
+bool PageCacheValues::Matches(const char* value, size_t length, uint64_t checksum) const {
   return !verify_ || Hash64(value, length) == LoadLittle<uint64_t>(reinterpret_cast<const char*>(&checksum));
 }
 
-size_t LeftValues::Copy(Assembly& assembly, size_t column, size_t begin, size_t end, char* to, Buffer& scratch) {
+size_t PageCacheValues::Copy(Assembly& assembly, size_t column, size_t begin, size_t end, char* to, Buffer& scratch) {
   const AssemblySample& first = assembly.samples[begin];
   const ColumnView& view = first.view->column(column);
   const auto [from, first_end] = view.record(first.in_block);
@@ -100,7 +100,7 @@ size_t LeftValues::Copy(Assembly& assembly, size_t column, size_t begin, size_t 
   return next;
 }
 
-void LeftValues::CopyOne(Assembly& assembly, size_t column, size_t sample, char* to) {
+void PageCacheValues::CopyOne(Assembly& assembly, size_t column, size_t sample, char* to) {
   const AssemblySample& from = assembly.samples[sample];
   const auto [record, record_end] = from.view->column(column).record(from.in_block);
   if (record == record_end) return;  // absent

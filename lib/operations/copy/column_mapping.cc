@@ -1,4 +1,4 @@
-#include "operations/copy/conversion_plan.h"
+#include "operations/copy/column_mapping.h"
 
 #include <algorithm>
 #include <map>
@@ -54,8 +54,8 @@ std::string WithExtension(const std::string& name, std::string_view extension,
 }
 
 // The name in a tar for a column that is not named after an extension. Its extension tells readers what it holds.
-std::string NameInTar(const Column& column, Reform reform) {
-  if (reform == Reform::kToNpy) return StrCat(column.name, ".npy");
+std::string NameInTar(const Column& column, ValueConversion conversion) {
+  if (conversion == ValueConversion::kToNpy) return StrCat(column.name, ".npy");
   switch (column.type) {
     case Type::kJpeg:
       return WithExtension(column.name, "jpg", {"jpg", "jpeg", "jpe", "jfif"});
@@ -107,7 +107,7 @@ class Planner {
   Planner(const DatasetReader& dataset, std::optional<Manifest> origin, const ConvertOptions& options)
       : dataset_(dataset), origin_(std::move(origin)), options_(options) {}
 
-  absl::StatusOr<ConversionPlan> Make() {
+  absl::StatusOr<ColumnMapping> Make() {
     if (dataset_.summary().schema.size() == 0 && !origin_) {
       return Refuse("has no shards, and so no columns: nothing can be made of it");
     }
@@ -215,7 +215,7 @@ class Planner {
       }
       if (!column.source && options_.to == Container::kWebDataset) continue;  // a tar has no members for absent values
       if (plan_.form == SampleForm::kColumns) plan_.written.push_back(column.after);
-      const Type plain = ReformedColumn(column.between, column.second).type;
+      const Type plain = ColumnAfter(column.between, column.second).type;
       if (options_.to == Container::kMds && plain != column.after.type && !MayBeEmpty(plain)) {
         plan_.absent_as_bytes.push_back(column.after.name);
       }
@@ -268,9 +268,9 @@ class Planner {
   // Whether the tar has members of the column, perhaps in another form, or the MDS dataset has the column.
   bool IsStored(const Column& column) const {
     const std::string name = dataset_.container() == "webdataset" ? StoredName(column) : column.name;
-    const std::string lossy = column.type == Type::kRle
-                                  ? NameInTar(ReformedColumn(column, Reform::kToCocoJson), Reform::kToCocoJson)
-                                  : foreign::WebDatasetColumn(foreign::WebDatasetExtension(name));
+    const std::string lossy = column.type == Type::kRle ? NameInTar(ColumnAfter(column, ValueConversion::kToCocoJson),
+                                                                    ValueConversion::kToCocoJson)
+                                                        : foreign::WebDatasetColumn(foreign::WebDatasetExtension(name));
     return std::ranges::any_of(dataset_.columns(),
                                [&](const Column& stored) { return stored.name == name || stored.name == lossy; });
   }
@@ -291,7 +291,7 @@ class Planner {
     ConvertedColumn out;
     out.source = source;
     out.before = out.between = Restored(dataset_.columns()[source], &out.first);
-    if (out.first == Reform::kFromNpy) out.before = out.between;
+    if (out.first == ValueConversion::kFromNpy) out.before = out.between;
     out.between.is_key = false;
     out.after = out.between;
     out.empty_is_absent = options_.to != Container::kMds && EmptyStandsForAbsent(out);
@@ -301,7 +301,7 @@ class Planner {
   }
 
   // The column as it was before it was converted for the first time.
-  Column Restored(const Column& stored, Reform* reform) const {
+  Column Restored(const Column& stored, ValueConversion* conversion) const {
     Column plain = stored;
     if (foreign_ && IsByteString(stored.type)) plain.SetCodec(PlainColumn(stored.name, stored.type).codec);
     if (!origin_) return plain;
@@ -309,7 +309,7 @@ class Planner {
       if (column.is_key) continue;
       if (dataset_.container() == "webdataset") {
         if (StoredName(column) != stored.name || column.type == Type::kRle) continue;
-        if (IsNumeric(column)) *reform = Reform::kFromNpy;
+        if (IsNumeric(column)) *conversion = ValueConversion::kFromNpy;
         return column;
       }
       if (column.name != stored.name) continue;
@@ -326,8 +326,8 @@ class Planner {
 
   // The name that a column of the origin has in the tar.
   std::string StoredName(const Column& column) const {
-    if (IsNumeric(column)) return NameInTar(column, Reform::kToNpy);
-    return NamesAreExtensions(origin_->metadata) ? column.name : NameInTar(column, Reform::kNone);
+    if (IsNumeric(column)) return NameInTar(column, ValueConversion::kToNpy);
+    return NamesAreExtensions(origin_->metadata) ? column.name : NameInTar(column, ValueConversion::kNone);
   }
 
   absl::Status NotExact(const Column& column, std::string_view what, std::string_view lossy) const {
@@ -340,15 +340,15 @@ class Planner {
     if (from.type == Type::kRle) {
       if (!options_.lossy)
         return NotExact(from, "MDS has no masks as run lengths", "stores them as COCO's objects in JSON");
-      column->second = Reform::kToCocoJson;
+      column->second = ValueConversion::kToCocoJson;
     } else if (element == Type::kBf16) {
       if (!options_.lossy) return NotExact(from, "MDS has no bf16", "stores the same numbers as f32");
-      column->second = Reform::kBf16ToF32;
+      column->second = ValueConversion::kBf16ToF32;
     } else if (element == Type::kBool) {
       if (!options_.lossy) return NotExact(from, "MDS has no bool", "stores u8, 0 or 1");
-      column->second = Reform::kBoolToU8;
+      column->second = ValueConversion::kBoolToU8;
     }
-    column->after = ReformedColumn(InFewerTypes(from), column->second);
+    column->after = ColumnAfter(InFewerTypes(from), column->second);
     column->after.nullable = false;
     // No JSON and no image is empty: readers of MDS could not decode what stands for an absent value.
     const bool absent = EmptyStandsForAbsent(*column) || (options_.lossy && HasAbsent(*column));
@@ -380,13 +380,13 @@ class Planner {
       if (!options_.lossy) {
         return NotExact(from, "a tar holds files, no masks as run lengths", "stores them as COCO's objects in JSON");
       }
-      column->second = Reform::kToCocoJson;
+      column->second = ValueConversion::kToCocoJson;
     } else if (IsNumeric(from)) {
-      column->second = Reform::kToNpy;
+      column->second = ValueConversion::kToNpy;
     }
     Column& after = column->after;
-    after = ReformedColumn(from, column->second);
-    if (!NamesAreExtensions(metadata_) || column->second != Reform::kNone)
+    after = ColumnAfter(from, column->second);
+    if (!NamesAreExtensions(metadata_) || column->second != ValueConversion::kNone)
       after.name = NameInTar(after, column->second);
     const std::string extension(foreign::WebDatasetExtension(after.name));
     const std::string member = StrCat("k.", extension);
@@ -433,7 +433,7 @@ class Planner {
   bool foreign_ = false;
   bool to_foreign_ = false;
   std::vector<ColumnStatistics> statistics_;  // of the dataset's columns, where they are asked for
-  ConversionPlan plan_;
+  ColumnMapping plan_;
 };
 
 }  // namespace
@@ -456,8 +456,8 @@ absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& da
   return std::nullopt;
 }
 
-absl::StatusOr<ConversionPlan> PlanConversion(const DatasetReader& dataset, std::optional<Manifest> origin,
-                                              const ConvertOptions& options) {
+absl::StatusOr<ColumnMapping> PlanConversion(const DatasetReader& dataset, std::optional<Manifest> origin,
+                                             const ConvertOptions& options) {
   return Planner(dataset, std::move(origin), options).Make();
 }
 

@@ -1,4 +1,4 @@
-#include "container/write/encoding_plan.h"
+#include "container/write/block_encoding.h"
 
 #include <algorithm>
 #include <bit>
@@ -108,9 +108,9 @@ absl::StatusOr<Schema> ChooseStorages(const ShardOptions& options, const Schema&
   return Schema::Create(std::move(columns));
 }
 
-absl::StatusOr<EncodingPlan> MakeEncodingPlan(const Schema& schema, const ShardOptions& options) {
+absl::StatusOr<BlockEncoding> MakeBlockEncoding(const Schema& schema, const ShardOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(CheckOptions(schema, options));
-  EncodingPlan plan;
+  BlockEncoding plan;
   plan.schema = schema;
   plan.dictionaries.resize(schema.size());
   for (const Column& column : schema.columns()) {
@@ -121,7 +121,7 @@ absl::StatusOr<EncodingPlan> MakeEncodingPlan(const Schema& schema, const ShardO
   return plan;
 }
 
-absl::Status TrainDictionaries(const ShardOptions& options, std::span<const RawBlock> blocks, EncodingPlan* plan) {
+absl::Status TrainDictionaries(const ShardOptions& options, std::span<const RawBlock> blocks, BlockEncoding* plan) {
   for (const auto& [name, size] : options.dictionaries) {
     const auto index = plan->schema.Find(name);
     if (!index) continue;

@@ -1,4 +1,4 @@
-#include "operations/copy/reform.h"
+#include "operations/copy/value_conversion.h"
 
 #include "base/json.h"
 
@@ -46,12 +46,12 @@ absl::StatusOr<std::string_view> Widen(const Column& column, std::string_view va
     // The upper half of an f32 is a bf16.
     std::memcpy(elements.data() + 2 * i + 2, array.data.data() + i, 2);
   }
-  return Store(ReformedColumn(column, Reform::kBf16ToF32), {Type::kF32, array.shape, elements}, arena);
+  return Store(ColumnAfter(column, ValueConversion::kBf16ToF32), {Type::kF32, array.shape, elements}, arena);
 }
 
 }  // namespace
 
-Column ReformedColumn(const Column& column, Reform reform) {
+Column ColumnAfter(const Column& column, ValueConversion conversion) {
   Column out = column;
   const auto replace = [&](Type type) {
     (out.type == Type::kNdarray ? out.dtype : out.type) = type;
@@ -64,28 +64,28 @@ Column ReformedColumn(const Column& column, Reform reform) {
     out.nullable = column.nullable;
     out.type = type;
   };
-  if (reform == Reform::kBf16ToF32) replace(Type::kF32);
-  if (reform == Reform::kBoolToU8) replace(Type::kU8);
-  if (reform == Reform::kToNpy) bytes(Type::kBytes);
-  if (reform == Reform::kToCocoJson) bytes(Type::kJson);
+  if (conversion == ValueConversion::kBf16ToF32) replace(Type::kF32);
+  if (conversion == ValueConversion::kBoolToU8) replace(Type::kU8);
+  if (conversion == ValueConversion::kToNpy) bytes(Type::kBytes);
+  if (conversion == ValueConversion::kToCocoJson) bytes(Type::kJson);
   return out;
 }
 
-absl::StatusOr<std::string_view> ReformValue(const Column& column, Reform reform, std::string_view value,
-                                             ByteArena* arena) {
-  switch (reform) {
-    case Reform::kToNpy: {
+absl::StatusOr<std::string_view> ConvertValue(const Column& column, ValueConversion conversion, std::string_view value,
+                                              ByteArena* arena) {
+  switch (conversion) {
+    case ValueConversion::kToNpy: {
       SHARDKIT_ASSIGN_OR_RETURN(const NdarrayView array, Parse(column, value));
       std::string file;
       SHARDKIT_RETURN_IF_ERROR(FormatNpy(array, &file));
       return arena->Copy(file);
     }
-    case Reform::kFromNpy: {
+    case ValueConversion::kFromNpy: {
       SHARDKIT_ASSIGN_OR_RETURN(const NdarrayView array,
                                 ParseNpy(column.type == Type::kNdarray ? column.dtype : column.type, value));
       return Store(column, array, arena);
     }
-    case Reform::kToCocoJson: {
+    case ValueConversion::kToCocoJson: {
       RleList masks;
       SHARDKIT_RETURN_IF_ERROR(ParseRleValue(value, &masks));
       JsonValue list = JsonValue::Array();
@@ -100,10 +100,10 @@ absl::StatusOr<std::string_view> ReformValue(const Column& column, Reform reform
       }
       return arena->Copy(list.Format());
     }
-    case Reform::kBf16ToF32:
+    case ValueConversion::kBf16ToF32:
       return Widen(column, value, arena);
-    case Reform::kBoolToU8:
-    case Reform::kNone:
+    case ValueConversion::kBoolToU8:
+    case ValueConversion::kNone:
       break;
   }
   return value;

@@ -15,7 +15,7 @@
 namespace shardkit::container {
 
 // How the columns of a shard are stored. Immutable; shared by the threads that encode.
-struct EncodingPlan {
+struct BlockEncoding {
   Schema schema;
   bool provisional = false;      // the storages in the schema are guessed: encoded blocks may have to be encoded again
   std::vector<int> zstd_levels;  // per column
@@ -23,7 +23,7 @@ struct EncodingPlan {
 };
 
 // Checks the options against the schema. No dictionaries yet, and the storages are those of the schema.
-absl::StatusOr<EncodingPlan> MakeEncodingPlan(const Schema& schema, const ShardOptions& options);
+absl::StatusOr<BlockEncoding> MakeBlockEncoding(const Schema& schema, const ShardOptions& options);
 
 // If a column has a dictionary, this many blocks are held back for training before a shard's first block is encoded.
 inline constexpr size_t kTrainingBlocks = 8;
@@ -44,6 +44,6 @@ inline constexpr uint64_t kSmallValueBytes = 1024;
 
 // Trains the dictionaries that `options` ask for on the values of the first blocks of a shard. A column whose values
 // gain nothing stays without one.
-absl::Status TrainDictionaries(const ShardOptions& options, std::span<const RawBlock> blocks, EncodingPlan* plan);
+absl::Status TrainDictionaries(const ShardOptions& options, std::span<const RawBlock> blocks, BlockEncoding* plan);
 
 }  // namespace shardkit::container

@@ -17,10 +17,10 @@
 namespace shardkit::io {
 
 // Thread-safe.
-class PrefetchedFile final : public ForwardingFile {
+class TailPrefetchFile final : public ForwardingFile {
  public:
   // Starts to read the last `length` bytes of `base`, or all of it when it is shorter. Reads within them wait for that.
-  PrefetchedFile(std::unique_ptr<RandomAccessFile> base, uint64_t length)
+  TailPrefetchFile(std::unique_ptr<RandomAccessFile> base, uint64_t length)
       : ForwardingFile(std::move(base)), bytes_(std::min(length, size()), '\0'), offset_(size() - bytes_.size()) {
     const ReadRequest request{offset_, bytes_};
     read_.emplace(this->base(), std::span(&request, 1));
@@ -72,13 +72,13 @@ class PrefetchedFile final : public ForwardingFile {
 // Opens a file of known length whose last `length` bytes are needed first. They are not read where it is mapped. A file
 // of at most `whole` bytes is read whole where that takes about as long as its end alone: up to 128 KiB, or up to the
 // gap that is worth bridging (ReadHints).
-inline absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenFromEnd(ReadableFileSystem& file_system,
-                                                                     const std::string& path, uint64_t size,
-                                                                     uint64_t length, uint64_t whole = 0) {
+inline absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenWithTail(ReadableFileSystem& file_system,
+                                                                      const std::string& path, uint64_t size,
+                                                                      uint64_t length, uint64_t whole = 0) {
   auto file = file_system.OpenForReading(path, ReadMode::kMapped, size);
   if (!file.ok() || (*file)->Mapped()) return file;
   const uint64_t cheap = std::max((*file)->hints().bridge_gap_bytes, uint64_t{128} << 10);
-  return std::make_unique<PrefetchedFile>(*std::move(file), size <= std::min(cheap, whole) ? size : length);
+  return std::make_unique<TailPrefetchFile>(*std::move(file), size <= std::min(cheap, whole) ? size : length);
 }
 
 }  // namespace shardkit::io

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "operations/copy/reform.h"
+#include "operations/copy/value_conversion.h"
 #include "shardkit/copy.h"
 #include "shardkit/dataset_reader.h"
 
@@ -16,11 +16,11 @@ namespace shardkit::operations {
 struct ConvertedColumn {
   std::optional<size_t> source;  // position in DatasetReader::columns(); none: all values are absent
   Column before;                 // for kFromNpy the column that results, otherwise the column that is read
-  Reform first = Reform::kNone;  // kFromNpy, or none
+  ValueConversion first = ValueConversion::kNone;  // kFromNpy, or none
   Column between;
-  Reform second = Reform::kNone;  // the form that the output container needs
-  Column after;                   // the column as it is written
-  bool empty_is_absent = false;   // an empty value of the input stands for an absent one
+  ValueConversion second = ValueConversion::kNone;  // the form that the output container needs
+  Column after;                                     // the column as it is written
+  bool empty_is_absent = false;                     // an empty value of the input stands for an absent one
 };
 
 // How samples are converted.
@@ -31,7 +31,7 @@ enum class SampleForm : uint8_t {
   kSa1bColumns,  // the image and the annotation file become SA-1B's columns
 };
 
-struct ConversionPlan {
+struct ColumnMapping {
   SampleForm form = SampleForm::kColumns;
   std::vector<ConvertedColumn> columns;  // kColumns and kGuessed: without the key
   std::optional<size_t> key;  // position in DatasetReader::columns(); none: samples are numbered where a key is needed
@@ -53,7 +53,7 @@ absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& da
 // The dataset's columns include the key column. `origin` is read from the file beside a converted dataset
 // (kOriginName), if there is one. InvalidArgument when a column cannot be mapped; names the column and what can be
 // done.
-absl::StatusOr<ConversionPlan> PlanConversion(const DatasetReader& dataset, std::optional<Manifest> origin,
-                                              const ConvertOptions& options);
+absl::StatusOr<ColumnMapping> PlanConversion(const DatasetReader& dataset, std::optional<Manifest> origin,
+                                             const ConvertOptions& options);
 
 }  // namespace shardkit::operations

@@ -17,10 +17,10 @@
 namespace shardkit::loader {
 
 // Thread-safe.
-class LeftValues {
+class PageCacheValues {
  public:
-  LeftValues(const LoaderOptions& options, const OpenDatasets& datasets,
-             std::span<const std::unique_ptr<ColumnAssembler>> columns);
+  PageCacheValues(const LoaderOptions& options, const OpenDatasets& datasets,
+                  std::span<const std::unique_ptr<ColumnAssembler>> columns);
 
   // Whether the values of the block about to be read are to be left in the file when they are in the page cache.
   bool Worthwhile(const DatasetBlock& block);

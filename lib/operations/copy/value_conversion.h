@@ -10,7 +10,7 @@
 
 namespace shardkit::operations {
 
-enum class Reform : uint8_t {
+enum class ValueConversion : uint8_t {
   kNone,
   kToNpy,       // numbers and arrays -> NumPy's files
   kFromNpy,     // the reverse of kToNpy
@@ -21,11 +21,11 @@ enum class Reform : uint8_t {
 
 // The column of the converted values, with the same name. Not for kFromNpy: its result is the column from before
 // kToNpy.
-Column ReformedColumn(const Column& column, Reform reform);
+Column ColumnAfter(const Column& column, ValueConversion conversion);
 
 // The converted value, borrowed from *arena or from `value`. `column` is the column before the conversion, but for
 // kFromNpy the column after it. DataLoss when the value does not fit the column.
-absl::StatusOr<std::string_view> ReformValue(const Column& column, Reform reform, std::string_view value,
-                                             ByteArena* arena);
+absl::StatusOr<std::string_view> ConvertValue(const Column& column, ValueConversion conversion, std::string_view value,
+                                              ByteArena* arena);
 
 }  // namespace shardkit::operations
