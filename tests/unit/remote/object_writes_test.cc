@@ -379,10 +379,8 @@ TEST_F(ObjectWritesTest, ADatasetIsTheSameAsLocallyThroughFaults) {
     ASSERT_TRUE(written.ok()) << written;
     fault_every_ = 0;
     std::map<std::string, std::string> expected, found;
-    const auto entries = local->List("/d");
-    ASSERT_TRUE(entries.ok()) << entries.status();
-    for (const DirectoryEntry& entry : *entries) {
-      expected[folder + "/" + entry.name] = *local->ReadFile("/d/" + entry.name, 1 << 30);
+    for (const auto& [name, bytes] : test::ReadTree(*local, "/d")) {
+      if (!name.ends_with('/')) expected[folder + "/" + name] = bytes;
     }
     for (const auto& object : memory_.objects()) {
       if (object.first.starts_with(folder + "/")) found.insert(object);
@@ -412,10 +410,8 @@ TEST_F(ObjectWritesTest, AnAppendIsTheSameAsLocallyThroughFaultsAndOneOfTwoWins)
     fault_every_ = 0;
     ASSERT_TRUE(appended.ok()) << appended << ", a fault in every " << every << "th request";
     std::map<std::string, std::string> expected, found;
-    const auto entries = local->List("/d");
-    ASSERT_TRUE(entries.ok()) << entries.status();
-    for (const DirectoryEntry& entry : *entries) {
-      expected[folder + "/" + entry.name] = *local->ReadFile("/d/" + entry.name, 1 << 30);
+    for (const auto& [name, bytes] : test::ReadTree(*local, "/d")) {
+      if (!name.ends_with('/')) expected[folder + "/" + name] = bytes;
     }
     for (const auto& object : memory_.objects()) {
       if (object.first.starts_with(folder + "/")) found.insert(object);
