@@ -96,7 +96,7 @@ def test_classes_are_mixed_unless_by_path(tmp_path: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def test_tasks_make_what_one_call_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

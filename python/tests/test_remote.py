@@ -117,7 +117,7 @@ def test_a_query_reaches_the_server_and_nothing_else(dataset: str, tmp_path: Pat
         assert sum(len(batch) for batch in loader) == len(samples)
         assert "SECRET" not in repr(loader) + repr(loader.state_dict())
         sk.filter(origin + "?sig=SECRET", tmp_path / "made", where="label >= 0")
-        assert not any(b"SECRET" in file.read_bytes() for file in (tmp_path / "made").iterdir())
+        assert not any(b"SECRET" in file.read_bytes() for file in (tmp_path / "made").iterdir() if file.is_file())
         with pytest.raises(FileNotFoundError) as missing:
             sk.open(origin + "/none?sig=SECRET")
         with pytest.raises(IndexError) as index:

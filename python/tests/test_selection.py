@@ -112,7 +112,7 @@ def test_whole_blocks_are_copied(dataset: Path, tmp_path: Path) -> None:
 
 
 def files(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in path.iterdir()}
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
 
 
 def rows(path: Path) -> list[tuple[str, int, list[float]]]:
