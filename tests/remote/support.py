@@ -26,7 +26,7 @@ def shardctl(*arguments, **environment):
 
 
 def taken(folder):
-    """Bytes that the lines of a cache take on disk, while nobody takes or gives back any: the lock is that of lib/remote/disk_cache.cc."""
+    """Bytes that the lines of a cache take on disk, while nobody takes or gives back any: the lock is that of lib/remote/cache/disk_cache.cc."""
     total = 0
     with open(os.path.join(folder, "usage"), "r+b") as usage:
         fcntl.fcntl(usage, fcntl.F_OFD_SETLKW, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
