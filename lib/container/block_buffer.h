@@ -29,6 +29,16 @@ class BlockAssembler {
   static void Set(BlockView* view, size_t column, const ColumnView& part) { view->columns_[column] = part; }
 };
 
+// A read of a block by a caller that copies blobs from the page cache itself. Readers of other containers, and reads of
+// single values, do not look at it.
+struct PageCacheRead {
+  // Leave the blobs in the file (ColumnView::in_file) if the block is in the page cache. The reader clears it where
+  // that is not so, or not possible.
+  bool leave = false;
+  bool cached = false;      // the block was in the page cache
+  uint64_t left_bytes = 0;  // of blobs
+};
+
 // A paged column of the block in a buffer.
 struct PagedColumn {
   format::PageTable table;
@@ -60,15 +70,8 @@ struct BlockBuffer::State {
   std::vector<container::PagedColumn> paged;  // per column: of those wanted
   BlockView view;
 
-  // Asks NativeShardReader to look whether a block is in the page cache, and says what it saw. Others ignore it, and
-  // the next two.
-  bool look_cached = false;
-  bool cached = false;
-  // Asks it to leave the blobs of such a block in the file (ColumnView::in_file; `shown` is the file), and says how
-  // many bytes it left.
-  bool leave_in_page_cache = false;
-  uint64_t page_cache_bytes = 0;
-
+  // Of the caller, while a block is read; null for others. `shown` is then the file that blobs were left in.
+  container::PageCacheRead* page_cache = nullptr;
   // Keeps a shard open whose memory map holds a value: the dataset's cache may drop the shard at any time.
   std::shared_ptr<const void> pinned;
 

@@ -1,3 +1,24 @@
+// How a block is read:
+//
+//   wanted columns ── Read: a column is wanted whole, by its head chunk alone, as stored, or not at all
+//     │
+//     │ mapped file                    │ all columns, by pieces          │ some columns
+//     ▼                                ▼                                 ▼
+//   ReadStored: the block lies       ReadUpTo: the front, then         ReadWantedParts: the header, or its copy in the
+//   in the map; its header is        each chunk when it is             footer; then the wanted chunks, neighbours in
+//   copied                           checked                           one request
+//     └────────────────┬───────────────┴─────────────────────────────────┘
+//                      ▼
+//   CheckHeader: checksum, place and shard id; else DataLoss of the block
+//                      ▼
+//   ParseColumns, for each wanted column: the checksum of its chunk, decompression, presence and places; a blob's
+//   values chunk is compared (CheckValues), left in the page cache (PageCacheRead), or divided into pages (PlacePages)
+//                      │                                       │ DataLoss
+//                      ▼                                       ▼
+//   CheckPadding, if all was read                            LocateDamage: which values. SalvageBlock goes on with the
+//                      │                                     others; ReadBlock reads once more past all caches (Load),
+//                      ▼                                     and then fails
+//   the view, and the buffer knows whose block it holds
 #include "container/read/native_shard_reader.h"
 
 #include <algorithm>
@@ -31,6 +52,8 @@ constexpr uint64_t kLooks = 4;
 
 // Half of the second-level cache of the smallest processors in use.
 constexpr uint64_t kCachePiece = uint64_t{128} << 10;
+
+bool LeavesBlobs(const BlockBuffer::State& state) { return state.page_cache != nullptr && state.page_cache->leave; }
 
 uint64_t Padded(uint64_t length) { return RoundUp(length, format::kChunkAlignment); }
 
@@ -318,7 +341,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
     } else if (!format::AllZero(values.substr(entry.values_length))) {
       return damaged(DataLoss("padding after the values chunk is not zero"));
     }
-  } else if (column.is_blob() && state.leave_in_page_cache) {
+  } else if (column.is_blob() && LeavesBlobs(state)) {
     const uint64_t begin = state.file_offset + entry.values_offset;
     SHARDKIT_ASSIGN_OR_RETURN(const bool zero,
                               ZerosInFile(begin + entry.values_length, begin + Padded(entry.values_length)));
@@ -327,7 +350,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
                                                        : DataLoss("values chunk checksum is wrong"));
     }
     *view = view->InFile(begin);
-    state.page_cache_bytes += entry.values_length;
+    state.page_cache->left_bytes += entry.values_length;
   }
   BlockAssembler::Set(&state.view, i, *view);
   return absl::OkStatus();
@@ -359,7 +382,7 @@ absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, Blo
   for (size_t i = 0; i < state.wanted.size(); ++i) {
     const Part part = static_cast<Part>(state.wanted[i]);
     left = left || part == Part::kHead;
-    if (part == Part::kNothing || (part == Part::kHead && !state.leave_in_page_cache)) return absl::OkStatus();
+    if (part == Part::kNothing || (part == Part::kHead && !LeavesBlobs(state))) return absl::OkStatus();
   }
   if (left) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool zero, ZerosInFile(info.offset + info.length, info.offset + padded));
@@ -412,18 +435,20 @@ absl::Status NativeShardReader::Read(size_t index, std::span<const size_t> colum
     SHARDKIT_RETURN_IF_ERROR(Annotate(format::CheckCodec(header_.schema[i]), path()));
   }
   // A block that would be refused as a whole is refused whatever the cache holds.
-  state.page_cache_bytes = 0;
-  state.cached = state.look_cached && damage == nullptr && !file_->Mapped() && Cached(blocks_[index]);
-  state.leave_in_page_cache = state.leave_in_page_cache && state.cached &&
-                              RoundUp(blocks_[index].length, header_.alignment) <= options_.max_block_memory;
+  if (PageCacheRead* const asked = state.page_cache; asked != nullptr) {
+    asked->cached = damage == nullptr && !file_->Mapped() && Cached(blocks_[index]);
+    asked->leave =
+        asked->leave && asked->cached && RoundUp(blocks_[index].length, header_.alignment) <= options_.max_block_memory;
+    asked->left_bytes = 0;
+  }
   // With Verify::kFirst, what was left in the file is not compared when it is copied.
   state.owner = 0;
   state.block = index;
   for (size_t i = 0; options_.verify == Verify::kFirst && i < state.wanted.size(); ++i) {
     const bool left = header_.schema[i].is_blob() && static_cast<Part>(state.wanted[i]) == Part::kAll;
-    if (left && ToVerify(Chunk::kValues, i, state, damage)) state.leave_in_page_cache = false;
+    if (left && LeavesBlobs(state) && ToVerify(Chunk::kValues, i, state, damage)) state.page_cache->leave = false;
   }
-  for (size_t i = 0; state.leave_in_page_cache && i < state.wanted.size(); ++i) {
+  for (size_t i = 0; LeavesBlobs(state) && i < state.wanted.size(); ++i) {
     if (header_.schema[i].is_blob() && static_cast<Part>(state.wanted[i]) == Part::kAll) {
       state.wanted[i] = static_cast<uint8_t>(Part::kHead);
     }

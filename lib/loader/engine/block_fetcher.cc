@@ -24,12 +24,10 @@ void BlockFetcher::Fetch(BlockEntry& entry) const {
 void BlockFetcher::ReadOrSalvage(BlockEntry& entry) const {
   const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
   const auto read = [&](bool leave) {
-    BlockBuffer::State& state = entry.buffer.state();
-    state.look_cached = true;
-    state.cached = false;
-    state.leave_in_page_cache = leave;
-    state.page_cache_bytes = 0;
+    entry.page_cache = {.leave = leave};
+    entry.buffer.state().page_cache = &entry.page_cache;
     entry.status = reader.ReadBlock(entry.place.shard, entry.place.block, &entry.buffer, &entry.view);
+    entry.buffer.state().page_cache = nullptr;
     if (!entry.status.ok()) return;
     for (const size_t column : datasets_.missing[entry.key.dataset]) entry.view.InsertMissing(column);
   };
@@ -38,7 +36,7 @@ void BlockFetcher::ReadOrSalvage(BlockEntry& entry) const {
   if (entry.status.ok()) {
     BlockBuffer::State& state = entry.buffer.state();
     const bool mapped = state.mapped != nullptr || (state.shown != nullptr && state.shown->Mapped());
-    if (!mapped && state.page_cache_bytes == 0) state.Pin(nullptr);  // its shard may be closed
+    if (!mapped && entry.page_cache.left_bytes == 0) state.Pin(nullptr);  // its shard may be closed
     return;
   }
   // A failed block holds no memory, so that it is never dropped and read again, and its error stays.

@@ -224,7 +224,7 @@ std::vector<BatchTask*> BlockTable::EndRead(BlockEntry& entry) {
     }
   }
   Charge(entry, memory);
-  entry.page_cache_bytes = entry.buffer.state().page_cache_bytes;
+  entry.page_cache_bytes = entry.page_cache.left_bytes;
   if (!entry.begun) ahead_bytes_ += entry.page_cache_bytes;
   LearnExpansion(entry);
   std::vector<BatchTask*> complete;

@@ -64,6 +64,7 @@ struct BlockEntry {
   // Set while reading. Other threads read them when the entry is ready.
   BlockBuffer buffer;
   BlockView view;
+  container::PageCacheRead page_cache;
   std::unique_ptr<SalvagedBlock> salvage;
   absl::Status status;
 

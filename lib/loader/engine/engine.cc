@@ -398,8 +398,8 @@ void Engine::RunReader(int number) {
       fetcher_.Fetch(*entry);
     }
     // Memory that is new, and locks, make a thread give up the processor, too.
-    const bool device_wait = !entry->buffer.state().cached && wait.Seen();
-    if (device_wait && entry->buffer.state().page_cache_bytes == 0) left_.CountWait();
+    const bool device_wait = !entry->page_cache.cached && wait.Seen();
+    if (device_wait && entry->page_cache.left_bytes == 0) left_.CountWait();
     std::vector<BlockValues> values;
     if (watch_clumps_ && entry->status.ok() && !entry->salvage) values = ValuesOf(entry->view, datasets_.columns);
     const auto end = Clock::now();
