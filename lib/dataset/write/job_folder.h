@@ -102,7 +102,7 @@ class ShardRecords {
   // Durable. Any number of processes may publish the same one.
   absl::Status Publish(const UnitShard& number, const ShardRecord& record) const;
 
-  // Of any job, also temporary files.
+  // Removes the records of all jobs, with temporary files.
   absl::Status RemoveAll() const;
 
  private:
