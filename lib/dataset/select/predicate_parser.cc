@@ -243,14 +243,14 @@ class Parser {
   }
 
   // Passes the token when it is this one.
-  absl::StatusOr<bool> CommitPosition(std::string_view word) {
+  absl::StatusOr<bool> Accept(std::string_view word) {
     if (!token_.IsSymbol(word) && !token_.IsWord(word)) return false;
     SHARDKIT_RETURN_IF_ERROR(Advance());
     return true;
   }
 
   absl::Status Expect(std::string_view symbol) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool there, CommitPosition(symbol));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool there, Accept(symbol));
     return there ? absl::OkStatus() : lexer_.Fail(token_, StrCat("\"", symbol, "\" is expected here"));
   }
 
@@ -312,7 +312,7 @@ class Parser {
 
   Result Negation() {
     const Token at = token_;
-    SHARDKIT_ASSIGN_OR_RETURN(const bool negated, CommitPosition("not"));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool negated, Accept("not"));
     if (!negated) return Comparison();
     if (++depth_ > kMaxPredicateDepth) return TooDeep(at);
     const Token begin = token_;
@@ -370,7 +370,7 @@ class Parser {
 
   Result In(size_t left, const Token& begin) {
     const Token at = token_;
-    SHARDKIT_ASSIGN_OR_RETURN(const bool negated, CommitPosition("not"));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool negated, Accept("not"));
     SHARDKIT_RETURN_IF_ERROR(Expect("in"));
     const Kind kind = KindAt(left);
     if (kind != Kind::kNumber && kind != Kind::kText) {
@@ -399,7 +399,7 @@ class Parser {
   Result IsNull(size_t left) {
     const Token at = token_;
     SHARDKIT_RETURN_IF_ERROR(Advance());
-    SHARDKIT_ASSIGN_OR_RETURN(const bool negated, CommitPosition("not"));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool negated, Accept("not"));
     SHARDKIT_RETURN_IF_ERROR(Expect("null"));
     SHARDKIT_ASSIGN_OR_RETURN(
         const size_t node, Add({.operation = Operation::kIsAbsent, .kind = Kind::kCondition, .operands = {left}}, at));

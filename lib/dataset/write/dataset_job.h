@@ -111,10 +111,10 @@ class DatasetJob : public DatasetWriter {
 
   // Implemented by each container. InvalidArgument from AppendSample means that nothing of the sample was written; any
   // other error means that the writer is broken. A file error while earlier samples are written may be InvalidArgument,
-  // too, so it must pass through Broken. AppendSample calls Accept before it does anything that can write the sample
-  // itself.
+  // too, so it must pass through Fail. AppendSample calls CommitPosition before it does anything that can write the
+  // sample itself.
   virtual absl::Status AppendSample(const Sample& sample, uint64_t next_position) = 0;
-  virtual absl::Status Begin() { return absl::OkStatus(); }  // called before TakeUp and before anything is written
+  virtual absl::Status Begin() { return absl::OkStatus(); }  // called before AdoptShard and before anything is written
   virtual absl::Status AdoptShard(const ShardRecord& record) = 0;  // takes up a shard that an earlier run has finished
   virtual absl::Status FinishShards() = 0;                         // finishes all shards that were begun
   virtual absl::Status PublishIndexes() = 0;                       // publishes the job's manifest last

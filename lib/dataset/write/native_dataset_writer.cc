@@ -236,7 +236,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     }
     SHARDKIT_ASSIGN_OR_RETURN(const FinishedShard shard, reading_.Take().result);
     SHARDKIT_RETURN_IF_ERROR(index_->Add(shard.schema, shard.part));
-    if (kind_ != dataset::JobKind::kWriter) return TakeUpSchema(shard.schema);
+    if (kind_ != dataset::JobKind::kWriter) return WidenBySchema(shard.schema);
     return mapper_.Start(shard.schema, options_.codecs);
   }
 
@@ -291,7 +291,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     const absl::StatusOr<Schema> samples = dataset::WithKeyOf(manifest_, schema);
     if (!samples.ok()) return DoNotFit(samples.status());
     SHARDKIT_RETURN_IF_ERROR(mapper_.Start(*samples, options_.codecs));
-    SHARDKIT_RETURN_IF_ERROR(TakeUpColumns(mapper_.schema()));
+    SHARDKIT_RETURN_IF_ERROR(WidenByColumns(mapper_.schema()));
     // The new shards have all columns of the dataset.
     SHARDKIT_RETURN_IF_ERROR(mapper_.Start(manifest_.schema, options_.codecs));
     first_schema_ = mapper_.schema();
@@ -345,7 +345,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   }
 
   // Of samples that are appended.
-  absl::Status TakeUpColumns(const Schema& schema) {
+  absl::Status WidenByColumns(const Schema& schema) {
     const absl::Status status = dataset::AppendColumns(schema, &manifest_);
     return status.ok() ? status : DoNotFit(status);
   }
@@ -358,7 +358,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     stored_schema_ = mapper_.schema();
     shard_options_ = options_.shard;
     if (update() != nullptr) {
-      SHARDKIT_RETURN_IF_ERROR(TakeUpColumns(mapper_.schema()));
+      SHARDKIT_RETURN_IF_ERROR(WidenByColumns(mapper_.schema()));
       stored_schema_ = dataset::WithStoredNames(manifest_, mapper_.schema());
       UseStoredNames(manifest_, &shard_options_.storage);
       UseStoredNames(manifest_, &shard_options_.dictionaries);
@@ -388,7 +388,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   }
 
   // Of shards of a new dataset.
-  absl::Status TakeUpSchema(const Schema& schema) {
+  absl::Status WidenBySchema(const Schema& schema) {
     auto merged = manifest_.schema.size() == 0 ? schema : MergeSchemas(manifest_.schema, schema);
     if (!merged.ok()) return Annotate(merged.status(), directory_);
     manifest_.schema = *std::move(merged);
@@ -455,7 +455,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     block->plan = shard_plan_;
     block->starts_shard = std::exchange(starts_shard_, false);
     if (!block->starts_shard || kind_ == dataset::JobKind::kWriter) return absl::OkStatus();
-    if (update() == nullptr) SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(shard_plan_->schema));
+    if (update() == nullptr) SHARDKIT_RETURN_IF_ERROR(WidenBySchema(shard_plan_->schema));
     block->ends = std::exchange(end_, {});
     block->number = next_shard_;
     ++next_shard_.shard;

@@ -85,7 +85,7 @@ absl::Status CheckOutput(const PixelOutput& output, int channels) {
 
 // Shape and size of `n` images.
 absl::Status SetImageOutput(const PixelOutput& output, uint64_t n, uint64_t height, uint64_t width, uint64_t channels,
-                            ColumnMapping* plan) {
+                            DeviceLayout* plan) {
   plan->layout = BatchLayout::kTensor;
   plan->dtype = output.type;
   plan->shape = output.planar ? std::vector<uint64_t>{n, channels, height, width}
@@ -98,18 +98,18 @@ class NormalizeConversion : public ColumnConversion {
  public:
   explicit NormalizeConversion(const PixelOutput& output) : output_(output) {}
 
-  absl::StatusOr<ColumnMapping> Prepare(const BatchColumn& column) const override {
+  absl::StatusOr<DeviceLayout> Prepare(const BatchColumn& column) const override {
     if (column.layout != BatchLayout::kTensor || column.dtype != Type::kU8 || column.shape.size() != 4) {
       return InvalidArgument("column \"", column.name, "\" does not hold images of one size");
     }
     SHARDKIT_RETURN_IF_ERROR(Describe(column, Check(column)));
-    ColumnMapping plan;
+    DeviceLayout plan;
     const std::vector<uint64_t>& shape = column.shape;
     SHARDKIT_RETURN_IF_ERROR(Describe(column, SetImageOutput(output_, shape[0], shape[1], shape[2], shape[3], &plan)));
     return plan;
   }
 
-  absl::Status Launch(gpu::Backend& backend, DeviceStream stream, const BatchColumn& column, const ColumnMapping& plan,
+  absl::Status Launch(gpu::Backend& backend, DeviceStream stream, const BatchColumn& column, const DeviceLayout& plan,
                       const uint8_t* values, const uint8_t* /*metadata*/, uint8_t* /*scratch*/,
                       uint8_t* out) const override {
     if (plan.output_bytes == 0) return absl::OkStatus();
@@ -216,13 +216,13 @@ class ResampleConversion : public ColumnConversion {
         interpolation_(options.interpolation),
         fill_(options.fill) {}
 
-  absl::StatusOr<ColumnMapping> Prepare(const BatchColumn& column) const override {
-    ColumnMapping plan;
+  absl::StatusOr<DeviceLayout> Prepare(const BatchColumn& column) const override {
+    DeviceLayout plan;
     SHARDKIT_RETURN_IF_ERROR(Describe(column, Prepare(column, &plan)));
     return plan;
   }
 
-  absl::Status Launch(gpu::Backend& backend, DeviceStream stream, const BatchColumn& column, const ColumnMapping& plan,
+  absl::Status Launch(gpu::Backend& backend, DeviceStream stream, const BatchColumn& column, const DeviceLayout& plan,
                       const uint8_t* values, const uint8_t* metadata, uint8_t* scratch, uint8_t* out) const override {
     if (plan.output_bytes == 0) return absl::OkStatus();
     ResampleHeader header;
@@ -245,7 +245,7 @@ class ResampleConversion : public ColumnConversion {
   }
 
  private:
-  absl::Status Prepare(const BatchColumn& column, ColumnMapping* plan) const {
+  absl::Status Prepare(const BatchColumn& column, DeviceLayout* plan) const {
     const size_t n = column.geometries.size();
     if (column.layout != BatchLayout::kRagged || column.dtype != Type::kU8 || column.shape_rank != 3 ||
         column.shapes.size() != 3 * n || column.offsets.size() != n + 1) {
@@ -409,14 +409,14 @@ class MaskConversion : public ColumnConversion {
   MaskConversion(bool packed, bool padded, uint32_t output_height, uint32_t output_width)
       : packed_(packed), padded_(padded), output_height_(output_height), output_width_(output_width) {}
 
-  absl::StatusOr<ColumnMapping> Prepare(const BatchColumn& column) const override {
-    ColumnMapping plan;
+  absl::StatusOr<DeviceLayout> Prepare(const BatchColumn& column) const override {
+    DeviceLayout plan;
     SHARDKIT_RETURN_IF_ERROR(Describe(column, Prepare(column, &plan)));
     return plan;
   }
 
   absl::Status Launch(gpu::Backend& backend, DeviceStream stream, const BatchColumn& /*column*/,
-                      const ColumnMapping& plan, const uint8_t* values, const uint8_t* metadata, uint8_t* scratch,
+                      const DeviceLayout& plan, const uint8_t* values, const uint8_t* metadata, uint8_t* scratch,
                       uint8_t* out) const override {
     if (plan.output_bytes == 0) return absl::OkStatus();
     MaskHeader header;
@@ -474,7 +474,7 @@ class MaskConversion : public ColumnConversion {
     return absl::OkStatus();
   }
 
-  absl::Status Prepare(const BatchColumn& column, ColumnMapping* plan) const {
+  absl::Status Prepare(const BatchColumn& column, DeviceLayout* plan) const {
     SHARDKIT_RETURN_IF_ERROR(Check(column));
     const size_t samples = column.offsets.size() - 1;
     uint64_t most = 0;

@@ -15,7 +15,7 @@
 namespace shardkit::loader {
 
 // One batch's column, worked out on the host before anything is queued.
-struct ColumnMapping {
+struct DeviceLayout {
   // Uploaded in addition to the values, to a multiple of 256 bytes.
   std::vector<uint8_t> metadata;
   uint64_t scratch_bytes = 0;
@@ -38,12 +38,12 @@ class ColumnConversion {
 
   // ResourceExhausted when output or scratch would be larger than 64 GiB. InvalidArgument for a column that this
   // conversion is not for, which is a mistake in the program. Does not look at the values themselves.
-  virtual absl::StatusOr<ColumnMapping> Prepare(const BatchColumn& column) const = 0;
+  virtual absl::StatusOr<DeviceLayout> Prepare(const BatchColumn& column) const = 0;
 
   // Queues the work. All memory is the device's and aligned to 256 bytes: `values` of the column, `metadata` of the
   // plan, `scratch` and `out` with the sizes in the plan. `column` and `plan` are those of Prepare.
   virtual absl::Status Launch(gpu::Backend& backend, DeviceStream stream, const BatchColumn& column,
-                              const ColumnMapping& plan, const uint8_t* values, const uint8_t* metadata,
+                              const DeviceLayout& plan, const uint8_t* values, const uint8_t* metadata,
                               uint8_t* scratch, uint8_t* out) const = 0;
 };
 

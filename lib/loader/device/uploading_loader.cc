@@ -338,7 +338,7 @@ std::vector<T> CopyOf(std::span<const T> values) {
 // kernels are done. The small arrays of each block are together at its beginning, so that they are one copy.
 struct UploadingLoader::Plans {
   struct Place {
-    ColumnMapping conversion;
+    DeviceLayout conversion;
     uint64_t bytes = 0;   // of values
     uint64_t values = 0;  // this to `present`: in the consumer's block
     uint64_t offsets = 0;
@@ -379,7 +379,7 @@ absl::StatusOr<UploadingLoader::Plans> UploadingLoader::Prepare(const Batch& bat
     // Of masks they are done with when the kernels are.
     if (from.layout != BatchLayout::kMaskRuns) host.geometries = CopyOf(from.geometries);
     if (const ColumnConversion* const conversion = Conversion(c)) {
-      SHARDKIT_ASSIGN_OR_RETURN(ColumnMapping plan, conversion->Prepare(from));
+      SHARDKIT_ASSIGN_OR_RETURN(DeviceLayout plan, conversion->Prepare(from));
       plans.places[c].metadata = add(&work, &plans.metadata, plan.metadata);
       host.offsets = std::move(plan.offsets);
       host.item_offsets = std::move(plan.item_offsets);
