@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The C++ examples of README.md and docs/ compile as printed, with only public headers. Links have targets."""
+"""The C++ examples of README.md and docs/ compile as printed, with only public headers. Links have targets, and paths files."""
 import concurrent.futures
+import glob
 import os
 import re
 import subprocess
@@ -60,12 +61,40 @@ class ExamplesTest(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, anchors(documents.read(path)))
 
+    def test_paths_in_the_text(self):
+        for name in [*documents.NAMES, "CONTRIBUTING.md", "SECURITY.md"]:
+            for path in repository_paths(documents.read(name)):
+                with self.subTest(document=name, path=path):
+                    self.assertTrue(exists(path))
+        found = repository_paths("`lib/gone/*_cuda.*` `lib/x/NAME_source.{h,cc}` `tools/gone DIR` `a/b` lib/x")
+        self.assertEqual(found, ["lib/gone/*_cuda.*", "lib/x/NAME_source.{h,cc}", "tools/gone"])
+        self.assertEqual([path for path in found if exists(path)], [])
+        self.assertTrue(exists("lib/operations/sources/NAME_source.{h,cc}"))
+
+    def test_table_of_headers(self):
+        _, _, table = documents.read("docs/train-cpp.md").partition("## The headers")
+        headers = sorted(os.listdir(os.path.join(ROOT, "lib", "include", "shardkit")))
+        self.assertEqual(sorted(re.findall(r"^\| `(\S+\.h)` \|", table, re.MULTILINE)), headers)
+
     def test_readme_leads_to_every_guide(self):
         text = documents.read("README.md")
         for name in documents.NAMES[1:]:
             if name != "docs/internals.md":  # is for contributors
                 self.assertIn(f"({name})", text)
         self.assertLessEqual(text.count("\n"), 250)
+
+
+def repository_paths(text):
+    """The paths of the repository in backticks, without the arguments of a command."""
+    return re.findall(r"`((?:bench|docs|examples|format-spec|fuzz|lib|python|tests|tools)/[^\s`]*)[^`\n]*`", text)
+
+
+def exists(path):
+    """Whether there is such a path, or the source of such a program. Words in capitals stand for any name, {a,b} for both endings."""
+    head, brace, ending = path.partition("{")
+    paths = [head + each for each in ending.rstrip("}").split(",")] if brace else [path]
+    patterns = [os.path.join(ROOT, re.sub(r"\b[A-Z]+(?=\b|_)", "*", each)) for each in paths]
+    return all(glob.glob(pattern) or os.path.exists(pattern + ".cc") for pattern in patterns)
 
 
 def anchors(text):

@@ -1,4 +1,4 @@
-// Resizing kernels for x86-64 processors with AVX2; see resize_kernels.h. Uses function attributes instead of -mavx2,
+// Resizing kernels for x86-64 processors with AVX2; see resize.h. Uses function attributes instead of -mavx2,
 // as in rle_avx2.cc.
 #include <algorithm>
 #include <array>

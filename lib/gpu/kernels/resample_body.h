@@ -20,7 +20,7 @@ struct OutputPlace {
   }
 };
 
-// Weight bits of AxisFilter (codec/resize_kernels.h).
+// Weight bits of AxisFilter (codec/image/resize.h).
 inline constexpr int kResampleWeightBits = 22;
 
 // A block makes kResampleSide x kResampleSide pixels at a time, in each pass.
