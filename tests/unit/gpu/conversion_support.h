@@ -12,7 +12,7 @@
 namespace shardkit::gpu::test {
 
 struct Converted {
-  loader::ColumnMapping plan;
+  loader::DeviceLayout plan;
   std::vector<uint8_t> bytes;
 };
 

@@ -124,7 +124,7 @@ TEST(MaskConversion, EqualsTheFunctionsForOneMask) {
     }
     const auto conversion = loader::NewMaskConversion(packed, padded, height, width);
     const Converted converted = ConvertEveryWay(*conversion, batch.Column());
-    const loader::ColumnMapping& plan = converted.plan;
+    const loader::DeviceLayout& plan = converted.plan;
     ASSERT_EQ(plan.layout, BatchLayout::kMasks);
     ASSERT_EQ(plan.dtype, Type::kU8);
     ASSERT_EQ(plan.shape_rank, 2u);

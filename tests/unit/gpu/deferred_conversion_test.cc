@@ -29,7 +29,7 @@ LoaderOptions Options(const GeometryOptions& geometry, bool packed, bool padded,
 }
 
 void ExpectSame(const Converted& converted, const BatchColumn& column) {
-  const loader::ColumnMapping& plan = converted.plan;
+  const loader::DeviceLayout& plan = converted.plan;
   EXPECT_EQ(plan.layout, column.layout);
   EXPECT_EQ(plan.dtype, column.dtype);
   EXPECT_EQ(plan.shape, column.shape);
