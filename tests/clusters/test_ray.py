@@ -44,7 +44,7 @@ def make_files(folder: Path, count: int) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 OPTIONS = {"shard_size": "64KiB", "block_size": "16KiB"}

