@@ -450,6 +450,10 @@ def self_test():
             result = found(name, {**sound, **extra, path: text})
             if not any(line.startswith(path + ":") and expected in line for line in result):
                 missed.append(f"not found: {name} (found: {result})")
+        for count in (MOST_FILES, MOST_FILES + 1):
+            result = found(f"{count} files", {**sound, **{f"lib/io/{i}.h": "#pragma once\n" for i in range(count)}})
+            if any("divide it" in line for line in result) != (count > MOST_FILES):
+                missed.append(f"{count} files in a folder (found: {result})")
     return missed
 
 

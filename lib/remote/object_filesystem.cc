@@ -98,16 +98,16 @@ class ObjectFileSystem::SpooledFile : public WritableFile {
 
   const std::string& path() const override { return path_; }
   absl::Status Append(std::string_view bytes) override {
-    if (put_) return FailedPrecondition(path_, ": is an object already, and takes nothing more");
+    if (spool_->published()) return FailedPrecondition(path_, ": is an object already, and takes nothing more");
     return spool_->file().Append(bytes);
   }
   uint64_t size() const override { return spool_->file().size(); }
 
   absl::Status Sync() override {
-    if (!target_ || put_) return absl::OkStatus();
+    if (!target_ || spool_->published()) return absl::OkStatus();
     // A file that has its own name from the beginning must not replace another's.
     SHARDKIT_RETURN_IF_ERROR(owner_.PutSpool(*spool_, *target_, {.absent = true}));
-    put_ = true;
+    spool_->SetPublished();
     return absl::OkStatus();
   }
 
@@ -121,7 +121,6 @@ class ObjectFileSystem::SpooledFile : public WritableFile {
   const std::string path_;
   const std::shared_ptr<Spool> spool_;
   const std::optional<ObjectUrl> target_;  // empty for a temporary file
-  bool put_ = false;                       // it is an object
   bool closed_ = false;
 };
 
@@ -306,6 +305,7 @@ absl::Status ObjectFileSystem::Publish(const std::string& from, const std::strin
       if (const auto opened = opened_.find(to); opened != opened_.end()) condition.unchanged = opened->second;
     }
     SHARDKIT_RETURN_IF_ERROR(PutSpool(*written.spool, url, condition));
+    written.spool->SetPublished();
   } else {
     SHARDKIT_RETURN_IF_ERROR(Link(from, to));
     return RemoveFile(from);

@@ -27,6 +27,10 @@ class Spool {
 
   WritableFile& file() { return *file_; }
 
+  // It is an object now, and takes nothing more.
+  void SetPublished() { published_ = true; }
+  bool published() const { return published_; }
+
   // What has been written so far. The file may outlive this.
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading() const;
 
@@ -35,6 +39,7 @@ class Spool {
 
   const int descriptor_;  // file_ owns it
   const std::unique_ptr<WritableFile> file_;
+  bool published_ = false;
 };
 
 // All paths are URLs. Only s3:// and gs:// can be written to and listed.

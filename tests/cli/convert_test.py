@@ -102,6 +102,12 @@ class ConvertTest(CliTest):
         for words in (["--task", "0/2"], ["--finish"]):
             run = self.convert("out", "whole", "shard", "--shard-size", "40KiB", *words, code=2)
             self.assertIn("holds a dataset that another job made", run.stderr)
+        # Whose manifest was lost is not made of the same tasks again: samples may have been appended.
+        os.remove(self.path("whole/dataset.json"))
+        before = self.tree("whole")
+        for words in (["--task", "0/2"], ["--finish"], []):
+            self.assertIn("is not empty", self.convert("out", "whole", "shard", *words, code=2).stderr)
+            self.assertEqual(self.tree("whole"), before)
 
     def test_index_of_tars(self):
         self.many_files(count=3)

@@ -190,10 +190,9 @@ absl::Status UnlockDirectory(FileSystem& file_system, const std::string& directo
   lock.reset();
   if (!status.ok()) return status;
   status = file_system.RemoveDirectory(JobFolderPath(directory));
-  if (absl::IsFailedPrecondition(status))
-    return file_system.SyncDirectory(JobFolderPath(directory));  // it is not empty
-  SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(status));
-  return file_system.SyncDirectory(directory);
+  const bool stays = absl::IsFailedPrecondition(status);  // it is not empty
+  if (!stays) SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(status));
+  return file_system.SyncDirectory(stays ? JobFolderPath(directory) : directory);
 }
 
 absl::Status ClearJobFolder(FileSystem& file_system, const std::string& directory) {
@@ -241,11 +240,15 @@ absl::Status BeginTasks(FileSystem& file_system, const std::string& directory, c
   // Listed before job.json is read: a task writes it before anything else.
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, ReadJob(file_system, directory));
-  if (job) {
-    if ((job->in_tasks || job->dataset_hash) && job->fingerprint == fingerprint) return absl::OkStatus();
+  const bool same = job && job->fingerprint == fingerprint;
+  if (job && (!same || (!job->in_tasks && !job->dataset_hash))) {
     return FailedPrecondition(directory, ": holds a job of another input or with other options; give the same ones to ",
                               "all tasks, or choose another directory");
   }
+  if (same && job->in_tasks) return absl::OkStatus();
+  // Shards of a finished job are not its tasks' where somebody has removed the manifest.
+  SHARDKIT_ASSIGN_OR_RETURN(const bool complete, Exists(file_system, JoinPath(directory, kManifestName)));
+  if (same && complete) return absl::OkStatus();
   SHARDKIT_RETURN_IF_ERROR(CheckForeign(directory, entries, nullptr));
   SHARDKIT_RETURN_IF_ERROR(CreateDurableDirectory(file_system, JobFolderPath(directory), &created));
   return io::PublishShared(file_system, FilePath(directory, kJobName),
@@ -297,6 +300,17 @@ absl::StatusOr<std::unique_ptr<JobFolder>> JobFolder::Open(FileSystem& file_syst
   return status;
 }
 
+absl::Status JobFolder::CleanUp(FileSystem& file_system, const std::string& directory) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto there, ReadJob(file_system, directory));
+  if (!there || !there->dataset_hash) return absl::OkStatus();
+  JobFolder job(file_system, directory, there->fingerprint, {.resume = true});
+  SHARDKIT_ASSIGN_OR_RETURN(job.lock_, LockDirectory(file_system, directory));
+  const absl::Status looked = job.LookAround().status();
+  if (looked.ok() && job.complete_) return job.Finish();
+  (void)UnlockDirectory(file_system, directory, std::move(job.lock_));
+  return looked;
+}
+
 JobFolder::~JobFolder() {
   (void)Guarded("giving up", [this] { return Abort(); });
 }
@@ -328,7 +342,8 @@ absl::StatusOr<bool> JobFolder::LookAround() {
     });
   }
   if (unfinished && there->in_tasks && options_.of_tasks == nullptr) {
-    return absl::AlreadyExistsError(StrCat(directory_, ": holds a job in tasks: run and finish these, or give another ",
+    return absl::AlreadyExistsError(StrCat(directory_,
+                                           ": holds a job that tasks do: run and finish them, or give another ",
                                            "directory, or remove it first"));
   }
   SHARDKIT_RETURN_IF_ERROR(CheckForeign(directory_, entries, unfinished ? &options_.files : nullptr));

@@ -151,6 +151,9 @@ class JobFolder {
   // The errors are those of DatasetWriter::Create. Only a job of the same fingerprint is resumed.
   static absl::StatusOr<std::unique_ptr<JobFolder>> Open(FileSystem& file_system, const std::string& directory,
                                                          const std::string& fingerprint, const Options& options);
+  // Removes what is left of the making of a dataset that is complete: its run may have been killed at its end. Does
+  // nothing for other datasets.
+  static absl::Status CleanUp(FileSystem& file_system, const std::string& directory);
   ~JobFolder();
 
   // The dataset is already complete (only with `resume` or `of_tasks`).

@@ -464,12 +464,7 @@ absl::StatusOr<PackReport> FinishPack(FileSystem& file_system, const std::string
   if (!absl::IsNotFound(planned.status())) return planned.status();
   SHARDKIT_ASSIGN_OR_RETURN(const bool complete, operations::IsComplete(file_system, directory));
   if (!complete) return planned.status();
-  // The plan is gone, but other files may be left of a run that was killed at its end.
-  SHARDKIT_ASSIGN_OR_RETURN(const auto job, dataset::ReadJob(file_system, directory));
-  if (job && job->dataset_hash) {
-    SHARDKIT_RETURN_IF_ERROR(
-        dataset::JobFolder::Open(file_system, directory, job->fingerprint, {.resume = true}).status());
-  }
+  SHARDKIT_RETURN_IF_ERROR(dataset::JobFolder::CleanUp(file_system, directory));
   PackReport report;
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest, ReadManifest(file_system, directory));
   report.samples = report.manifest.sample_count;

@@ -301,31 +301,23 @@ TEST_F(PackTasksTest, KeysThatStandTwiceAreFoundInTheEnd) {
       << packed->warnings[0];
 }
 
-// A copy of a task that another one has overtaken, on file systems with folders and on stores without.
+// A copy of a task that another one has overtaken.
 TEST_F(PackTasksTest, ALateCopyLeavesNothing) {
   WriteInputs();
   const PackOptions options = Options(true);
   ASSERT_TRUE(PackWhole("files", Inputs(), options).ok());
-  for (const bool has_folders : {true, false}) {
-    SCOPED_TRACE(has_folders);
-    ASSERT_TRUE(RemoveTree(*files_, "/tasks").ok());
-    ASSERT_TRUE(Plan("files", Inputs(), options).ok());
-    bool overtaken = false;
-    PackTaskOptions late{.task = 0, .tasks = 1};
-    late.progress = [&](const PackProgress&) {
-      if (std::exchange(overtaken, true)) return;
-      EXPECT_TRUE(Task(0, 1).ok());
-      EXPECT_TRUE(FinishPack(*files_, "/tasks").ok());
-      // Where there are no folders, writing into one makes it.
-      if (!has_folders) {
-        EXPECT_TRUE(CreateDirectories(*files_, "/tasks/.shardkit").ok());
-      }
-    };
-    const auto packed = PackTask(*files_, "/tasks", late);
-    ASSERT_TRUE(packed.ok()) << packed.status();
-    EXPECT_TRUE(overtaken);
-    EXPECT_TRUE(ReadTree(*files_, "/tasks") == ReadTree(*files_, "/whole")) << Describe(ReadTree(*files_, "/tasks"));
-  }
+  ASSERT_TRUE(Plan("files", Inputs(), options).ok());
+  bool overtaken = false;
+  PackTaskOptions late{.task = 0, .tasks = 1};
+  late.progress = [&](const PackProgress&) {
+    if (std::exchange(overtaken, true)) return;
+    EXPECT_TRUE(Task(0, 1).ok());
+    EXPECT_TRUE(FinishPack(*files_, "/tasks").ok());
+  };
+  const auto packed = PackTask(*files_, "/tasks", late);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_TRUE(overtaken);
+  EXPECT_TRUE(ReadTree(*files_, "/tasks") == ReadTree(*files_, "/whole")) << Describe(ReadTree(*files_, "/tasks"));
 }
 
 // Copies of all tasks at once, as schedulers run them when one seems to be slow.

@@ -239,6 +239,7 @@ TEST_F(ObjectWritesTest, ACreatedFileIsReadBeforeItIsAnObject) {
   EXPECT_TRUE(memory_.objects().empty());
   ASSERT_TRUE(files_->Rename("s3://b/x.tmp", "s3://b/y").ok());
   EXPECT_EQ(memory_.objects().at("y"), "hello");
+  EXPECT_TRUE(absl::IsFailedPrecondition((*file)->Append(" world")));
 }
 
 TEST_F(ObjectWritesTest, AFileThatIsAnObjectTakesNothingMore) {
