@@ -281,10 +281,19 @@ class Collected:
         if self._collate == "list":
             return [self._results[i] for i in kept]
         if self._array is not None:
-            odd = next((i for i in kept if not self._copied[i]), None)
-            if odd is not None:
-                raise self._refused(self._array[next(i for i in kept if self._copied[i])], self._results[odd])
-            return self._array if len(kept) == self._samples else self._array[list(kept)]
+            if all(self._copied[i] for i in kept):
+                return self._array if len(kept) == self._samples else self._array[list(kept)]
+            # The array is like the result that came first, perhaps of a sample that is not kept. The samples' order decides.
+            results = [self._array[i] if self._copied[i] else self._results[i] for i in kept]
+            first = next(filter(_is_array, results), None)
+            if first is not None:
+                fits = lambda each: _is_array(each) and _kind(each) == _kind(first)  # noqa: E731
+                if not all(map(fits, results)):
+                    raise self._refused(*_two(results, fits))
+                array = _empty(len(kept), first)
+                for i, result in enumerate(results):
+                    array[i] = result
+                return array
         results = [self._results[i] for i in kept]
         if self._collate == "pad" and any(map(_is_array, results)):
             return self._padded(results)
@@ -333,6 +342,10 @@ class Padded(NamedTuple):
 def _two(results: list[Any], fits: Callable[[Any], bool]) -> tuple[Any, Any]:
     """Return a result that fits, and one that does not."""
     return next(filter(fits, results)), next(each for each in results if not fits(each))
+
+
+def _kind(array: Any) -> tuple[Any, ...]:
+    return type(array), array.dtype, array.shape
 
 
 def _empty(samples: int, like: Any) -> Any:

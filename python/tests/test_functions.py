@@ -15,8 +15,8 @@ import pytest
 from conftest import EVERY_TYPE, identical, value
 
 import shardkit as sk
+from shardkit import functions
 from shardkit._ahead import Waits
-from shardkit.functions import generator
 from shardkit.loader_report import LoaderReport
 
 SAMPLES = 200
@@ -114,9 +114,9 @@ def test_what_functions_give_does_not_depend_on_where_they_run(dataset: str, whe
         assert batch["label"].dtype == np.int64
         for i, ordinal in enumerate(batch.ordinals.tolist()):
             given = value(ordinal)
-            rng = generator(3, batch.epoch, 0, ordinal, 0, "label")
+            rng = functions.generator(3, batch.epoch, 0, ordinal, 0, "label")
             assert batch["label"][i] == 2 * (ordinal + rng.integers(1 << 40))
-            rng = generator(3, batch.epoch, 0, ordinal, 0, "vector")
+            rng = functions.generator(3, batch.epoch, 0, ordinal, 0, "vector")
             assert identical(batch["vector"][i], given["vector"] + rng.integers(1 << 40))  # type: ignore[operator]
             assert batch["blob"][i] == (-1 if given["blob"] is None else len(given["blob"]))  # type: ignore[arg-type]
             assert batch["text"][i] == given["text"]
@@ -126,7 +126,7 @@ def test_what_functions_give_does_not_depend_on_where_they_run(dataset: str, whe
         assert batch["vector"].shape == (len(batch), 4)
         assert batch["vector"].dtype == np.float32
         for i, ordinal in enumerate(batch.ordinals.tolist()):
-            rng = generator(3, 0, 0, ordinal, 0, "")
+            rng = functions.generator(3, 0, 0, ordinal, 0, "")
             assert identical(
                 batch["vector"][i], np.arange(4, dtype=np.float32) + ordinal + rng.random(dtype=np.float32)
             )
@@ -276,6 +276,27 @@ def test_results_become_arrays_lists_or_are_padded(dataset: str) -> None:
         with pytest.raises(ValueError, match=rf"column 'label': the results of a batch differ, as {message}"):
             batches(dataset, 8, columns={"label": function}, order="sequential")  # type: ignore[dict-item]
     assert batches(dataset, 8, columns={"label": str}, order="sequential")[0]["label"] == [str(i) for i in range(8)]
+
+
+def test_which_part_of_a_batch_comes_first_decides_nothing() -> None:
+    def collected(kept: list[int], *results: Any) -> Any:
+        """Collect the results, the last first."""
+        parts = functions.Collected("c", len(results), "stack")
+        for i in reversed(range(len(results))):
+            parts.put(i, [results[i]], {}, lasting=False)
+        return parts.value(kept)
+
+    single, double = np.ones(2, "f4"), np.ones(2, "f8")
+    for kept in ([0, 1], [0, 1, 2]):
+        with pytest.raises(ValueError, match=r"differ, as float32\[2\] and float64\[2\]"):
+            collected(kept, single, double, double)
+    with pytest.raises(ValueError, match=r"differ, as float32\[2\] and 'x'"):
+        collected([0, 1], "x", single)
+    # A sample that is not kept has no say.
+    alike = collected([0, 1], single, single, double)
+    assert (alike.dtype, alike.tolist()) == (np.float32, [[1, 1], [1, 1]])
+    assert collected([0, 1], 1, 2, double).tolist() == [1, 2]
+    assert collected([0, 1], "a", "b", double) == ["a", "b"]
 
 
 @pytest.mark.parametrize("where", PLACES)

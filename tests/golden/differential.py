@@ -157,7 +157,7 @@ def compare(mine, theirs):
 
 
 def stretches(shard, losses):
-    """(first sample, samples, checksums of the chunks) of each block of a repaired shard, as in the damaged one (tests/unit/repair/golden_test.cc)."""
+    """(first sample, samples, checksums of the chunks) of each block of a repaired shard, as in the damaged one (tests/unit/dataset/check/golden_test.cc)."""
     out, waiting, lost = [], sorted(losses), 0
     for k, entry in enumerate(shard.directory):
         while waiting and waiting[0][0] <= entry.first_sample + lost:

@@ -28,7 +28,7 @@ capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
 def load():
-    folder = os.path.join(os.environ.get("SHARDKIT_BUILD_DIR", "build"), "tests", "unit", "gpu_device")
+    folder = os.path.join(os.environ.get("SHARDKIT_BUILD_DIR", "build"), "tests", "unit", "gpu", "device")
     found = glob.glob(os.path.join(folder, "libdlpack_export.so"))
     if not found:
         raise unittest.SkipTest("libdlpack_export.so is not built (sanitizers)")

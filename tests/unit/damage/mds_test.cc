@@ -1,6 +1,6 @@
 // MDS has no checksums, except the hashes of whole files that its index may list. A bit of a value changes only that
 // value. A bit of the shard's structure is found.
-#include "mds/mds_maker.h"
+#include "unit/foreign/mds/mds_maker.h"
 #include "shardkit/copy.h"
 #include "unit/damage/observe.h"
 

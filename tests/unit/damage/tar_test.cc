@@ -2,7 +2,7 @@
 // index lies beside the tar.
 #include "shardkit/tar_index.h"
 #include "unit/damage/observe.h"
-#include "webdataset/tar_maker.h"
+#include "unit/foreign/webdataset/tar_maker.h"
 
 namespace shardkit::test {
 namespace {

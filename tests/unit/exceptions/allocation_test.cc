@@ -8,7 +8,7 @@
 #include <functional>
 #include <new>
 
-#include "gpu_device/device_loader_support.h"
+#include "unit/gpu/device/device_loader_support.h"
 #include "loader/geometry_support.h"
 #include "shardkit/copy.h"
 #include "support/effort.h"

@@ -11,7 +11,7 @@
 #include "gpu/pinned_pool.h"
 #include "gpu/staging_ring.h"
 #include "gpu/uploader.h"
-#include "gpu_device/device_loader_support.h"
+#include "unit/gpu/device/device_loader_support.h"
 #include "loader/loader_support.h"
 #include "shardkit/copy.h"
 #include "shardkit/repair.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "convert_containers/containers_support.h"
+#include "unit/operations/copy/containers_support.h"
 
 namespace shardkit::test {
 

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "select/select_support.h"
+#include "unit/dataset/select/select_support.h"
 #include "shardkit/change.h"
 #include "shardkit/image.h"
 #include "shardkit/rle.h"

@@ -12,7 +12,7 @@
 #include "view/prefix_filesystem.h"
 #include "view/recent_reads.h"
 #include "view/viewed_dataset.h"
-#include "webdataset/tar_maker.h"
+#include "unit/foreign/webdataset/tar_maker.h"
 
 namespace shardctl {
 namespace {
