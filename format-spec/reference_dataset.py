@@ -295,7 +295,7 @@ class Dataset:
     def validate_index(self, index, first_shard, shards):
         """Compares the index, page by page, with one made of the segment's shards."""
         check(index.dataset_hash == xxh3(b"".join(shard.content_hash for shard in shards)), "offset index: is of other shards than the manifest's", 0)
-        check(all(layout not in index.layouts[:k] for k, layout in enumerate(index.layouts)), "offset index: a list of columns stands twice", 0)
+        check(all(layout not in index.layouts[:k] for k, layout in enumerate(index.layouts)), "offset index: a list of columns occurs twice", 0)
         pages = ((index.blocks_of(number, data), first, data) for number, (first, data) in enumerate(index.pages()))
         waiting, position, end, sample, layouts = [], 0, 0, 0, []
         for s in range(len(shards)):

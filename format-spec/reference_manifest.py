@@ -77,7 +77,7 @@ def is_operation(value):
 
 
 class Object(dict):
-    """A JSON object: of a key that stands twice the first value, and that it does. Unknown keys are ignored, as is what stands in them."""
+    """A JSON object: of a key that occurs twice the first value, and that it does. Unknown keys are ignored, as is what stands in them."""
     def __init__(self, pairs):
         super().__init__()
         self.twice = []
@@ -90,7 +90,7 @@ class Object(dict):
 
 def check_object(value, what):
     check(isinstance(value, Object), f"{what} is not an object")
-    check(not value.twice, f"{what}: the key {value.twice[:1]} stands twice")
+    check(not value.twice, f"{what}: the key {value.twice[:1]} occurs twice")
 
 
 def array(value, what):

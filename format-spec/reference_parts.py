@@ -199,7 +199,7 @@ def parse_schema(data):
         check(len(column.name) > 0, f"schema: column {c} has an empty name", 0)
         name = plain_name(column.name, f"schema: column {c}: name", 0)
         check_column(column, f'schema: column {c} "{name}"')
-        check(name not in names, f"schema: column {c}: the name {name} stands twice", 0)
+        check(name not in names, f"schema: column {c}: the name {name} occurs twice", 0)
         check(not column.key or keys == 0, f"schema: column {c}: a second key column", 0)
         names.add(name)
         keys += column.key

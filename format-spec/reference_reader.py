@@ -362,7 +362,7 @@ def is_list_of_strings(text):
 
 
 class Tally:
-    """Statistics of a column, made anew from its values."""
+    """Statistics of a column, made again from its values."""
 
     def __init__(self, column):
         self.column, self.lengths, self.stored, self.numbers = column, [], 0, []

@@ -218,7 +218,7 @@ class Index(Section):
             count = cursor.number("I")
             self.check(count <= MAX_COLUMNS, "a list has more columns than a schema")
             self.layouts.append([cursor.take(cursor.number("I")) for _ in range(count)])
-            self.check(len(set(self.layouts[-1])) == count, "a column stands twice in a list")
+            self.check(len(set(self.layouts[-1])) == count, "a column occurs twice in a list")
         end = cursor.position
         self.check(round_up(end, 8) == len(payload) and is_zero(payload[end:]), "bytes after the lists of columns")
 

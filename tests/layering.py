@@ -270,8 +270,7 @@ class Definitions:
     @staticmethod
     def program(path):
         """The files that may be compiled as one: those of a layer, a test program, a tool."""
-        parts = path.split("/")
-        return "/".join(parts[:3] if parts[0] == "tests" else parts[:2])
+        return os.path.dirname(path) if path.startswith("tests/") else "/".join(path.split("/")[:2])
 
     def add(self, path, text):
         namespaces, pending, first, alternative = [], "", 0, False

@@ -97,7 +97,7 @@ def column_files():
 
 
 def compacted_columns():
-    """Of four shards the first and the third were written anew, without a sample each and with the column of the column file."""
+    """Of four shards the first and the third were rewritten, without a sample each and with the column of the column file."""
     mark = Col("mark", "u8")
     rows = [dict(key=f"k{i}", mark=i) for i in range(7)]  # of the shards before: 0 and 1, 2 and 3, 4 and 5, 6
     parts = [("4.shard", [KEY, mark], rows[1:2]), ("1.shard", [KEY], rows[2:4]), ("5.shard", [KEY, mark], rows[4:5]), ("3.shard", [KEY], rows[6:])]

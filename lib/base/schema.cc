@@ -221,7 +221,7 @@ absl::StatusOr<Schema> Schema::Create(std::vector<Column> columns) {
   for (size_t i = 0; i < columns.size(); ++i) {
     if (absl::Status status = CheckColumn(columns[i]); !status.ok()) return status;
     if (!names.insert(columns[i].name).second) {
-      return InvalidArgument("column name \"", columns[i].name, "\" stands twice");
+      return InvalidArgument("column name \"", columns[i].name, "\" occurs twice");
     }
     if (columns[i].is_key) {
       if (schema.key_column_.has_value()) return InvalidArgument("a schema has at most one key column");

@@ -30,14 +30,13 @@ constexpr std::string_view kChecksumKey = "\n  \"checksum\": \"";  // on a line 
 absl::StatusOr<uint64_t> CheckChecksum(std::string_view text) {
   const size_t line = text.rfind(kChecksumKey);
   if (line == text.npos) {
-    return DataLoss(
-        "manifest: has no checksum: it was cut short (shardctl index makes it anew), or is none of Shardkit");
+    return DataLoss("manifest: has no checksum: it was cut short (shardctl index rebuilds it), or is none of Shardkit");
   }
   const std::string_view end = text.substr(line + kChecksumKey.size());
   const uint64_t checksum = Hash64(text.substr(0, line + 1));
   if (end == StrCat(dataset::Hex64(checksum), "\"\n}\n")) return checksum;
   return DataLoss("manifest checksum is wrong, or bytes follow it: the file was damaged or edited; run shardctl index ",
-                  "to make it anew");
+                  "to rebuild it");
 }
 
 absl::Status CheckFeatures(const std::vector<std::string>& features) {
@@ -305,7 +304,7 @@ absl::StatusOr<Manifest> dataset::ParseManifestText(std::string_view text) {
   if (absl::IsUnimplemented(status)) {
     return Unimplemented("manifest: ", ToStd(status.message()), " to this version: read the dataset with a newer one");
   }
-  if (!status.ok()) return DataLoss("manifest: ", ToStd(status.message()), "; run shardctl index to make it anew");
+  if (!status.ok()) return DataLoss("manifest: ", ToStd(status.message()), "; run shardctl index to rebuild it");
   manifest.checksum = checksum;
   SHARDKIT_RETURN_IF_ERROR(dataset::CheckNames(manifest.shards, manifest));
   if (!has_shards) {

@@ -32,7 +32,7 @@ absl::StatusOr<Manifest> ReadManifestText(ReadableFileSystem& file_system, const
 // segment is missing, DataLoss when one is damaged or not the one that is named.
 absl::Status ReadListedShards(ReadableFileSystem& file_system, const std::string& directory, Manifest* manifest);
 
-// DataLoss where the name of a shard, table or column file would lead out of the dataset's directory, or stands twice.
+// DataLoss where the name of a shard, table or column file would lead out of the dataset's directory, or occurs twice.
 absl::Status CheckNames(const std::vector<ManifestShard>& shards, const ManifestSummary& summary);
 
 // Whether `name` is a relative path in UTF-8 that stays inside the dataset's directory.

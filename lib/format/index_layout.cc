@@ -54,7 +54,7 @@ absl::StatusOr<IndexRoot> DecodeIndexRoot(std::string_view payload) {
     }
     std::vector<std::string_view> names = layout;
     std::ranges::sort(names);
-    if (std::ranges::adjacent_find(names) != names.end()) return damaged("a column stands twice in a list");
+    if (std::ranges::adjacent_find(names) != names.end()) return damaged("a column occurs twice in a list");
   }
   std::string_view rest;
   if (payload.size() != RoundUp(cursor.position(), 8) || !cursor.ReadBytes(cursor.remaining(), &rest) ||

@@ -109,7 +109,7 @@ absl::Status FollowingLoader::Start(const std::vector<uint64_t>& generations) {
   return absl::OkStatus();
 }
 
-// Between epochs: opens the datasets again when one is newer. One that has an earlier generation was made anew, and
+// Between epochs: opens the datasets again when one is newer. One that has an earlier generation was rebuilt, and
 // stays as it was opened.
 absl::Status FollowingLoader::Look() {
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<uint64_t> generations, NewestGenerations(file_system_, datasets_));

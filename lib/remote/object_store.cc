@@ -412,7 +412,7 @@ absl::Status ObjectStore::List(const ObjectUrl& url, bool recursive,
       SHARDKIT_RETURN_IF_ERROR(take(object));
     }
     if (!page->continuation.empty() && page->continuation == continuation) {
-      return DataLoss(Describe(url), ": the store lists the same page again; ask who runs it");
+      return DataLoss(Describe(url), ": the store lists the same page again; ask its operator");
     }
     continuation = std::move(page->continuation);
   } while (!continuation.empty());

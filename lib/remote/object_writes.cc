@@ -54,7 +54,7 @@ absl::Status PutObject(ObjectStore& store, const ObjectUrl& url, std::string_vie
     if (response.status != 412) return absl::OkStatus();
     const std::string id = StrCat(" (", RequestIdOf(response), ")");
     if (condition.absent) return absl::AlreadyExistsError(ToAbsl(StrCat("there is an object already", id)));
-    return absl::AbortedError(ToAbsl(StrCat("another run has replaced it meanwhile", id, "; begin anew")));
+    return absl::AbortedError(ToAbsl(StrCat("another run has replaced it meanwhile", id, "; start again")));
   };
   const absl::Status status = store.Send(url, std::move(request), {}, check).status();
   const bool failed = absl::IsAlreadyExists(status) || absl::IsAborted(status);
@@ -132,7 +132,7 @@ absl::Status ForEachUpload(ObjectStore& store, const ObjectUrl& url,
       if (below) SHARDKIT_RETURN_IF_ERROR(take(upload));
     }
     if (!next->next_key.empty() && next->next_key == page.next_key && next->next_id == page.next_id) {
-      return DataLoss(Describe(url), ": the store lists the same page again; ask who runs it");
+      return DataLoss(Describe(url), ": the store lists the same page again; ask its operator");
     }
     page = *std::move(next);
   } while (!page.next_key.empty());

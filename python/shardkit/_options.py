@@ -385,7 +385,7 @@ def column_names(columns: Iterable[str] | None) -> list[str] | None:
         raise ValueError("columns: the list is empty; give None for all")
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"columns: {name!r} stands twice")
+            raise ValueError(f"columns: {name!r} occurs twice")
     return names
 
 

@@ -178,7 +178,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
         """Yield all samples in order, read block by block."""
 
         def sample(block: Block, i: int) -> dict[str, Any]:
-            # Copies: whoever keeps samples should not keep blocks.
+            # Copies, so that a kept sample does not keep its block.
             return {name: block.value(name, i) for name in self._names}
 
         return _Each(self.scan(), lambda block: map(functools.partial(sample, block), range(len(block))))
@@ -365,7 +365,7 @@ def chosen(path: str, where: str | None, indices: Any, generation: int) -> dict[
         raise IndexError(f"indices: there is no sample {wrong}; {path} has {count}")
     steps = np.diff(ordinals)
     if np.any(steps == 0):
-        raise ValueError(f"indices: {ordinals[:-1][steps == 0][0]} stands twice; weights take samples more than once")
+        raise ValueError(f"indices: {ordinals[:-1][steps == 0][0]} occurs twice; weights take samples more than once")
     last = np.concatenate([np.flatnonzero(steps > 1), [len(ordinals) - 1]])  # of each run of ordinals
     first = np.concatenate([[0], last[:-1] + 1])
     return made | {"ranges": list(zip(ordinals[first].tolist(), (ordinals[last] + 1).tolist(), strict=True))}
@@ -460,7 +460,7 @@ def open(
     indices : sequence, array, slice or path
         Only these samples: ordinals or keys, in any order; a mask, which is a bool for each sample; or a file with one
         key a line, or ``.npy`` of ordinals. With `where`, those of them that satisfy it. The samples keep their order,
-        and are numbered anew from 0.
+        and are numbered again from 0.
 
     Raises
     ------

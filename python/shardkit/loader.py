@@ -145,7 +145,7 @@ class Loader:
         Look at the manifests between epochs, and when a dataset has changed, load its newest generation from the next
         epoch on. Ranks look at different moments: with several, give a function that makes them agree, such as
         `shardkit.torch.agree`. It is called with the newest generation of each dataset that this rank sees, on all
-        ranks alike: when the loader is made, between epochs, and when an epoch is begun anew; it returns what all of
+        ranks alike: when the loader is made, between epochs, and when an epoch is started again; it returns what all of
         them shall open.
     order : str
         ``"shuffled"``; ``"sequential"``, as stored; ``"window"``: blocks as stored, samples shuffled within the buffer.

@@ -68,7 +68,7 @@ def filter(
         As for `pack`.
     **options
         Of the input ``max_decompression`` and ``verify_listed_hashes``. Without `by_reference` also those of
-        `WriterOptions`; ``keep_on_cancel``; ``keep_blocks=False`` makes all blocks anew, as ``block_size`` does, where
+        `WriterOptions`; ``keep_on_cancel``; ``keep_blocks=False`` rewrites all blocks, as ``block_size`` does, where
         otherwise blocks whose samples are all taken are copied.
 
     Raises

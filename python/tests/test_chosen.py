@@ -124,7 +124,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"indices": np.ones(COUNT - 1, bool)}, ValueError, "a mask of 239 samples"),
     ({"indices": [1, 240]}, IndexError, "there is no sample 240"),
     ({"indices": [-1, 1]}, IndexError, "there is no sample -1"),
-    ({"indices": [1, 2, 1]}, ValueError, "1 stands twice"),
+    ({"indices": [1, 2, 1]}, ValueError, "1 occurs twice"),
     ({"indices": [1.5]}, TypeError, "give ordinals"),
     ({"indices": 3}, TypeError, "give ordinals"),
     ({"indices": np.zeros((2, 2), int)}, TypeError, "one dimension"),

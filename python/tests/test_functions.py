@@ -394,7 +394,7 @@ def test_the_loop_may_get_tuples(dataset: str) -> None:
             assert identical(vector, batch["vector"] * (2 if "columns" in options else 1))
     for refused, message in (
         ({"as_tuple": ["lable"]}, "there is no column 'lable'"),
-        ({"as_tuple": ["label", "label"]}, "stands twice"),
+        ({"as_tuple": ["label", "label"]}, "occurs twice"),
         ({"as_tuple": []}, "the list is empty"),
         ({"as_tuple": ["label"], "batch_function": len}, "give one of the two"),
     ):

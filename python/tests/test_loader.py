@@ -469,7 +469,7 @@ def test_a_batch_that_the_loop_did_not_get_is_not_counted(dataset: str, taken: i
     resumed = sk.Loader(dataset, 30, seed=7)
     resumed.load_state_dict(loader.state_dict())
     assert ordinals(resumed) == whole[0][30 * taken :]
-    # The same loader: the epoch begins anew, as after a break, also where its last batch is lost.
+    # The same loader: the epoch starts again, as after a break, also where its last batch is lost.
     assert ordinals(loader) == whole[0]
     assert ordinals(loader) == whole[1]
 

@@ -341,7 +341,7 @@ REFUSED: list[tuple[Callable[[str], Any], str]] = [
         "geometry takes the place of that of Image",
     ),
     *(
-        (lambda d, f=f: f(d, ["label", "label"]), "'label' stands twice")
+        (lambda d, f=f: f(d, ["label", "label"]), "'label' occurs twice")
         for f in (
             lambda d, names: sk.open(d, names),
             lambda d, names: sk.Loader(d, 4, columns=names),

@@ -103,8 +103,8 @@ def test_reshard(dataset: Path, tmp_path: Path) -> None:
 def test_whole_blocks_are_copied(dataset: Path, tmp_path: Path) -> None:
     sk.convert(dataset, tmp_path / "blocks", block_size=2000)
     kept = sk.filter(tmp_path / "blocks", tmp_path / "kept", ranges=[(0, 200)])
-    anew = sk.filter(tmp_path / "blocks", tmp_path / "anew", ranges=[(0, 200)], keep_blocks=False)
-    assert sk.convert(tmp_path / "blocks", tmp_path / "converted").blocks == kept.blocks > anew.blocks == 1
+    again = sk.filter(tmp_path / "blocks", tmp_path / "again", ranges=[(0, 200)], keep_blocks=False)
+    assert sk.convert(tmp_path / "blocks", tmp_path / "converted").blocks == kept.blocks > again.blocks == 1
     sized = sk.filter(tmp_path / "blocks", tmp_path / "sized", ranges=[(0, 200)], block_size="4MiB")
     assert sized.blocks == 1  # which is what block_size is by default
     assert keys(tmp_path / "kept") == keys(dataset)

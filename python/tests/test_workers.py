@@ -62,7 +62,7 @@ def test_threads_and_processes_end_with_their_loader(dataset: str) -> None:
             loader = sk.Loader(dataset, 10, columns={"label": doubled}, **where)
             assert len(list(itertools.islice(loader, taken))) == min(taken, 20)
             if taken == 2:
-                list(loader)  # begins the epoch anew, on the same workers
+                list(loader)  # begins the epoch again, on the same workers
             del loader
             gc.collect()
             assert ours() == set()

@@ -168,7 +168,7 @@ class AppendTest(CliTest):
                     wanted += 40
                 else:
                     self.assertEqual(process.returncode, 3, err)
-                    self.assertRegex(err.decode(), "another run is writing a dataset there; wait until it ends|begin anew")
+                    self.assertRegex(err.decode(), "another run is writing a dataset there; wait until it ends|start again")
         self.assertGreaterEqual(wanted, 20 + 5 * 40)
         self.assertEqual(self.shardctl("inspect", "--json", "data").json()["samples"], wanted)
         self.shardctl("validate", "--deep", "data")

@@ -63,10 +63,10 @@ class FilterTest(CliTest):
         self.assertLess(10, before)
         self.filter("out", "--range", "0:", "-o", "copy")
         self.shardctl("convert", "out", "-o", "converted", "--to", "shard")
-        self.filter("out", "--range", "0:", "--block-size", "64KiB", "-o", "anew")
+        self.filter("out", "--range", "0:", "--block-size", "64KiB", "-o", "again")
         self.assertEqual((self.blocks("copy"), self.blocks("converted")), (before, before))
-        self.assertLess(self.blocks("anew"), before)
-        for dataset in ("copy", "converted", "anew"):
+        self.assertLess(self.blocks("again"), before)
+        for dataset in ("copy", "converted", "again"):
             self.shardctl("validate", "--deep", dataset)
             self.shardctl("unpack", dataset, "-o", f"{dataset}.files")
             self.assertEqual(self.tree(f"{dataset}.files"), self.tree("many"))

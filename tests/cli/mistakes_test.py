@@ -41,7 +41,7 @@ WRONG_INPUTS = {
     "empty.mds": (1, "empty.mds: ", {}),
     "ds/dataset.json": (2, "ds/dataset.json: is a part of a dataset: give the directory that holds it, ds", {}),
     "ds/dataset.segment": (2, "ds/dataset.segment: is a part of a dataset: give the directory that holds it, ds", {}),
-    "lost": (3, "lost: dataset.json is missing, but there are shards: shardctl index lost makes it anew", {}),
+    "lost": (3, "lost: dataset.json is missing, but there are shards: shardctl index lost rebuilds it", {}),
     "interrupted": (3, "interrupted: is being written, or its writer was interrupted: run that again with --resume", {}),
     "mdsnoindex": (3, "mdsnoindex: there are MDS shards, but no index.json", {}),
     "unlike": (2, "so that they are no one dataset: open one of them", {}),
@@ -96,7 +96,7 @@ ROWS = [
     ("pack ds/00000000.shard -o OUT", 2, "ds/00000000.shard: is a shard of a dataset: shardctl convert ds/00000000.shard"),
     ("pack cut -o OUT", 2, "cut: is a dataset of shards"),
     ("pack jsononly -o OUT", 2, "jsononly: is a dataset of shards"),
-    ("pack lost -o OUT", 3, f"lost: dataset.json is missing, but there are shards: shardctl index lost makes it anew; {AS_FILES}"),
+    ("pack lost -o OUT", 3, f"lost: dataset.json is missing, but there are shards: shardctl index lost rebuilds it; {AS_FILES}"),
     ("pack interrupted -o OUT", 3, "interrupted: is being written, or its writer was interrupted"),
     ("pack mdsnoindex -o OUT", 3, f"mdsnoindex: there are MDS shards, but no index.json: it was not copied with them, or the writing of them did not end; copy or write them again; {AS_FILES}"),
     ("pack unlike -o OUT", 2, f"open one of them; {AS_FILES}"),
@@ -115,10 +115,10 @@ ROWS = [
     ("pack --from imagefolder loose -o OUT", 2, "loose: no class directories; imagefolder expects INPUT/CLASS/IMAGE"),
     ("pack --from imagefolder good.tar -o OUT", 2, "good.tar: imagefolder expects a directory; extract the tar first"),
     ("pack --from sa1b loose -o OUT", 3, "loose/a.jpg: there is no 'a.json' to go with it"),
-    ("pack loose loose2 -o OUT", 2, 'loose2/a.bin: the key "a" stands twice, first for loose/a.jpg: rename one'),
-    ("pack loose loose -o OUT", 2, 'loose/a.jpg: the key "a" stands twice, first for loose/a.jpg'),
-    ("pack good.tar loose -o OUT", 2, "loose/a.jpg: the key \"a\" stands twice, first for good.tar: member 'a.txt'"),
-    ("pack classes classes -o OUT", 2, 'classes/cat/1.jpg: the key "cat/1.jpg" stands twice, first for classes/cat/1.jpg'),
+    ("pack loose loose2 -o OUT", 2, 'loose2/a.bin: the key "a" occurs twice, first for loose/a.jpg: rename one'),
+    ("pack loose loose -o OUT", 2, 'loose/a.jpg: the key "a" occurs twice, first for loose/a.jpg'),
+    ("pack good.tar loose -o OUT", 2, "loose/a.jpg: the key \"a\" occurs twice, first for good.tar: member 'a.txt'"),
+    ("pack classes classes -o OUT", 2, 'classes/cat/1.jpg: the key "cat/1.jpg" occurs twice, first for classes/cat/1.jpg'),
     ("pack nonutf8 -o OUT", 2, "UTF-8"),
     # Places of the output.
     ("pack loose -o full", 2, NOT_EMPTY),
@@ -319,7 +319,7 @@ class MistakesTest(FolderTest):
         for line in run.stderr.splitlines():
             self.assertRegex(line, LINE, str(run))
             self.assertNotRegex(line, JARGON, str(run))
-            self.assertNotRegex(line, r"(?<![^ ])(\S+): \1[:/ ]", f"{run}\nthe path stands twice")
+            self.assertNotRegex(line, r"(?<![^ ])(\S+): \1[:/ ]", f"{run}\nthe path occurs twice")
         if os.path.lexists(self.path("OUT")) and code == 0:
             shutil.rmtree(self.path("OUT"))
         self.assertEqual(self.listing(), before, f"{run}\nleft something behind")

@@ -53,7 +53,7 @@ class ReshapeTest(CliTest):
         self.pack_parts()
         self.shardctl("convert", "part1", "-o", "zstd", "--to", "shard", "--codec", "bin=zstd")
         run = self.shardctl("merge", "part0", "zstd", "-o", "out", code=2)
-        self.assertIn("column \"bin\" has codec none here and zstd there; merge by copying (--copy) to store all samples anew", run.stderr)
+        self.assertIn("column \"bin\" has codec none here and zstd there; merge by copying (--copy) to store all samples again", run.stderr)
         self.shardctl("merge", "part0", "zstd", "-o", "out", "--copy")
         columns = self.shardctl("inspect", "out", "--json").json()["columns"]
         self.assertEqual([column["codec"] for column in columns if column["name"] == "bin"], ["none"])

@@ -15,7 +15,7 @@
 
 Both open a file, read every value, and validate it, also deep. They must find it right or wrong alike, with the class of section 8 of the
 specification, at the same operation or, of the library, an earlier one, and give the same values. What changes is a number, text or
-checksum of any part of a shard, table or manifest; checksums, ids and hashes that cover it are made anew, from the inside to the outside.
+checksum of any part of a shard, table or manifest; checksums, ids and hashes that cover it are made again, from the inside to the outside.
 
 Exit status: 0 they agree, 1 they differ, 2 usage, 3 it is not built.
 """

@@ -1,4 +1,4 @@
-"""Fields of shards and tables, changes of them, and how the checksums that cover these are made anew. Part of differential.py, which see."""
+"""Fields of shards and tables, changes of them, and how the checksums that cover these are made again. Part of differential.py, which see."""
 import collections
 import struct
 
@@ -208,7 +208,7 @@ def some_keys(source):
 
 
 class ShardFile:
-    """A right shard, its fields, and how to make checksums anew."""
+    """A right shard, its fields, and how to make checksums again."""
 
     def __init__(self, data):
         self.data, self.sums = data, []

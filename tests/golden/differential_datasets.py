@@ -1,4 +1,4 @@
-"""Datasets: changes of manifests, tables and shards, and how what names them is made anew. Part of differential.py, which see."""
+"""Datasets: changes of manifests, tables and shards, and how what names them is made again. Part of differential.py, which see."""
 import collections
 import copy
 import hashlib
@@ -72,7 +72,7 @@ LOCATIONS = ("", ".", "..", "../tiny", "../tiny/", "./../segments", "..//segment
 
 
 class DatasetFile:
-    """A right dataset: its files, their fields, and how to make what names them anew."""
+    """A right dataset: its files, their fields, and how to make what names them again."""
 
     def __init__(self, folder):
         self.folder, self.files, self.tables, self.shards = folder, {}, {}, {}

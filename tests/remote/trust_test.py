@@ -264,7 +264,7 @@ class BasesTest(RemoteTest):
             for base, place in places.values():
                 mine = os.path.join(self.bucket, place)
                 self.run_command("merge", base, "-o", mine, "--by-reference", AWS_ENDPOINT_URL=origin, **KEYS)
-        with servers.rclone(self.served) as origin:  # anew, for it remembers folders
+        with servers.rclone(self.served) as origin:  # again, for it remembers folders
             store = {"AWS_ENDPOINT_URL": origin, **KEYS}
             for bucket, (base, place) in places.items():
                 mine, url = os.path.join(self.bucket, place), f"s3://bucket/{place}"

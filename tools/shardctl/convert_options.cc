@@ -57,10 +57,9 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
             "to shard: end a shard with the block of IN that reaches this many bytes; else close one before it would "
             "pass this [256MiB; mds 64MiB]");
   line.Count("--shard-samples", "N", &shard_samples, 1, UINT32_MAX, "put at most this many samples in each shard");
-  line.Text(
-      "--block-size", "SIZE", &block_size,
-      "to shard: make all blocks anew, and close one when it reaches this [whole blocks of shards are copied, the "
-      "others get 4MiB]");
+  line.Text("--block-size", "SIZE", &block_size,
+            "to shard: rewrite all blocks, and close one when it reaches this [whole blocks of shards are copied, the "
+            "others get 4MiB]");
   line.Texts("--codec", "COL=CODEC", &codecs, "to shard: codec of a column, none, zstd or zstd:LEVEL; may be repeated");
   line.Texts("--storage", "COL=STORAGE", &storages,
              "to shard: how the values of a column of codec none are stored, paged or blob; may be repeated");
@@ -117,7 +116,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
     if (tasks) return line.UsageError("--append: not with --task and --finish, which make a new dataset");
     if (arguments->dry_run) return line.UsageError("--dry-run: not with --append");
     if (options.pack.dataset.resume) {
-      return line.UsageError("--resume: not with --append: an append that was interrupted begins anew");
+      return line.UsageError("--resume: not with --append: an append that was interrupted starts again");
     }
   }
   if (task.has_value() || arguments->finish) {

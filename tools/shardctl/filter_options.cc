@@ -11,7 +11,7 @@ void CopyArguments::AddTo(CommandLine* line) {
              "end a shard with the block of the input that reaches this many bytes, of which the share of the samples "
              "that are taken counts [256MiB]");
   line->Text("--block-size", "SIZE", &block_size_,
-             "make all blocks anew, and close one when it reaches this [whole blocks are copied, the others get 4MiB]");
+             "rewrite all blocks, and close one when it reaches this [whole blocks are copied, the others get 4MiB]");
   jobs_.AddTo(line, "threads that read and compress; the output is the same for any number");
   line->Flag("--resume", &resume_,
              "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");

@@ -33,8 +33,9 @@ int RunMerge(int argc, char** argv) {
             "directory of the new dataset; must be empty or missing, but when it holds DATASETs of MDS");
   line.Choice("--repeated-keys", "ACTION", {"refuse", "keep"}, &repeated_keys,
               "what to do about samples of several DATASETs that have one key: refuse all, or keep them [refuse]");
-  line.Flag("--copy", &options.copy,
-            "store the samples anew, for datasets of other containers, or with other codecs, or to be apart from them");
+  line.Flag(
+      "--copy", &options.copy,
+      "store the samples again, for datasets of other containers, or with other codecs, or to be apart from them");
   AddByReference(&line, &options.by_reference);
   copy.AddTo(&line);
   line.Flag("--json", &json, "print the summary as one JSON document");

@@ -100,10 +100,9 @@ absl::Status ParseStorage(const std::string& text, shardkit::DatasetWriterOption
 
 void AppendOption::AddTo(CommandLine* line, shardkit::DatasetWriterOptions* options) {
   options_ = options;
-  line->Flag(
-      "--append", &options->append,
-      "append to the dataset in OUT, in one step: who reads it goes on with what was there; it keeps its codecs, "
-      "and gets the new columns");
+  line->Flag("--append", &options->append,
+             "append to the dataset in OUT, in one step: open readers keep what they opened; it keeps its codecs, "
+             "and gets the new columns");
   line->Choice("--existing-keys", "ACTION", {"refuse", "skip", "add"}, &existing_keys_,
                "with --append, what to do about samples whose key is there already: refuse all, skip them, or add them "
                "[refuse]");
@@ -282,7 +281,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   if (const std::optional<int> code = line.Parse(argc, argv)) return code;
   if (task.has_value() || arguments->finish) {
     const std::string mode = task.has_value() ? "--task" : "--finish";
-    if (!arguments->inputs.empty()) return line.UsageError(mode + ": the inputs are those of the plan in OUT");
+    if (!arguments->inputs.empty()) return line.UsageError(mode + ": the plan in OUT names the inputs");
     if (const auto other = line.GivenBesides({mode, "-o", "-j", "--json"})) {
       return line.UsageError(*other + ": not with " + mode + ", which takes it from the plan");
     }
@@ -296,7 +295,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   }
   if (const auto code = append.Apply(line)) return code;
   if (arguments->dataset.append && arguments->resume) {
-    return line.UsageError("--resume: not with --append: an append that was interrupted begins anew");
+    return line.UsageError("--resume: not with --append: an append that was interrupted starts again");
   }
   if (arguments->dataset.append && arguments->dry_run) return line.UsageError("--dry-run: not with --append");
   if (plan && arguments->tasks == 0) return line.UsageError("--tasks is missing");

@@ -123,7 +123,7 @@ int RunRepair(int argc, char** argv) {
   line.Text("--schema-from", "PATH", &schema_from,
             "where the header and its copy are damaged: take the columns from this shard, dataset or dataset.json");
   line.Flag("--keep-samples", &options.keep_samples,
-            "keep the samples of a damaged block whose own values are whole; they are encoded anew");
+            "keep the samples of a damaged block whose own values are whole; they are encoded again");
   decompression.AddTo(&line);
   line.AllowBase();
   line.Flag("--json", &arguments.json, "print the report, every loss included, as one JSON document");

@@ -19,7 +19,7 @@ class StatisticsJob {
   ~StatisticsJob();
 
   // As far as it is; {state, source, columns, …}. Of a dataset that grows, the statistics are those of what was known
-  // when they were asked for first; once it is complete, they are made anew.
+  // when they were asked for first; once it is complete, they are made again.
   Json Get(const ViewedDataset& dataset);
 
  private:

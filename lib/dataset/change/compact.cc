@@ -61,7 +61,7 @@ absl::StatusOr<ShardOptions> OptionsOf(const ShardReader& shard, const std::map<
   return options;
 }
 
-// Writes a shard of a dataset anew. Thread-safe.
+// Rewrites a shard of a dataset. Thread-safe.
 class ShardRewriter {
  public:
   // `dataset` is the dataset with all of its columns, of `manifest`, and `removed` its samples that readers do not see.

@@ -133,7 +133,7 @@ absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
   if (interrupted) {
     SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers());
   } else {
-    // An interrupted making of the index anew leaves no marker; whoever holds the lock may remove its temporary files.
+    // An interrupted rebuild of the index leaves no mark. The holder of the lock may remove its temporary files.
     SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
     SHARDKIT_RETURN_IF_ERROR(RemoveTables(file_system_, directory_, entries, {}, UINT64_MAX));
     SHARDKIT_ASSIGN_OR_RETURN(const auto marker, file_system_.Create(MarkerPath()));
@@ -216,7 +216,7 @@ absl::StatusOr<std::string> DatasetUpdate::ReadUnchanged() const {
   SHARDKIT_ASSIGN_OR_RETURN(std::string now, ReadManifestBytes(file_system_, directory_));
   if (Hash64(now) == hash_) return now;
   return absl::AbortedError(StrCat(directory_, ": another run has published the dataset since this one began; ",
-                                   "nothing was changed: begin anew"));
+                                   "nothing was changed: start again"));
 }
 
 absl::Status DatasetUpdate::Publish(Manifest* published) {

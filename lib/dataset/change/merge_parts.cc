@@ -44,7 +44,7 @@ absl::Status UniteStoredNames(const SegmentPart& part, std::map<std::string, std
     return InvalidArgument(
         part.directory, ": its columns do not lie under the same names as in the datasets before it (",
         name.empty() ? stored : name, "), since columns were renamed, replaced or dropped: merge by ",
-        "copying (--copy), which writes all samples anew, or give the columns their names in the ",
+        "copying (--copy), which rewrites all samples, or give the columns their names in the ",
         "shards with shardctl compact --fold");
   };
   for (const Column& column : manifest.schema.columns()) {
@@ -83,7 +83,7 @@ absl::StatusOr<Manifest> Unite(std::span<const SegmentPart> parts) {
       const bool by_codecs = MergeSchemas(united->schema, WithCodecsOf(united->schema, part.manifest.schema)).ok();
       return InvalidArgument(part.directory,
                              ": does not fit the datasets before it: ", ToStd(merged.status().message()),
-                             by_codecs ? "; merge by copying (--copy) to store all samples anew, with one codec" : "");
+                             by_codecs ? "; merge by copying (--copy) to store all samples again, with one codec" : "");
     }
     united->schema = *std::move(merged);
     IntersectMetadata(part.manifest.metadata, &united->metadata);
@@ -154,7 +154,7 @@ absl::StatusOr<RemovedList> RemoveOthers(std::span<const SegmentPart> parts, con
   uint64_t stored = 0;
   for (const SegmentPart& part : parts) stored += part.manifest.sample_count;
   if (stored - removed.size() != chosen.samples()) {
-    return FailedPrecondition(parts[0].directory, ": has changed since its samples were chosen; begin anew");
+    return FailedPrecondition(parts[0].directory, ": has changed since its samples were chosen; start again");
   }
   return removed.With([&](uint64_t seen) { return !chosen.Has(seen); }, stored);
 }

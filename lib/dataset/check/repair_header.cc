@@ -307,7 +307,7 @@ absl::StatusOr<HeaderFinding> FindHeader(ReadableFileSystem& file_system, const 
     finding.header = proved->header;
     finding.certain = true;
     finding.notes.push_back(
-        StrCat("the header was made anew from ", proved->source, "; it gives the id that the shard's parts have"));
+        StrCat("the header was rebuilt from ", proved->source, "; it gives the id that the shard's parts have"));
   } else if (schema_from.empty()) {
     return DataLoss(file.path(), ": ", finding.problems[0],
                     listing == nullptr ? ""
@@ -319,8 +319,8 @@ absl::StatusOr<HeaderFinding> FindHeader(ReadableFileSystem& file_system, const 
     finding.header = chosen.header;
     // Dictionaries of another shard might decode to wrong bytes.
     finding.header.dictionaries.clear();
-    finding.notes.push_back(
-        StrCat("the columns are those of ", chosen.source, "; nothing left of the shard proves that they are its own"));
+    finding.notes.push_back(StrCat("the columns were taken from ", chosen.source,
+                                   "; nothing left of the shard proves that they are its own"));
   }
   finding.header.shard_id = survey.id.value_or(0);
   (void)format::EncodeFileHeader(finding.header);

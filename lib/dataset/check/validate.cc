@@ -78,7 +78,7 @@ absl::Status ShardIndexCheck::Add(size_t block, std::span<const uint64_t> places
   const auto problem = [&](std::string_view what) {
     path_ = index_.path(indexed);
     problem_ = StrCat(path_, ": index: wrong ", what, " for block ", block, " of shard ", number_,
-                      "; run shardctl index to make it anew");
+                      "; run shardctl index to rebuild it");
     return absl::OkStatus();
   };
   const format::IndexBlock& entry = indexed.entry;
@@ -492,7 +492,7 @@ class Validator {
       const auto found = of_shard->find(name);
       if (found == of_shard->end() || found->second == value) continue;
       Report(manifest_path, DataLoss(manifest_path, ": metadata \"", name, "\" differs from that of ", which,
-                                     "; run shardctl index to make the manifest anew"));
+                                     "; run shardctl index to rebuild the manifest"));
     }
     return absl::OkStatus();
   }

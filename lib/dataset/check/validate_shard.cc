@@ -344,7 +344,7 @@ absl::Status ShardAccount::CheckKeyIndex() {
     for (format::KeyEntry entry;;) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, cursor.Next(&entry));
       if (!more) break;
-      if (seen[entry.ordinal]) return table->Damage(StrCat("sample ", entry.ordinal, " stands twice"));
+      if (seen[entry.ordinal]) return table->Damage(StrCat("sample ", entry.ordinal, " occurs twice"));
       seen[entry.ordinal] = true;
       SHARDKIT_RETURN_IF_ERROR(comparison.Add(entry));
     }

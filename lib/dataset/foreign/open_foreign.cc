@@ -31,7 +31,7 @@ absl::StatusOr<std::string> LookWithoutManifest(ReadableFileSystem& file_system,
   if (entries.empty()) return "is no dataset: the directory is empty";
   const auto any = [&entries](auto fits) { return std::ranges::any_of(entries, fits, &DirectoryEntry::name); };
   if (any([](std::string_view name) { return name.ends_with(".shard"); })) {
-    return StrCat(kManifestName, " is missing, but there are shards: shardctl index ", directory, " makes it anew");
+    return StrCat(kManifestName, " is missing, but there are shards: shardctl index ", directory, " rebuilds it");
   }
   if (any(foreign::IsMdsShardName) && !any([](std::string_view name) { return name == foreign::kMdsIndexName; })) {
     return StrCat("there are MDS shards, but no ", foreign::kMdsIndexName,

@@ -291,7 +291,7 @@ absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShar
       if (shard != block.shard) return wrong(i, "its entry does not follow from the one before");
       const bool first = blocks == 0;
       if (!first && block.layout != before->layout) {
-        return wrong(i, "its columns differ from those of the block before in its shard");
+        return wrong(i, "its columns differ from the previous block's in its shard");
       }
       if (block.layout > layouts || block.layout >= part.root.layouts.size()) {
         return wrong(i, "its list of columns is not the next one");
@@ -299,7 +299,7 @@ absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShar
       if (block.layout == layouts) ++layouts;
       const uint64_t place_count = part.root.layouts[block.layout].size() * (uint64_t{block.sample_count} + 1);
       if (block.places_begin != (place_count == 0 ? 0 : places) || place_count > (page.bytes.size() - places) / 8) {
-        return wrong(i, "its places do not follow those of the block before");
+        return wrong(i, "its places do not follow the previous block's");
       }
       places += 8 * place_count;
       ++blocks;

@@ -62,7 +62,7 @@ absl::Status ShardListReader::AddPart(std::unique_ptr<container::PagedTable> lis
   if (!totals.ok()) return Advise(part.table->Damage(ToStd(totals.status().message())));
   part.totals = *totals;
   if (totals->shards != segment.shards || totals->samples != segment.samples || totals->blocks != segment.blocks) {
-    return Advise(part.table->Damage("is of other shards: its totals are not those of the segment"));
+    return Advise(part.table->Damage("is of other shards: its totals differ from the segment's"));
   }
   const uint64_t pages = part.table->page_count();
   if (pages != segment.shards / kShardsOfPage + (segment.shards % kShardsOfPage > 0 ? 1 : 0)) {
@@ -108,7 +108,7 @@ absl::StatusOr<ShardListReader::Page> ShardListReader::Decode(const Part& part,
   const bool last = before + page.shards.size() == part.totals.shards;
   if (entries->front().first_sample != bytes.first || end > part.totals.samples ||
       (last && end != part.totals.samples)) {
-    return wrong("samples of its shards are not those of its fence and of the list");
+    return wrong("the samples of its shards, its fence and the list disagree");
   }
   page.first_samples.push_back(part.first_sample + end);
   for (size_t i = 0; i < page.shards.size(); ++i) {

@@ -275,7 +275,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
 
  private:
   absl::Status StartAppending(const Schema& schema) {
-    if (options_.resume) return InvalidArgument(directory_, ": an append cannot be resumed: it begins anew");
+    if (options_.resume) return InvalidArgument(directory_, ": an append cannot be resumed: it starts again");
     SHARDKIT_RETURN_IF_ERROR(Annotate(NewSha256().status(), directory_));
     SHARDKIT_RETURN_IF_ERROR(StartAppend(options_.existing_keys));
     first_number_ = update()->next_number() - manifest_.shards.size();

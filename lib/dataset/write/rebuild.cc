@@ -21,7 +21,7 @@
 namespace shardkit {
 namespace {
 
-// Nobody may list a hash anew that a shard had before: the shard could be another by now.
+// Nobody may list a hash again that a shard had before: the shard could be another by now.
 absl::Status CheckSha256(ReadableFileSystem& file_system, const std::string& path, const Sha256& listed,
                          const std::function<absl::Status()>& check) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));

@@ -10,7 +10,7 @@ namespace {
 
 void ReplaceCodec(const std::map<std::string, Codec>& codecs, Column& column) {
   const auto codec = codecs.find(column.name);
-  // Also without another codec: the storage is chosen anew for each shard.
+  // Also without another codec: the storage is chosen again for each shard.
   column.SetCodec(codec == codecs.end() ? column.codec : codec->second);
 }
 
@@ -65,7 +65,7 @@ absl::StatusOr<bool> SchemaMapper::Map(const Sample& sample, std::vector<std::op
       known = known_.insert_or_assign(field.column, Known{*field.column, target.position}).first;
     }
     std::optional<Value>& value = (*values)[known->second.position];
-    if (value) return InvalidArgument("field \"", field.column->name, "\" stands twice in the sample");
+    if (value) return InvalidArgument("field \"", field.column->name, "\" occurs twice in the sample");
     value = field.value;
   }
   return true;

@@ -37,7 +37,7 @@ absl::Status CheckNames(const std::vector<std::string>& columns) {
   for (const std::string& name : columns) {
     const bool is_name = !name.empty() && name.size() <= kMaxColumnNameBytes && CheckName(name, "name").ok();
     if (!is_name || !seen.insert(name).second) {
-      return DataLoss("column \"", name, "\" of the tar: its name is none that a column can have, or stands twice");
+      return DataLoss("column \"", name, "\" of the tar: its name is none that a column can have, or occurs twice");
     }
   }
   if (columns.size() >= kMaxColumns) return DataLoss("the tar would have ", columns.size(), " columns");

@@ -159,7 +159,7 @@ absl::Status TarShardWriter::State::Check(std::string_view key, std::span<const 
     if (column.size() > kMaxColumnNameBytes) return refuse("an extension of ", column.size(), " bytes");
     added += columns.contains(column) ? 0 : 1;
     for (const NamedTarValue& before : members.first(static_cast<size_t>(&member - members.data()))) {
-      if (WebDatasetColumn(before.extension) == column) return refuse("extension \"", column, "\" stands twice");
+      if (WebDatasetColumn(before.extension) == column) return refuse("extension \"", column, "\" occurs twice");
     }
   }
   if (columns.size() + added > kMaxColumns - 1)

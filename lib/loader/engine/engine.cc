@@ -506,7 +506,7 @@ void Engine::WakeBlockedDecoders() {
 }
 
 // What a batch will take. By the sample: the last batch of an epoch may be a small one, and is not to take the memory
-// of a large one, which would then be made anew.
+// of a large one, which would then be made again.
 uint64_t Engine::BytesOf(const BatchTask& task) const {
   return task.needed != 0 ? task.needed : sample_estimate_ * task.references.size();
 }

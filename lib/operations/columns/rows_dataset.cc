@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> OpenDatasetRows(ReadableFileSystem& 
       return InvalidArgument(path, ": column \"", column.name, "\": is the key there; a column of values is no key");
     }
     column.is_key = is_key;
-    // Storages are chosen anew, by what is written.
+    // Storages are chosen again, by what is written.
     column.storage = Storage::kDerived;
     column.value_size = 0;
   }

@@ -87,8 +87,8 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> OpenNpyRows(std::unique_ptr<RandomAc
   uint64_t bytes = 0;
   const uint64_t count = header->shape[0];
   if (!CheckedMultiply(count, *(*schema)[0].fixed_size(), &bytes) || file->size() - header->data != bytes) {
-    return InvalidArgument(path, ": has ", file->size() - header->data,
-                           " bytes of elements, which are not those of its ", "shape: it was cut off or damaged");
+    return InvalidArgument(path, ": has ", file->size() - header->data, " bytes of elements, which its shape ",
+                           "contradicts: it was cut off or damaged");
   }
   return std::make_unique<NpyRows>(std::move(file), *std::move(schema), header->data, count);
 }

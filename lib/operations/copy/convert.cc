@@ -29,7 +29,7 @@ bool KeepsBlocks(const ConvertOptions& options) {
 absl::StatusOr<std::string> JobOf(const operations::DatasetSource& source, const ConvertOptions& options) {
   std::string job = options.pack.dataset.job;
   job += StrCat("\nconvert to ", ContainerName(options.to), options.pack.skip_errors ? " skip" : " fail",
-                options.lossy ? " lossy" : "", KeepsBlocks(options) ? "" : " blocks anew", "\n");
+                options.lossy ? " lossy" : "", KeepsBlocks(options) ? "" : " new blocks", "\n");
   SHARDKIT_ASSIGN_OR_RETURN(const std::string inputs, source.Identity());
   job += inputs;
   return job;

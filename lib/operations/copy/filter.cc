@@ -71,7 +71,7 @@ absl::Status CheckUnchanged(FileSystem& file_system, const std::vector<dataset::
   for (const dataset::SegmentPart& part : parts) {
     SHARDKIT_ASSIGN_OR_RETURN(const Manifest now, dataset::ReadManifestText(file_system, part.directory));
     if (now.checksum != part.manifest.checksum) {
-      return FailedPrecondition(part.directory, ": has changed while its samples were selected; begin anew");
+      return FailedPrecondition(part.directory, ": has changed while its samples were selected; start again");
     }
   }
   return absl::OkStatus();

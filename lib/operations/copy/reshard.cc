@@ -233,7 +233,7 @@ absl::Status CheckOptions(FileSystem& file_system, const std::string& output, co
     return InvalidArgument(output, ": temporary files cannot be there: name a local directory for them (--scratch)");
   }
   if (options.shuffle && options.keep_blocks.value_or(false)) {
-    return InvalidArgument("keep_blocks: not with shuffle, which makes all blocks anew");
+    return InvalidArgument("keep_blocks: not with shuffle, which rewrites all blocks");
   }
   if (!options.shuffle && !options.scratch.empty()) return InvalidArgument("scratch: only with shuffle");
   if (options.scratch.empty()) return absl::OkStatus();

@@ -431,9 +431,9 @@ absl::Status CheckAtTheEnd(const Source& source, const PackOptions& options, boo
 absl::Status DuplicateKeyError(Source& source, std::string_view key) {
   const auto files = source.FindKey(key);
   if (!files.ok() || files->size() < 2) {
-    return InvalidArgument("sample \"", key, "\": the key stands twice in the input");
+    return InvalidArgument("sample \"", key, "\": the key occurs twice in the input");
   }
-  return InvalidArgument((*files)[1], ": the key \"", key, "\" stands twice, first for ", (*files)[0],
+  return InvalidArgument((*files)[1], ": the key \"", key, "\" occurs twice, first for ", (*files)[0],
                          ": rename one, or pack the inputs apart");
 }
 

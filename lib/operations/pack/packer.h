@@ -78,7 +78,7 @@ struct PartReport {
 absl::StatusOr<PartReport> RunUnits(Source& source, const PackOptions& options, const PackPart& part,
                                     dataset::DatasetJob& job);
 
-// InvalidArgument, naming the files where it can, for a key that stands twice in the input.
+// InvalidArgument, naming the files where it can, for a key that occurs twice in the input.
 absl::Status DuplicateKeyError(Source& source, std::string_view key);
 
 // What becomes of a dataset in which keys are repeated: DuplicateKeyError, or with skip_errors a warning.

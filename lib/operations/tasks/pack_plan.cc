@@ -188,7 +188,7 @@ absl::Status ReadHead(JsonReader& json, PlanHead* head) {
   std::string format, manifest;
   SHARDKIT_RETURN_IF_ERROR(json.Object({{"format", &format}}));
   if (format != kFormat) {
-    return Unimplemented("another version of this program made it: use that one, or plan anew elsewhere");
+    return Unimplemented("another version of this program made it: use that one, or plan again elsewhere");
   }
   SHARDKIT_RETURN_IF_ERROR(json.Object({{"format", &format},
                                         {"kind", &head->kind},
@@ -364,7 +364,7 @@ absl::StatusOr<std::unique_ptr<PlanReader>> PlanReader::Open(FileSystem& file_sy
   const absl::Status status = reader->Read(file_system, directory);
   if (status.ok()) return reader;
   if (absl::IsNotFound(status)) return NotFound(directory, ": there is no plan in it: shardctl plan-pack makes one");
-  return absl::IsDataLoss(status) ? DataLoss(ToStd(status.message()), ": remove ", directory, " and plan anew")
+  return absl::IsDataLoss(status) ? DataLoss(ToStd(status.message()), ": remove ", directory, " and plan again")
                                   : status;
 }
 
@@ -406,7 +406,7 @@ absl::StatusOr<PlannedUnit> PlanReader::Unit(uint64_t number) const {
   unit.bytes = bytes_[number];
   unit.samples = samples_[number];
   if (value && DecodeUnit(*value, &unit)) return unit;
-  return DataLoss(units_->path(), ": unit ", number, " is damaged: remove the dataset's directory and plan anew");
+  return DataLoss(units_->path(), ": unit ", number, " is damaged: remove the dataset's directory and plan again");
 }
 
 }  // namespace shardkit::operations

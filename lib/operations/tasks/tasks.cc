@@ -331,7 +331,7 @@ class PlannedTasks {
     if (datasets == head.datasets) return source_.get();
     return FailedPrecondition(head.inputs[0], head.inputs.size() > 1 ? ", or another input," : "",
                               ": has changed since it was planned: give it back as it was, or remove ", job_.directory,
-                              " and plan anew");
+                              " and plan again");
   }
 
   std::unique_ptr<PlanReader> plan_;

@@ -45,7 +45,7 @@ struct Credentials {
 // once, and for anonymous requests. Pure.
 std::string AccountOf(const Credentials& credentials);
 
-// Fetches credentials anew. Called from many threads. May send requests and wait for them, so never call it on an
+// Fetches credentials again. Called from many threads. May send requests and wait for them, so never call it on an
 // HttpClient's thread. nullopt when this source is not set up on this machine; an error when it is and does not work.
 using CredentialSource = std::function<absl::StatusOr<std::optional<Credentials>>()>;
 

@@ -127,7 +127,7 @@ absl::Status CheckRange(const ObjectVersion& expected, uint64_t offset, uint64_t
     const std::optional<ContentRange> range = ParseContentRange(response.Header("content-range"));
     if (range && expected.size == 0 && offset == 0) length = std::min(length, range->size);
     if (!range || range->first != offset || range->last != offset + length - 1 || range->last >= range->size) {
-      return DataLoss("the server answers with another range (", RequestIdOf(response), "); ask who runs it");
+      return DataLoss("the server answers with another range (", RequestIdOf(response), "); ask its operator");
     }
     if (expected.size != 0 && range->size != expected.size)
       return Changed(StrCat("it has ", range->size, " bytes, not ", expected.size), response);

@@ -1,8 +1,8 @@
 // MDS has no checksums, except the hashes of whole files that its index may list. A bit of a value changes only that
 // value. A bit of the shard's structure is found.
-#include "unit/foreign/mds/mds_maker.h"
 #include "shardkit/copy.h"
 #include "unit/damage/observe.h"
+#include "unit/foreign/mds/mds_maker.h"
 
 namespace shardkit::test {
 namespace {

@@ -227,7 +227,7 @@ TEST_F(CompactTest, TheGracePeriodCanBeCancelled) {
 TEST_F(CompactTest, WholeBlocksAreCopiedAsTheyAre) {
   ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
   DatasetWriterOptions options = SmallShards(20, 4);
-  options.shard.zstd_levels = {{"text", 19}};  // encoding them anew gives other bytes
+  options.shard.zstd_levels = {{"text", 19}};  // encoding them again gives other bytes
   const Column text = TextColumn(), image = ImageColumn();
   std::vector<OwnedSample> samples;
   std::mt19937 numbers(1);

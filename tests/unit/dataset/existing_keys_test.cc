@@ -159,7 +159,7 @@ TEST_F(AppendFilesTest, AKeyThatStandsTwiceInTheInputIsRefused) {
   options.dataset.append = true;
   const absl::Status refused = PackFiles(*files_, {"/second", "/third"}, "/data", options).status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
-  EXPECT_NE(Message(refused).find("the key \"1039\" stands twice"), std::string::npos) << refused;
+  EXPECT_NE(Message(refused).find("the key \"1039\" occurs twice"), std::string::npos) << refused;
   EXPECT_TRUE(ReadTree(*files_, "/data") == tree) << Describe(ReadTree(*files_, "/data"));
 }
 

@@ -77,7 +77,7 @@ TEST_F(HistoryTest, AnEarlierGenerationIsTheManifestThatWas) {
   const std::string first = ReadAll(*files_, "/data/dataset.json");
   Append(20, 30);
   EXPECT_EQ(ReadAll(*files_, "/data/dataset-1.json"), first);
-  // Also where the manifest is made anew: here for metadata that no shard has.
+  // Also where the manifest is made again: here for metadata that no shard has.
   Manifest manifest = *ReadManifest(*files_, "/data");
   manifest.metadata["note"] = "of somebody";
   WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));

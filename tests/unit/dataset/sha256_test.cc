@@ -1,5 +1,5 @@
 // The SHA-256 of whole shards, which a manifest may list: how writers make it, and what validation and making a
-// manifest anew do about a shard that has another one.
+// manifest again do about a shard that has another one.
 #include <thread>
 
 #include "base/named_hash.h"

@@ -153,7 +153,7 @@ TEST_F(ValidateTest, NamesTheBlockWhosePlacesInTheIndexAreWrong) {
   for (uint64_t sample = 0; sample < 27; ++sample) {
     ChangeIndex(EndOf(sample), 1);
     EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kSegmentPath, ": index: wrong places for block ", sample % 9 / 4,
-                                                     " of shard ", sample / 9, "; run shardctl index to make it anew"));
+                                                     " of shard ", sample / 9, "; run shardctl index to rebuild it"));
     WriteFile(*files_, kSegmentPath, good);
   }
 }
@@ -163,7 +163,7 @@ TEST_F(ValidateTest, NamesTheBlockWhoseEntryInTheIndexIsWrong) {
   for (uint64_t block = 0; block < 9; ++block) {
     ChangeIndex(format::kIndexPageHeadBytes + format::kIndexBlockBytes * block, 64);
     EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kSegmentPath, ": index: wrong entry for block ", block % 3,
-                                                     " of shard ", block / 3, "; run shardctl index to make it anew"));
+                                                     " of shard ", block / 3, "; run shardctl index to rebuild it"));
     WriteFile(*files_, kSegmentPath, good);
   }
 }
@@ -214,7 +214,7 @@ TEST_F(ValidateTest, ComparesThePlacesOfABlockWhoseValuesAreDamagedToo) {
       << report->problems[0].message;
   EXPECT_EQ(report->problems[1].message, StrCat(kSegmentPath,
                                                 ": index: wrong places for block 0 of shard 1; "
-                                                "run shardctl index to make it anew"));
+                                                "run shardctl index to rebuild it"));
 }
 
 TEST_F(ValidateTest, ExpectsNoValuesWhereAShardLacksTheColumn) {
@@ -389,7 +389,7 @@ TEST_F(ValidateTest, ChecksTheKeyIndexOfAShardWithADamagedBlockByItself) {
     return report->problems.size() == 1 ? "" : report->problems[1].message;
   };
   EXPECT_EQ(with({8, 7, 6, 5, 4, 3, 2, 1, 0}), "");
-  EXPECT_TRUE(with({8, 7, 6, 5, 4, 3, 2, 2, 0}).ends_with("sample 2 stands twice"));
+  EXPECT_TRUE(with({8, 7, 6, 5, 4, 3, 2, 2, 0}).ends_with("sample 2 occurs twice"));
   EXPECT_TRUE(with({8, 7, 6, 9, 4, 3, 2, 1, 0}).ends_with("ordinal 9 of entry 3 is past the last sample"));
 }
 

@@ -8,11 +8,11 @@
 #include <functional>
 #include <new>
 
-#include "unit/gpu/device/device_loader_support.h"
 #include "loader/geometry_support.h"
 #include "shardkit/copy.h"
 #include "support/effort.h"
 #include "support/fault_backend.h"
+#include "unit/gpu/device/device_loader_support.h"
 
 namespace {
 

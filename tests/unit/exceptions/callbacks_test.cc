@@ -11,13 +11,13 @@
 #include "gpu/pinned_pool.h"
 #include "gpu/staging_ring.h"
 #include "gpu/uploader.h"
-#include "unit/gpu/device/device_loader_support.h"
 #include "loader/loader_support.h"
 #include "shardkit/copy.h"
 #include "shardkit/repair.h"
 #include "shardkit/source.h"
 #include "support/disturbing_filesystem.h"
 #include "support/fault_backend.h"
+#include "unit/gpu/device/device_loader_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -11,7 +11,6 @@
 #include "codec/jpeg_maker.h"
 #include "codec/zstd.h"
 #include "dataset/dataset_support.h"
-#include "unit/foreign/mds/mds_maker.h"
 #include "shardkit/copy.h"
 #include "shardkit/image.h"
 #include "shardkit/loader.h"
@@ -19,6 +18,7 @@
 #include "shardkit/repair.h"
 #include "shardkit/source.h"
 #include "shardkit/validate.h"
+#include "unit/foreign/mds/mds_maker.h"
 #include "unit/foreign/webdataset/tar_maker.h"
 
 namespace shardkit::test {

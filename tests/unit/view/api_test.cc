@@ -5,10 +5,10 @@
 
 #include <cstring>
 
-#include "unit/dataset/select/select_support.h"
 #include "shardkit/change.h"
 #include "shardkit/image.h"
 #include "shardkit/rle.h"
+#include "unit/dataset/select/select_support.h"
 
 namespace shardctl {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "shardkit/filesystem.h"
 #include "support/counting_filesystem.h"
+#include "unit/foreign/webdataset/tar_maker.h"
 #include "view/prefix_filesystem.h"
 #include "view/recent_reads.h"
 #include "view/viewed_dataset.h"
-#include "unit/foreign/webdataset/tar_maker.h"
 
 namespace shardctl {
 namespace {

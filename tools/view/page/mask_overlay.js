@@ -29,7 +29,7 @@ export class MaskOverlay {
     this.attributes = [];
     this.hovered = null;
     this.selected = null;
-    this.onChange = () => {}; // something to draw anew
+    this.onChange = () => {}; // something to draw again
     this.onMeasures = () => {};
     this.onFailure = () => {};
     signal.addEventListener('abort', () => this.#worker?.terminate(), { once: true });

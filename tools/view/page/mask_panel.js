@@ -25,7 +25,7 @@ export class MaskPanel {
   #notes = [];
   #problem = null;
 
-  /** @param {MaskOverlay} overlay  @param {function()} onChange draws anew */
+  /** @param {MaskOverlay} overlay  @param {function()} onChange draws again */
   constructor(overlay, onChange) {
     this.overlay = overlay;
     this.onChange = onChange;

@@ -49,7 +49,7 @@ export function link(dataset, view = 'overview', ordinal = null, parameters = {}
 }
 
 /**
- * Changes the fragment without a step in the history and without showing the view anew. Does nothing when the fragment
+ * Changes the fragment without a step in the history and without showing the view again. Does nothing when the fragment
  * is already that of another view, which the page shows as soon as it is told (the hashchange event comes later).
  */
 export function replaceRoute(fragment) {

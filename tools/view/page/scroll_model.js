@@ -66,7 +66,7 @@ export class ScrollModel {
     return true;
   }
 
-  /** Whether the element's scrollTop is no longer what stands for the position, and should be set anew. */
+  /** Whether the element's scrollTop is no longer what stands for the position, and should be set again. */
   get drifted() {
     return Math.abs(this.scrollTopOf(this.position) - this.scrollTop) >= 1;
   }

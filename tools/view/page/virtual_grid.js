@@ -162,7 +162,7 @@ export class VirtualGrid {
     for (let number = first; number < end; number++) {
       let row = this.#rows.get(number);
       if (!row || row.cells.length < this.#cellsIn(number)) {
-        // The last row of a dataset that grew is made anew; the focus stays in it.
+        // The last row of a dataset that grew is made again; the focus stays in it.
         const cell = row?.cells.findIndex((other) => other.link === document.activeElement) ?? -1;
         if (row) this.#drop(number, row);
         row = this.#make(number);

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "base/hash.h"
-#include "unit/dataset/select/select_support.h"
 #include "support/effort.h"
 #include "support/fault_filesystem.h"
+#include "unit/dataset/select/select_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "base/named_hash.h"
 #include "base/strings.h"
-#include "unit/dataset/select/select_support.h"
 #include "shardkit/copy.h"
 #include "support/effort.h"
 #include "support/fault_filesystem.h"
+#include "unit/dataset/select/select_support.h"
 
 namespace shardkit::test {
 namespace {
@@ -104,12 +104,12 @@ class KeepBlocksTest : public testing::Test {
 
 TEST_F(KeepBlocksTest, PartialBlocksEndWhereWholeOnesBegin) {
   const SampleSelection selection = Ranges({{0, 9}, {10, 13}, {14, 31}, {33, 34}, {37, 60}});
-  FilterOptions anew = Options();
-  anew.keep_blocks = false;
-  anew.pack.dataset.shard_size = 1 << 20;
-  ASSERT_TRUE(Filter(*files_, "/in", "/anew", selection, anew).ok());
-  EXPECT_EQ(BlockSizes(*files_, "/anew"), (std::vector<uint32_t>{53}));
-  const std::vector<Row> expected = ScanRows(*files_, "/anew");
+  FilterOptions again = Options();
+  again.keep_blocks = false;
+  again.pack.dataset.shard_size = 1 << 20;
+  ASSERT_TRUE(Filter(*files_, "/in", "/again", selection, again).ok());
+  EXPECT_EQ(BlockSizes(*files_, "/again"), (std::vector<uint32_t>{53}));
+  const std::vector<Row> expected = ScanRows(*files_, "/again");
   for (const uint64_t shard_size : {uint64_t{1} << 20, uint64_t{3000}}) {
     for (const int threads : {1, 2, 5}) {
       const std::string out = StrCat("/out", shard_size, "-", threads);
@@ -136,12 +136,12 @@ TEST_F(KeepBlocksTest, BytesAndStatisticsAreThoseOfTheInput) {
   options.keep_blocks = false;
   options.pack.dataset.shard = InputOptions().shard;
   options.pack.dataset.shard.storage = {{"image", Storage::kBlob}};
-  const auto anew = Convert(*files_, "/in", "/anew", options);
-  ASSERT_TRUE(anew.ok()) << anew.status();
-  EXPECT_EQ(report->input_bytes, anew->input_bytes);
-  EXPECT_EQ(report->samples, anew->samples);
+  const auto again = Convert(*files_, "/in", "/again", options);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(report->input_bytes, again->input_bytes);
+  EXPECT_EQ(report->samples, again->samples);
   // Encoding is deterministic, and so what is copied is what is encoded.
-  EXPECT_TRUE(ReadDataset(*files_, "/out") == ReadDataset(*files_, "/anew"));
+  EXPECT_TRUE(ReadDataset(*files_, "/out") == ReadDataset(*files_, "/again"));
 }
 
 TEST_F(KeepBlocksTest, ShardsMayEndWithinABlock) {
@@ -164,27 +164,27 @@ TEST_F(KeepBlocksTest, OtherwiseStoredColumnsAreEncodedAnew) {
     EXPECT_TRUE(RemoveTree(*files_, "/out").ok());
     return found;
   };
-  const std::vector<uint32_t> kept(15, 4), anew = {60};
+  const std::vector<uint32_t> kept(15, 4), again = {60};
   ConvertOptions options = Conversion();
   EXPECT_EQ(sizes(options), kept);
   options.pack.dataset.codecs = {{"text", Codec::kNone}};
-  EXPECT_EQ(sizes(options), anew);
+  EXPECT_EQ(sizes(options), again);
   options.pack.dataset.codecs = {{"text", Codec::kZstd}};
   EXPECT_EQ(sizes(options), kept);
   options.pack.dataset.shard.zstd_levels = {{"text", 9}};
-  EXPECT_EQ(sizes(options), anew);
+  EXPECT_EQ(sizes(options), again);
   options = Conversion();
   options.pack.dataset.shard.storage = {{"small", Storage::kPaged}};
-  EXPECT_EQ(sizes(options), anew);
+  EXPECT_EQ(sizes(options), again);
   options = Conversion();
   options.columns = {"key", "image", "text"};
-  EXPECT_EQ(sizes(options), anew);
+  EXPECT_EQ(sizes(options), again);
   options = Conversion();
   options.pack.dataset.shard.alignment = 4096;
-  EXPECT_EQ(sizes(options), anew);
+  EXPECT_EQ(sizes(options), again);
   options = Conversion();
   options.key_column = "";
-  EXPECT_EQ(sizes(options), anew);
+  EXPECT_EQ(sizes(options), again);
 }
 
 TEST_F(KeepBlocksTest, OnlyShardsWithAllColumnsOfTheDataset) {

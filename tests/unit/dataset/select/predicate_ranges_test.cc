@@ -3,11 +3,11 @@
 #include <cmath>
 #include <limits>
 
-#include "unit/dataset/select/select_support.h"
 #include "shardkit/change.h"
 #include "shardkit/select.h"
 #include "support/effort.h"
 #include "synth/random.h"
+#include "unit/dataset/select/select_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "unit/dataset/select/select_support.h"
 #include "shardkit/rle.h"
+#include "unit/dataset/select/select_support.h"
 
 namespace shardkit::test {
 namespace {

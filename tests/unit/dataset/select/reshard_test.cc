@@ -6,9 +6,9 @@
 #include "base/endian.h"
 #include "base/hash.h"
 #include "base/strings.h"
-#include "unit/dataset/select/select_support.h"
 #include "support/effort.h"
 #include "support/fault_filesystem.h"
+#include "unit/dataset/select/select_support.h"
 
 namespace shardkit::test {
 namespace {
@@ -62,10 +62,10 @@ TEST(ReshardTest, OtherShardsAndBlocks) {
   EXPECT_EQ(ValidateText(*files, "/kept"), "");
   EXPECT_EQ(kept->manifest.metadata.at("about"), "a test");
   options.pack.dataset.shard.block_size = 1000;
-  const auto anew = Reshard(*files, "/in", "/anew", options);
-  ASSERT_TRUE(anew.ok()) << anew.status();
-  EXPECT_NE(anew->manifest.block_count, before->block_count);
-  EXPECT_EQ(ScanRows(*files, "/anew"), RowsOf(MakeSamples(kSamples)));
+  const auto again = Reshard(*files, "/in", "/again", options);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_NE(again->manifest.block_count, before->block_count);
+  EXPECT_EQ(ScanRows(*files, "/again"), RowsOf(MakeSamples(kSamples)));
 }
 
 TEST(ReshardTest, ShuffledOnceForGood) {

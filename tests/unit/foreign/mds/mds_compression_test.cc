@@ -2,9 +2,9 @@
 #include "base/named_hash.h"
 #include "codec/decompress.h"
 #include "foreign/mds/mds_directory.h"
+#include "support/effort.h"
 #include "unit/foreign/mds/compressed_vectors.h"
 #include "unit/foreign/mds/mds_maker.h"
-#include "support/effort.h"
 
 namespace shardkit::test {
 namespace {

@@ -3,8 +3,8 @@
 #include <random>
 
 #include "foreign/mds/mds_encoding.h"
-#include "unit/foreign/mds/mds_maker.h"
 #include "support/fault_filesystem.h"
+#include "unit/foreign/mds/mds_maker.h"
 
 namespace shardkit::test {
 namespace {

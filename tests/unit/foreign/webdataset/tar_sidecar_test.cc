@@ -110,7 +110,7 @@ TEST_F(TarSidecarTest, OpeningAFolderReadsNoBlocks) {
   counted.Reset();
   BlockBuffer buffer;
   EXPECT_EQ(*(*dataset)->ReadValue(7, *(*dataset)->summary().schema.Find("txt"), &buffer), "value 1");
-  EXPECT_EQ(counted.reads().size(), 2u);  // opened anew from what is known of it
+  EXPECT_EQ(counted.reads().size(), 2u);  // opened again from what is known of it
 }
 
 // Each bit of the index costs what lies in its block, or the finding of keys, or else opening. Validating finds each.

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <thread>
 
-#include "unit/gpu/device/device_loader_support.h"
 #include "loader/geometry_support.h"
 #include "shardkit/job.h"
 #include "support/effort.h"
 #include "support/fault_backend.h"
 #include "support/fault_filesystem.h"
+#include "unit/gpu/device/device_loader_support.h"
 
 namespace shardkit::test {
 namespace {

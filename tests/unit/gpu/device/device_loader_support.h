@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "unit/gpu/device/device_support.h"
 #include "loader/device/uploading_loader.h"
 #include "loader/loader_support.h"
+#include "unit/gpu/device/device_support.h"
 
 namespace shardkit::test {
 

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "gpu/pinned_pool.h"
-#include "unit/gpu/device/device_loader_support.h"
 #include "loader/geometry_support.h"
+#include "unit/gpu/device/device_loader_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "unit/gpu/device/device_loader_support.h"
 #include "loader/device/dlpack_abi.h"
 #include "loader/geometry_support.h"
+#include "unit/gpu/device/device_loader_support.h"
 
 namespace shardkit::test {
 namespace {

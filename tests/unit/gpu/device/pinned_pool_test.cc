@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "gpu/host_memory.h"
-#include "unit/gpu/device/device_support.h"
 #include "support/fault_backend.h"
+#include "unit/gpu/device/device_support.h"
 
 namespace shardkit::test {
 namespace {

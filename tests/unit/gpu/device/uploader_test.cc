@@ -7,8 +7,8 @@
 #include <random>
 #include <thread>
 
-#include "unit/gpu/device/device_support.h"
 #include "support/fault_backend.h"
+#include "unit/gpu/device/device_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <random>
 
-#include "unit/operations/columns/columns_support.h"
 #include "shardkit/change.h"
 #include "support/fault_filesystem.h"
+#include "unit/operations/columns/columns_support.h"
 
 namespace shardkit::test {
 namespace {

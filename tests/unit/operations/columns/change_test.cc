@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "unit/operations/columns/columns_support.h"
 #include "shardkit/change.h"
 #include "shardkit/history.h"
+#include "unit/operations/columns/columns_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -1,7 +1,7 @@
 // Conversions in which one call to the file system fails, or all calls from one on; and power cuts.
-#include "unit/operations/copy/containers_support.h"
 #include "support/fault_filesystem.h"
 #include "support/unsynced_filesystem.h"
+#include "unit/operations/copy/containers_support.h"
 
 namespace shardkit::test {
 namespace {

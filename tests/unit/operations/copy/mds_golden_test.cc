@@ -5,8 +5,8 @@
 
 #include "base/json.h"
 #include "base/named_hash.h"
-#include "unit/operations/copy/containers_support.h"
 #include "foreign/mds/mds_text.h"
+#include "unit/operations/copy/containers_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -1,8 +1,8 @@
 // NumPy's files: the bytes written, and that only these are converted back; values in other forms.
 #include "operations/npy.h"
 
-#include "unit/operations/copy/containers_support.h"
 #include "operations/copy/value_conversion.h"
+#include "unit/operations/copy/containers_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -2,8 +2,8 @@
 #include <atomic>
 #include <functional>
 
-#include "unit/operations/copy/containers_support.h"
 #include "shardkit/filesystem.h"
+#include "unit/operations/copy/containers_support.h"
 
 namespace shardkit::test {
 namespace {

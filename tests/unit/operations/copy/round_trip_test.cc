@@ -3,9 +3,9 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "unit/operations/copy/containers_support.h"
 #include "shardkit/history.h"
 #include "support/counting_filesystem.h"
+#include "unit/operations/copy/containers_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -1,8 +1,8 @@
 // Samples that cannot be read or cannot be stored in the container are skipped on request.
 #include <numeric>
 
-#include "unit/operations/copy/containers_support.h"
 #include "support/fault_filesystem.h"
+#include "unit/operations/copy/containers_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -1,9 +1,9 @@
 // Written tars: their bytes, when the next tar begins, and their index.
 #include <numeric>
 
-#include "unit/operations/copy/containers_support.h"
 #include "foreign/webdataset/tar_shard_writer.h"
 #include "shardkit/tar_index.h"
+#include "unit/operations/copy/containers_support.h"
 
 namespace shardkit::test {
 namespace {
@@ -195,8 +195,8 @@ TEST(TarWriterTest, SamplesThatWouldNotComeBack) {
   refused("./k", {"a"}, "would be read as key \"k\"");
   refused("/k", {"a"}, "absolute");
   refused("d//k", {"a"}, "component ''");
-  refused("k", {"a", "a"}, "extension \"a\" stands twice");
-  refused("k", {"key", "KEY"}, "extension \"/key\" stands twice");
+  refused("k", {"a", "a"}, "extension \"a\" occurs twice");
+  refused("k", {"key", "KEY"}, "extension \"/key\" occurs twice");
   refused("k\0l"s, {"a"}, "zero byte");
   refused("k", {std::string(256, 'e')}, "an extension of 256 bytes");
   refused(std::string(32769, 'k'), {"a"}, "has 32769 bytes");

@@ -1,9 +1,9 @@
 // Types of columns from other containers, and encodings that are kept.
 #include <nlohmann/json.hpp>
 
-#include "unit/operations/copy/containers_support.h"
 #include "unit/foreign/mds/mds_maker.h"
 #include "unit/foreign/webdataset/tar_maker.h"
+#include "unit/operations/copy/containers_support.h"
 
 namespace shardkit::test {
 namespace {

@@ -288,7 +288,7 @@ TEST_F(PackTasksTest, KeysThatStandTwiceAreFoundInTheEnd) {
   const absl::Status refused = FinishPack(*files_, "/tasks").status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
   EXPECT_NE(Message(refused).find("/two.tar: member '"), std::string::npos) << refused;
-  EXPECT_NE(Message(refused).find("stands twice, first for /one.tar: member '"), std::string::npos) << refused;
+  EXPECT_NE(Message(refused).find("occurs twice, first for /one.tar: member '"), std::string::npos) << refused;
   EXPECT_FALSE(Exists(*files_, "/tasks/dataset.json"));
 
   // Who skips what is wrong with samples loses none of these.
