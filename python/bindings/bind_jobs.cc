@@ -87,6 +87,9 @@ SourceArguments TakeSource(OptionReader& reader, bool skip_errors) {
   reader.Take("max_decompression", source_options.max_decompression);
   reader.Take("verify_listed_hashes", source_options.verify_listed_hashes);
   reader.Take("pending_pair_bytes", source_options.pending_pair_bytes);
+  reader.Take("include", source_options.include);
+  reader.Take("exclude", source_options.exclude);
+  reader.Take("files", source_options.files);
   reader.Take("allow_empty", source_options.allow_empty);
   reader.Take("keep_hidden", source_options.keep_hidden);
   reader.Take("follow_links", source_options.follow_links);
@@ -103,6 +106,7 @@ Dict PackSource(const std::vector<std::string>& inputs, const std::string& outpu
   const SourceArguments arguments = TakeSource(reader, options.skip_errors);
   bool dry_run = false;
   reader.Take("dry_run", dry_run);
+  reader.Take("limit", options.limit);
   reader.Finish();
   return PackDict(
       RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<PackReport> {
@@ -180,6 +184,7 @@ Dict ConvertDataset(const std::string& input, const std::string& output, const D
   ConvertOptions options = TakeConvertOptions(reader, given);
   bool dry_run = false;
   reader.Take("dry_run", dry_run);
+  reader.Take("limit", options.limit);
   reader.Finish();
   return PackDict(RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options.pack, cancellation, numbers);

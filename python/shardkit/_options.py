@@ -291,6 +291,10 @@ class PackOptions(WriterOptions, InputOptions, total=False):
     """The options of `pack`; the last two are for rows."""
 
     keep_on_cancel: bool
+    limit: int
+    include: Sequence[str]
+    exclude: Sequence[str]
+    files: Sequence[str]
     allow_empty: bool
     keep_hidden: bool
     follow_links: bool

@@ -69,7 +69,7 @@ def pack(
     Parameters
     ----------
     inputs : path, sequence of paths, or rows
-        Directories or tars, taken in this order. Or dicts from column to value: any iterable, or a map-style dataset,
+        Directories, tars or zips, taken in this order. Or dicts from column to value: any iterable, or a map-style dataset,
         whose rows are then fetched by ``threads`` threads.
     output : path
         The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
@@ -94,6 +94,8 @@ def pack(
         ``key`` (the column of the keys, ``"key"``; rows without it are numbered). With ``resume`` the rows have to come
         in the same order again; other first rows are refused. Of files, names and sizes of what was packed are
         compared.
+        ``include`` and ``exclude`` choose files by patterns as in ``.gitignore``, ``files`` names them, relative to the
+        one input and in this order; ``limit`` stops after so many samples, to try.
         Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``allow_empty``; ``keep_hidden``, to pack also what
         macOS, Windows and notebooks leave, and in image folders names that begin with a dot;
         ``follow_links=False``, to refuse symbolic links, which are otherwise followed, wherever they lead;

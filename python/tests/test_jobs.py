@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -295,3 +296,22 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     report = sk.pack(tmp_path / "files", tmp_path / "out", skip_errors=True)
     assert (report.samples, [skipped.key for skipped in report.skipped]) == (1, ["a\ufffd.txt"])
     assert "dir\ufffd/.DS_Store" in report.warnings[0]
+
+
+def test_files_are_chosen(tmp_path: Path) -> None:
+    for name in ("a/1.txt", "a/2.txt", "b/3.txt", "b/3.md"):
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+    def keys(output: str, **options: Any) -> list[str]:
+        with sk.open(sk.pack(tmp_path / "in", tmp_path / output, **options) and tmp_path / output) as dataset:
+            return [sample["key"] for sample in dataset]
+
+    assert keys("included", include=["*.txt"], exclude=["a/2.*"]) == ["a/1", "b/3"]
+    assert keys("listed", files=["b/3.txt", "a/1.txt"]) == ["b/3", "a/1"]
+    assert keys("limited", limit=2) == ["a/1", "a/2"]
+    with pytest.raises(ValueError, match="--include and --exclude leave no file"):
+        keys("none", include=["*.png"])
+    with pytest.raises(ValueError, match="limit"):
+        keys("resumed", limit=2, resume=True)

@@ -70,8 +70,8 @@ class CliTest(unittest.TestCase):
     def shardctl(self, *arguments, code=0, **keywords):
         """Runs the command. Its exit code must be `code`; with None, anything but a crash is allowed."""
         arguments = [str(argument) for argument in arguments]
-        done = subprocess.run([SHARDCTL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              timeout=TIMEOUT, check=False, **{"cwd": self.folder, "env": ENVIRONMENT, **keywords})
+        done = subprocess.run([SHARDCTL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT, check=False,
+                              **{"stdin": subprocess.DEVNULL, "cwd": self.folder, "env": ENVIRONMENT, **keywords})
         run = Run(arguments, done.returncode, done.stdout, done.stderr)
         self.check_no_crash(run)
         if code is not None:

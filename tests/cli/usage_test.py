@@ -97,8 +97,8 @@ class UsageTest(CliTest):
         self.usage_error("plan-pack", "in", "-o", "out", "--tasks", "0", says="--tasks")
 
     def test_tasks_take_everything_else_from_the_plan(self):
-        for words, says in [(["--task", "0/2", "in"], "the inputs are those of the plan"),
-                            (["--finish", "in"], "the inputs are those of the plan"), (["--finish", "--task", "0/2"], "not with"),
+        for words, says in [(["--task", "0/2", "in"], "the plan in OUT names the inputs"),
+                            (["--finish", "in"], "the plan in OUT names the inputs"), (["--finish", "--task", "0/2"], "not with"),
                             (["--task", "0/2", "--block-size", "1MiB"], "--block-size: not with --task"),
                             (["--finish", "--on-error", "skip"], "--on-error: not with --finish")]:
             with self.subTest(words=words):

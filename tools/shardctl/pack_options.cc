@@ -1,8 +1,11 @@
 #include "pack_options.h"
 
 #include <filesystem>
+#include <iostream>
+#include <iterator>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "command_line.h"
 #include "dataset_access.h"
 #include "json.h"
@@ -16,6 +19,7 @@ namespace {
 // The default of zstd's own trainer.
 constexpr uint32_t kDefaultDictionaryBytes = 112 << 10;
 constexpr uint64_t kMaxDictionaryBytes = 1 << 20;  // format-spec/spec.md, section 1
+constexpr uint64_t kMostListBytes = uint64_t{16} << 30;
 
 absl::Status ParseDictionary(const std::string& text, shardkit::DatasetWriterOptions* options) {
   const size_t equals = text.rfind('=');
@@ -57,6 +61,23 @@ absl::Status ParseMetadata(const std::string& text, shardkit::Metadata* metadata
   }
   if (metadata->emplace(name, text.substr(equals + 1)).second) return absl::OkStatus();
   return absl::InvalidArgumentError(Quote(name) + " is named twice");
+}
+
+// The names in a list, without empty ones. Lines may end in CR LF.
+absl::StatusOr<std::vector<std::string>> ReadNames(const std::string& list, char end) {
+  std::string text;
+  if (list == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else {
+    absl::StatusOr<std::string> read = shardkit::DefaultFileSystem()->ReadFile(list, kMostListBytes);
+    if (!read.ok()) return read.status();
+    text = *std::move(read);
+  }
+  std::vector<std::string> names = absl::StrSplit(text, end, absl::SkipEmpty());
+  for (std::string& name : names) {
+    if (end == '\n' && name.ends_with('\r')) name.pop_back();
+  }
+  return names;
 }
 
 }  // namespace
@@ -138,6 +159,9 @@ shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments) {
   options.order = arguments.order;
   options.skip_errors = arguments.skip_errors;
   options.types = arguments.types;
+  options.include = arguments.include;
+  options.exclude = arguments.exclude;
+  options.files = arguments.files;
   options.allow_empty = arguments.allow_empty;
   options.keep_hidden = arguments.keep_hidden;
   options.follow_links = !arguments.no_follow;
@@ -155,6 +179,7 @@ shardkit::PackOptions PackOptionsOf(const PackArguments& arguments) {
     options.dataset.job += "\n" + column + "=" + std::string(shardkit::TypeName(type));
   }
   options.skip_errors = arguments.skip_errors;
+  options.limit = arguments.limit;
   options.keep_on_cancel = arguments.resume;
   options.note = Note;
   return options;
@@ -179,7 +204,9 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   JobsOption jobs;
   DecompressionOption decompression;
   HashOption hashes;
-  std::optional<std::string> task;
+  std::optional<std::string> task, files_from;
+  bool null = false;
+  uint64_t limit = 0;
   AppendOption append;
   line.Arguments("INPUT", plan ? 1 : 0, SIZE_MAX, &arguments->inputs);
   line.Choice("--from", "KIND", sources, &source,
@@ -195,6 +222,18 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
       "--order", "ORDER", {"random", "path"}, &order,
       "in which order the images of class directories are stored: mixed, always in the same way, or by path, one "
       "class after the other [random]");
+  line.Texts(
+      "--include", "GLOB", &arguments->include,
+      "pack only files that match: *.jpg at any depth, train/ a folder, /a/*.jpg or a/**/b.jpg a whole path below "
+      "INPUT, as in .gitignore; may be repeated");
+  line.Texts("--exclude", "GLOB", &arguments->exclude, "leave out files and folders that match; may be repeated");
+  line.Text(
+      "--files-from", "LIST", &files_from,
+      "pack the files named in LIST (- is standard input), one a line and relative to the one INPUT, in this order");
+  line.Flag("-0,--null", &null, "names in LIST end in a zero byte");
+  if (!plan) {
+    line.Count("--limit", "N", &limit, 1, UINT32_MAX, "stop after N samples, to try");
+  }
   line.Text("-o,--output", "OUT", &arguments->output,
             plan ? "directory of the dataset; must be empty or missing"
                  : "directory of the dataset; must be empty or missing, but for --append");
@@ -299,6 +338,11 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   }
   if (arguments->dataset.append && arguments->dry_run) return line.UsageError("--dry-run: not with --append");
   if (plan && arguments->tasks == 0) return line.UsageError("--tasks is missing");
+  if (limit > 0) {
+    if (arguments->resume) return line.UsageError("--limit: not with --resume");
+    arguments->limit = limit;
+  }
+  if (null && !files_from) return line.UsageError("--null: only with --files-from");
 
   arguments->source = sources[source];
   if (group_by < std::size(kGroupings)) arguments->group_by = kGroupings[group_by];
@@ -330,6 +374,11 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   if (arguments->dataset.shard_size == 0) return line.UsageError("--shard-size: must not be 0");
   if (arguments->dataset.shard.block_size == 0) return line.UsageError("--block-size: must not be 0");
   if (!arguments->dry_run && !arguments->output.has_value()) return line.UsageError("-o OUT is missing");
+  if (files_from) {
+    absl::StatusOr<std::vector<std::string>> names = ReadNames(*files_from, null ? '\0' : '\n');
+    if (!names.ok()) return Fail(names.status());
+    arguments->files = *std::move(names);
+  }
   return std::nullopt;
 }
 

@@ -30,6 +30,9 @@ struct PackArguments {
   bool verify_listed_hashes = true;                                 // of datasets of other containers
   bool skip_errors = false;
   bool resume = false;
+  std::vector<std::string> include, exclude;  // patterns
+  std::optional<std::vector<std::string>> files;
+  uint64_t limit = UINT64_MAX;
   bool allow_empty = false;
   bool keep_hidden = false;
   bool no_follow = false;

@@ -36,6 +36,10 @@ struct PackOptions {
   // On cancellation or failure, keeps finished shards for a run with dataset.resume, instead of removing everything.
   bool keep_on_cancel = false;
 
+  // The most samples to list, to try a source: what follows is not looked at. InvalidArgument with dataset.resume and
+  // for PlanPack.
+  uint64_t limit = UINT64_MAX;
+
   // Called from time to time on the calling thread. An exception ends the packing like an error: Pack returns Internal
   // with its text.
   std::function<void(const PackProgress&)> progress;

@@ -180,14 +180,26 @@ struct SourceOptions : InputOptions {
   // "._*" in the form AppleDouble, __MACOSX/, .ipynb_checkpoints/, Thumbs.db, desktop.ini, @eaDir/. For "imagefolder",
   // so is every file and directory whose name begins with a dot. No effect for "webdataset" and "mds".
   bool keep_hidden = false;
+  // Which files and members of tars are packed, by patterns as in gitignore(5), for "files", "imagefolder" and "sa1b".
+  // Paths are relative to the input. A pattern with a slash, other than at its end, matches a whole path; one without
+  // matches the last name of a path; one that ends in a slash matches directories only. '*', '?' and "[a-z]" match
+  // within a name, "**" any number of directories. A directory that matches stands for all that is in it. With
+  // `include`, only files that match one of these are packed; files that match one of `exclude` never are.
+  // InvalidArgument for a pattern that begins with '!'.
+  std::vector<std::string> include, exclude;
+  // The files to pack, in this order, instead of all that are found: paths relative to the one input, which must be a
+  // directory or a zip. Neighbours of one key are a sample. A file that is missing makes its sample a failure. "auto"
+  // is then "files". Not with include or exclude.
+  std::optional<std::vector<std::string>> files;
   // True: symbolic links in input directories are followed, wherever they lead, and counted (Source::warnings). False:
   // each makes its sample a failure. In tars only links to members are followed, in either case.
   bool follow_links = true;
 };
 
-// `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds". Inputs are directories or tar files (plain
-// or compressed), taken in the given order; for "webdataset" and "mds" they are datasets, read as by Convert. "auto"
-// looks at the inputs:
+// `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds". Inputs are directories, tars (plain or
+// compressed) or zips, taken in the given order. A zip (*.zip) is read in place, as the directory of its members; a
+// member's checksum is compared when it is read. for "webdataset" and "mds" they are datasets, read as by Convert.
+// "auto" looks at the inputs:
 //
 // - shards of MDS, or folders of them: "mds"
 // - directories of only tars and their indexes: "webdataset", or "sa1b"

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/write/dataset_job.h"
@@ -17,6 +18,12 @@ absl::StatusOr<DatasetWriterOptions> operations::WriterOptionsOf(const Source& s
   writer_options.job += StrCat("\n", source.name(), options.skip_errors ? " skip" : " fail");
   const auto* const files = dynamic_cast<const operations::FileSource*>(&source);
   if (files != nullptr && files->options().keep_hidden) writer_options.job += " keep-hidden";
+  for (const std::string& pattern : files == nullptr ? std::vector<std::string>() : files->options().include) {
+    writer_options.job += StrCat("\ninclude ", pattern);
+  }
+  for (const std::string& pattern : files == nullptr ? std::vector<std::string>() : files->options().exclude) {
+    writer_options.job += StrCat("\nexclude ", pattern);
+  }
   if (files != nullptr && !files->options().follow_links) writer_options.job += " no-follow";
   if (files != nullptr && files->options().order == FolderOrder::kPath) writer_options.job += " path-order";
   if (const auto* const datasets = dynamic_cast<const operations::DatasetSource*>(&source)) {
@@ -29,6 +36,9 @@ absl::StatusOr<DatasetWriterOptions> operations::WriterOptionsOf(const Source& s
 
 absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
                                 const PackOptions& options) {
+  if (options.limit != UINT64_MAX && options.dataset.resume) {
+    return InvalidArgument("limit is for trying a source: not with resume");
+  }
   SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions writer_options, operations::WriterOptionsOf(source, options));
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, operations::FirstColumns(source, options));
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(std::move(columns)));

@@ -493,7 +493,7 @@ absl::StatusOr<PackReport> RunPack(Source& source, const PackOptions& options, d
   dataset::DatasetJob* const units = ends_shards ? &job : nullptr;
   PackReport report;
   absl::Status status, repeated;
-  PackPart part{.resume = job.resume_position()};
+  PackPart part{.count = options.limit, .resume = job.resume_position()};
   if (part.resume == UINT64_MAX) {
     if (auto* const files = dynamic_cast<FileSource*>(&source); files != nullptr && units != nullptr) {
       status = Guarded("listing", [&] { return CheckInputOf(*files, options, *units); });
@@ -521,7 +521,7 @@ absl::StatusOr<PackReport> RunPack(Source& source, const PackOptions& options, d
       if (tars.ok()) units->SetListing(packer.listing_of_trees() + *tars);
     }
     if (status.ok()) {
-      status = CheckAtTheEnd(source, options, part.resume == 0, job.schema().columns());
+      status = CheckAtTheEnd(source, options, part.resume == 0 && options.limit == UINT64_MAX, job.schema().columns());
       if (!status.ok()) (void)job.Abort();  // after the name is corrected, no run could resume these shards
     }
   }
@@ -546,7 +546,7 @@ absl::StatusOr<PackReport> DryRun(Source& source, const PackOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(source, options));
   PackReport report;
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest.schema, Schema::Create(std::move(columns)));
-  const PackPart part;
+  const PackPart part{.count = options.limit};
   ThreadPool pool(std::max(options.dataset.threads, 1));
   Packer packer(source, options, part, nullptr, pool);
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(nullptr); }));
@@ -554,7 +554,7 @@ absl::StatusOr<PackReport> DryRun(Source& source, const PackOptions& options) {
   for (const Column* const column : packer.seen_columns()) {
     if (std::ranges::find(columns, column->name, &Column::name) == columns.end()) columns.push_back(*column);
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckAtTheEnd(source, options, /*whole=*/true, columns));
+  SHARDKIT_RETURN_IF_ERROR(CheckAtTheEnd(source, options, options.limit == UINT64_MAX, columns));
   report.input_bytes = packer.input_bytes();
   report.samples = packer.stored_samples();
   report.skipped = packer.skipped();

@@ -58,20 +58,6 @@ void Sa1bSource::ReturnWorker(std::unique_ptr<Worker> worker) {
   idle_.push_back(std::move(worker));
 }
 
-absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bSource::OpenTar(const std::string& path, bool headers_only,
-                                                             PassedOver* passed_over) const {
-  Sa1bTar::Options options;
-  options.file_system = options_.file_system;
-  options.stream_above = options_.stream_above;
-  options.max_decompression = options_.max_decompression;
-  options.pending_bytes = options_.pending_pair_bytes;
-  options.headers_only = headers_only;
-  options.skip_errors = options_.skip_errors;
-  options.keep_hidden = options_.keep_hidden;
-  options.passed_over = passed_over;
-  return Sa1bTar::Open(path, options);
-}
-
 void Sa1bSource::CloseInput() {
   FileSource::CloseInput();
   tar_.reset();
@@ -96,7 +82,7 @@ absl::StatusOr<std::unique_ptr<TreeUnit>> Sa1bSource::NextFromTree(size_t max_sa
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> Sa1bSource::NextFromTar(size_t max_samples) {
   if (!tar_) {
-    SHARDKIT_ASSIGN_OR_RETURN(tar_, OpenTar(input().path, /*headers_only=*/false, &passed_over_));
+    SHARDKIT_ASSIGN_OR_RETURN(tar_, Sa1bTar::Open(input().path, options_, /*headers_only=*/false, &passed_over_));
   }
   auto unit = std::make_unique<PairUnit>();
   unit->path = input().path;
@@ -232,17 +218,17 @@ absl::StatusOr<uint64_t> Sa1bSource::Count() {
   uint64_t count = 0;
   for (const SourceInput& input : inputs_) {
     if (input.tar) {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto tar, OpenTar(input.path, /*headers_only=*/true, nullptr));
+      SHARDKIT_ASSIGN_OR_RETURN(const auto tar, Sa1bTar::Open(input.path, options_, /*headers_only=*/true));
       Sa1bPair pair;
       for (;; ++count) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&pair));
         if (!more) break;
       }
     } else {
-      TreeWalk walk(options_.file_system, input.path, NameSplit::kLastDot, rules_);
+      const auto walk = OpenGroups(options_, input, NameSplit::kLastDot, rules_, nullptr);
       WalkedGroup group;
       while (true) {
-        SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+        SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk->Next(&group));
         if (!more) break;
         DividePairs(&group, [&count](size_t, size_t) { ++count; });
       }

@@ -43,8 +43,6 @@ class Sa1bSource final : public FileSource {
   std::unique_ptr<Worker> TakeWorker();
   void ReturnWorker(std::unique_ptr<Worker> worker);
 
-  absl::StatusOr<std::unique_ptr<Sa1bTar>> OpenTar(const std::string& path, bool headers_only,
-                                                   PassedOver* passed_over) const;
   absl::Status LoadFromTree(const TreeUnit& unit, size_t i, Worker& worker, ByteArena* arena, Sample* sample);
   absl::Status LoadFromTar(const std::string& path, Sa1bPair& pair, Worker& worker, ByteArena* arena, Sample* sample);
   absl::Status AddImage(Value value, Sample* sample);

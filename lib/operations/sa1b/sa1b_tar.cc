@@ -16,11 +16,10 @@ Sa1bRole RoleOfName(std::string_view base_name) {
   return Sa1bRole::kNeither;
 }
 
-absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bTar::Open(const std::string& path, const Options& options) {
-  std::unique_ptr<Sa1bTar> tar(new Sa1bTar(path, options));
-  SHARDKIT_ASSIGN_OR_RETURN(
-      tar->reader_, TarMembers::OpenDamaged(options.file_system, path, options.max_decompression, options.keep_hidden,
-                                            options.passed_over, options.skip_errors, &tar->damage_));
+absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bTar::Open(const std::string& path, const SourceOptions& options,
+                                                       bool headers_only, PassedOver* passed_over) {
+  std::unique_ptr<Sa1bTar> tar(new Sa1bTar(path, options, headers_only));
+  SHARDKIT_ASSIGN_OR_RETURN(tar->reader_, TarMembers::OpenDamaged(path, options, passed_over, &tar->damage_));
   return tar;
 }
 
@@ -42,8 +41,8 @@ absl::Status Sa1bTar::CheckMember(const TarMember& member) const {
 absl::Status Sa1bTar::TooMuchPending(const std::string& name) const {
   return ResourceExhausted(path_, ": member '", name, "': ", pending_bytes_, " bytes of files wait for the other half ",
                            "of their pair, the first being '", pending_order_.begin()->second,
-                           "': extract the tar and pack the directory, or raise the limit of ", options_.pending_bytes,
-                           " bytes");
+                           "': extract the tar and pack the directory, or raise the limit of ",
+                           options_.pending_pair_bytes, " bytes");
 }
 
 absl::StatusOr<Sa1bFile> Sa1bTar::Read(const TarMember& member) {
@@ -51,7 +50,7 @@ absl::StatusOr<Sa1bFile> Sa1bTar::Read(const TarMember& member) {
   half.present = true;
   half.name = member.name;
   half.ordinal = member.ordinal;
-  if (options_.headers_only) return half;
+  if (headers_only_) return half;
   arena_.Clear();
   // Annotations are converted in memory whatever their size.
   const bool image = RoleOfName(BasePart(member.name)) == Sa1bRole::kImage;
@@ -95,7 +94,7 @@ absl::StatusOr<bool> Sa1bTar::Take(const TarMember& member, Sa1bPair* pair) {
   if (first) {
     pending_bytes_ += half.held();
     pending_order_.emplace(member.ordinal, std::move(key));
-    if (pending_bytes_ > options_.pending_bytes) return TooMuchPending(member.name);
+    if (pending_bytes_ > options_.pending_pair_bytes) return TooMuchPending(member.name);
     return false;
   }
   *pair = std::move(waiting);

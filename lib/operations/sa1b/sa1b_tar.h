@@ -41,24 +41,17 @@ Sa1bRole RoleOfName(std::string_view base_name);
 // One thread at a time.
 class Sa1bTar {
  public:
-  struct Options {
-    ReadableFileSystem* file_system = nullptr;
-    uint64_t stream_above = 0;
-    uint64_t max_decompression = 0;
-    uint64_t pending_bytes = 0;  // limit for halves that wait for their other half
-    bool headers_only = false;
-    bool skip_errors = false;  // as in SourceOptions
-    bool keep_hidden = false;  // as in SourceOptions
-    PassedOver* passed_over = nullptr;
-  };
-  static absl::StatusOr<std::unique_ptr<Sa1bTar>> Open(const std::string& path, const Options& options);
+  // Adds to *passed_over, which may be null. With `headers_only` the values are empty.
+  static absl::StatusOr<std::unique_ptr<Sa1bTar>> Open(const std::string& path, const SourceOptions& options,
+                                                       bool headers_only, PassedOver* passed_over = nullptr);
 
   // Gives pairs in the order in which they become complete, then incomplete pairs as failures. Damage ends the tar with
   // one more failure, which comes before the incomplete pairs. False at the end.
   absl::StatusOr<bool> Next(Sa1bPair* pair);
 
  private:
-  Sa1bTar(std::string path, const Options& options) : path_(std::move(path)), options_(options) {}
+  Sa1bTar(std::string path, const SourceOptions& options, bool headers_only)
+      : path_(std::move(path)), options_(options), headers_only_(headers_only) {}
 
   // True when *pair is ready: a complete pair, or a member that cannot be packed.
   absl::StatusOr<bool> Take(const TarMember& member, Sa1bPair* pair);
@@ -68,7 +61,8 @@ class Sa1bTar {
   absl::Status TooMuchPending(const std::string& name) const;
 
   const std::string path_;
-  const Options options_;
+  const SourceOptions options_;
+  const bool headers_only_;
   std::unique_ptr<TarMembers> reader_;  // null when damage_ is set
   absl::Status damage_;                 // why the tar cannot be opened
   ByteArena arena_;

@@ -73,6 +73,32 @@ void FileList::Add(const TreeUnit& unit, size_t sample) {
 
 std::string FileList::Take() { return std::exchange(text_, {}); }
 
+absl::StatusOr<std::string> ListNames(const std::vector<std::string>& names, NameSplit split) {
+  std::string list;
+  std::string_view directory, stem;
+  for (size_t i = 0; i < names.size(); ++i) {
+    std::string_view name = names[i];
+    while (name.starts_with("./")) name.remove_prefix(2);
+    const auto wrong = [&](std::string_view what) {
+      return InvalidArgument("--files-from: name ", i + 1, ", '", names[i], "', ", what);
+    };
+    if (name.empty() || name.ends_with('/')) return wrong("is none of a file");
+    if (name.starts_with('/')) return wrong("must be relative to the input");
+    if (StrCat("/", name, "/").find("/../") != std::string::npos) return wrong("leads out of the input");
+    if (name.find('\0') != name.npos) return wrong("holds a NUL byte");
+    const std::string_view base = BasePart(name);
+    const std::string_view own_stem = DivideName(base, split).stem;
+    const bool begins = i == 0 || DirectoryPart(name) != directory || own_stem != stem;
+    if (i == 0 || DirectoryPart(name) != directory)
+      list += StrCat(std::string(1, kDirectoryMark), DirectoryPart(name), std::string(1, '\0'));
+    directory = DirectoryPart(name);
+    stem = own_stem;
+    if (begins) list += {kSampleMark, '\0'};
+    list += StrCat(std::string(1, kFirstKindMark), base, std::string(1, '\0'));
+  }
+  return list;
+}
+
 std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const SourceInput& input, NameSplit split,
                                       WalkRules rules, PassedOver* passed_over) {
   if (input.listed) return std::make_unique<ListedGroups>(input.listed, split);
@@ -104,6 +130,10 @@ std::vector<std::string> FileSource::warnings() const {
     warnings.push_back(StrCat("followed ", links, links == 1 ? " symbolic link (" : " symbolic links (",
                               passed_over_.first_link, links == 1 ? "" : ", …", "); --no-follow refuses ",
                               links == 1 ? "it" : "them"));
+  }
+  if (const uint64_t left = passed_over_.not_chosen; left > 0) {
+    warnings.push_back(StrCat(left, left == 1 ? " file or folder was" : " files or folders were",
+                              " left out by --include and --exclude"));
   }
   const uint64_t count = passed_over_.count;
   if (count == 0) return warnings;
@@ -166,8 +196,7 @@ absl::StatusOr<std::vector<std::string>> FileSource::FindKeyByName(std::string_v
   std::vector<std::string> found;
   for (const SourceInput& input : inputs_) {
     if (input.tar) {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto tar, TarMembers::Open(options_.file_system, input.path,
-                                                                 options_.max_decompression, options_.keep_hidden));
+      SHARDKIT_ASSIGN_OR_RETURN(const auto tar, TarMembers::Open(input.path, options_));
       TarMember member;
       while (true) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&member));
@@ -182,7 +211,8 @@ absl::StatusOr<std::vector<std::string>> FileSource::FindKeyByName(std::string_v
     const std::string folder = JoinPath(input.path, DirectoryPart(key));
     SHARDKIT_ASSIGN_OR_RETURN(const bool there, dataset::Exists(*options_.file_system, folder));
     if (!there) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const auto listing, DirectoryListing::Read(*options_.file_system, folder, split, rules_));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto listing, DirectoryListing::Read(*options_.file_system, input.path,
+                                                                         DirectoryPart(key), split, rules_));
     for (size_t i = 0; i < listing->size(); ++i) {
       std::string name(listing->name(i));
       std::ranges::replace(name, '\0', '.');

@@ -49,6 +49,10 @@ class FileList {
   std::string directory_;  // of the last sample
 };
 
+// The same of names relative to the input. Neighbours of one key are a sample. InvalidArgument for a name that is no
+// relative path of a file.
+absl::StatusOr<std::string> ListNames(const std::vector<std::string>& names, NameSplit split);
+
 // The groups of an input: of its list, or else of its tree. A listed group is one sample. Adds to *passed_over, which
 // may be null.
 std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const SourceInput& input, NameSplit split,
@@ -74,9 +78,12 @@ class FileSource : public Source {
     notes_ = std::move(notes);
   }
 
+  // Keeps the file system that reads zips (MountZips) until the source ends.
+  void KeepZips(std::shared_ptr<ReadableFileSystem> zips) { zips_ = std::move(zips); }
+
   // Whether samples cannot be counted without reading tars.
   bool has_tars() const { return std::ranges::any_of(inputs_, &SourceInput::tar); }
-  bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
+  bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar && !inputs_[0].listed; }
   const SourceOptions& options() const { return options_; }
   size_t input_count() const { return inputs_.size(); }
   const SourceInput& input(size_t number) const { return inputs_[number]; }
@@ -112,6 +119,7 @@ class FileSource : public Source {
   PassedOver passed_over_;  // by Next or List
 
  private:
+  std::shared_ptr<ReadableFileSystem> zips_;
   size_t input_ = 0;
   std::unique_ptr<GroupWalk> walk_;
   bool within_tar_ = false;  // samples of input(), a tar, have been listed

@@ -31,7 +31,7 @@ std::string_view WayOf(std::string_view ending) {
       {"tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"},
       {"bin", "give sk.pack of Python what their own library reads, as dicts"},
       {"beton", "pack the files that they were made from"},
-      {"zip", "extract them"},
+      {"zip", "pack them by themselves"},
   };
   const auto* const way = std::ranges::find(kWays, ending, [](const auto& pair) { return pair.first; });
   return way == std::end(kWays) ? std::string_view() : way->second;
@@ -160,12 +160,12 @@ absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
 }
 
 absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns* found) {
-  TreeWalk walk(options_.file_system, input.path, split_, rules_);
+  const auto walk = OpenGroups(options_, input, split_, rules_, nullptr);
   WalkedGroup group;
   std::string name;
   uint64_t count = 0;
   while (true) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk->Next(&group));
     if (!more) break;
     ++count;
     for (size_t i = 0; i < group.files.size(); ++i) {
@@ -328,7 +328,8 @@ absl::StatusOr<uint64_t> FilesSource::Count() {
         arena.Clear();
       }
     } else {
-      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups, CountGroups(options_.file_system, input.path, split_, rules_));
+      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups,
+                                CountGroups(*OpenGroups(options_, input, split_, rules_, nullptr)));
       count += groups;
     }
   }

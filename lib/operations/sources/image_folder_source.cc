@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<FileSource>> ImageFolderSource::Open(std::vector<
   for (const SourceInput& input : inputs) {
     if (!classes.empty()) break;
     SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
-                              DirectoryListing::Read(*options.file_system, input.path, NameSplit::kNever,
+                              DirectoryListing::Read(*options.file_system, input.path, "", NameSplit::kNever,
                                                      RulesOf(options, PassOver::kHidden)));
     for (size_t i = 0; i < listing->size(); ++i) {
       if (listing->kind(i) != EntryKind::kDirectory) continue;
@@ -216,7 +216,7 @@ absl::StatusOr<uint64_t> ImageFolderSource::Count() {
   uint64_t count = 0;
   for (const SourceInput& input : inputs_) {
     SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups,
-                              CountGroups(options_.file_system, input.path, NameSplit::kNever, rules_));
+                              CountGroups(*OpenGroups(options_, input, NameSplit::kNever, rules_, nullptr)));
     count += groups;
   }
   return count;

@@ -22,6 +22,7 @@
 #include "operations/sources/image_folder_source.h"
 #include "operations/sources/source_names.h"
 #include "operations/sources/source_walk.h"
+#include "operations/sources/zip_filesystem.h"
 #include "shardkit/manifest.h"
 #include "shardkit/shard.h"
 #include "shardkit/tar_index.h"
@@ -76,7 +77,7 @@ absl::StatusOr<bool> IsSa1bTree(const std::string& path, const SourceOptions& op
 // In a tar the halves of a pair may lie far apart, so matching names are enough. Both endings must occur when the tar
 // has fewer than kLookedAtMembers members. Empty when `skip_errors` is set and not even one member can be read.
 absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const SourceOptions& options) {
-  auto reader = TarMembers::Open(options.file_system, path, kDefaultMaxDecompression, options.keep_hidden);
+  auto reader = TarMembers::Open(path, options);
   if (!reader.ok()) return options.skip_errors ? absl::StatusOr<std::optional<bool>>(std::nullopt) : reader.status();
   TarMember member;
   size_t members = 0;
@@ -116,7 +117,7 @@ absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& path, const Sou
   const WalkRules rules = RulesOf(options, PassOver::kHidden);
   ImageFolder found;
   SHARDKIT_ASSIGN_OR_RETURN(const auto top,
-                            DirectoryListing::Read(*options.file_system, path, NameSplit::kNever, rules));
+                            DirectoryListing::Read(*options.file_system, path, "", NameSplit::kNever, rules));
   for (size_t i = 0; i < top->size(); ++i) {
     const std::string_view name = top->name(i);
     if (top->kind(i) == EntryKind::kDirectory) found.classes.emplace_back(name.substr(0, name.size() - 1));
@@ -160,9 +161,11 @@ bool IsHidden(std::string_view name) {
 
 absl::StatusOr<bool> HasFiles(const std::string& path, const SourceOptions& options) {
   // Usually the first entry is a file. Then a directory of millions of entries need not be sorted.
+  const NameFilter filter(options);
   bool at_the_top = false;
   const absl::Status listed = options.file_system->ForEachEntry(path, [&](const ListedEntry& entry) {
-    at_the_top = entry.type == FileType::kRegular && (options.keep_hidden || !IsHidden(entry.name));
+    at_the_top = entry.type == FileType::kRegular && (options.keep_hidden || !IsHidden(entry.name)) &&
+                 filter.Takes(entry.name, /*directory=*/false);
     return at_the_top ? Cancelled("") : absl::OkStatus();
   });
   if (at_the_top) return true;
@@ -182,11 +185,12 @@ struct Contents {
   std::vector<std::string> folders;
 };
 
-absl::StatusOr<Contents> LookInside(const std::string& path, ReadableFileSystem* file_system) {
+absl::StatusOr<Contents> LookInside(const std::string& path, ReadableFileSystem* file_system,
+                                    const NameFilter& filter) {
   Contents found;
   SHARDKIT_RETURN_IF_ERROR(file_system->ForEachEntry(path, [&](const ListedEntry& entry) {
     const std::string_view name = entry.name;
-    if (IsHidden(name)) return absl::OkStatus();
+    if (IsHidden(name) || !filter.Takes(name, entry.type == FileType::kDirectory)) return absl::OkStatus();
     found.manifest = found.manifest || name == kManifestName;
     found.mds_index = found.mds_index || name == foreign::kMdsIndexName;
     if (entry.type == FileType::kDirectory) {
@@ -217,8 +221,10 @@ absl::Status UseConvert(const std::string& path, std::string_view what) {
                                    " -o OUT --to shard makes a new dataset of its samples"));
 }
 
-absl::StatusOr<Found> FindInDirectory(const std::string& path, ReadableFileSystem* file_system) {
-  SHARDKIT_ASSIGN_OR_RETURN(const Contents inside, LookInside(path, file_system));
+absl::StatusOr<Found> FindInDirectory(const std::string& path, const SourceOptions& options) {
+  ReadableFileSystem* const file_system = options.file_system;
+  const NameFilter filter(options);
+  SHARDKIT_ASSIGN_OR_RETURN(const Contents inside, LookInside(path, file_system, filter));
   if (inside.manifest) {
     // Another program may have a file of that name. A dataset may have its shards elsewhere, out of reach.
     const absl::Status manifest = ReadManifest(*file_system, path).status();
@@ -231,7 +237,7 @@ absl::StatusOr<Found> FindInDirectory(const std::string& path, ReadableFileSyste
   if (!absl::IsNotFound(mds)) {
     if (inside.mds > 0) return OrAsFiles(mds);
     for (const std::string& folder : inside.folders) {
-      SHARDKIT_ASSIGN_OR_RETURN(const Contents below, LookInside(folder, file_system));
+      SHARDKIT_ASSIGN_OR_RETURN(const Contents below, LookInside(folder, file_system, filter));
       if (below.mds > 0 && (below.mds_index || inside.others == 0)) return OrAsFiles(mds);
     }
   }
@@ -245,7 +251,7 @@ absl::StatusOr<Found> FindInDirectory(const std::string& path, ReadableFileSyste
 
 absl::StatusOr<Found> FindContainer(const std::string& path, const SourceOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
-  if (info.type == FileType::kDirectory) return FindInDirectory(path, options.file_system);
+  if (info.type == FileType::kDirectory) return FindInDirectory(path, options);
   if (info.type != FileType::kRegular) return Found::kFiles;
   if (path.ends_with(".shard") && ShardReader::Open(*options.file_system, path).ok()) {
     return UseConvert(path, "a shard of a dataset");
@@ -281,7 +287,7 @@ absl::StatusOr<DetectedInputs> DetectTars(const std::vector<std::string>& paths,
 absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::string>& inputs,
                                                       const SourceOptions& options) {
   const auto neither = [](const std::string& path) {
-    return InvalidArgument(path, ": neither a directory nor a tar file: give the directory that holds the files");
+    return InvalidArgument(path, ": neither a directory nor a tar or zip: give the directory that holds the files");
   };
   std::vector<SourceInput> result;
   for (const std::string& path : inputs) {
@@ -290,6 +296,9 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
     const bool tar = info.type == FileType::kRegular;
     if (!tar && !options.allow_empty) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool any, HasFiles(path, options));
+      if (!any && NameFilter(options).chooses()) {
+        return InvalidArgument(path, ": --include and --exclude leave no file of it; --allow-empty packs no samples");
+      }
       if (!any) {
         return InvalidArgument(path,
                                ": there are no files in it: see that its file system is mounted; --allow-empty packs "
@@ -297,7 +306,7 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
       }
     }
     if (tar) {
-      const auto opened = TarMembers::Open(options.file_system, path, options.max_decompression, options.keep_hidden);
+      const auto opened = TarMembers::Open(path, options);
       // A tar that is empty, or whose beginning is lost, is recognized by its name.
       const bool damaged = absl::IsInvalidArgument(opened.status()) || absl::IsDataLoss(opened.status());
       const bool tolerated = options.skip_errors && damaged && IsTarPath(path);
@@ -309,6 +318,21 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
     result.push_back({path, tar});
   }
   return result;
+}
+
+// The input with SourceOptions::files of it.
+absl::StatusOr<std::vector<SourceInput>> ListedInput(std::string_view kind, const std::vector<std::string>& inputs,
+                                                     const SourceOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(inputs[0]));
+  if (inputs.size() > 1 || info.type != FileType::kDirectory) {
+    return InvalidArgument(inputs[inputs.size() - 1], ": --files-from names files of one input, a directory or a zip");
+  }
+  if (NameFilter(options).chooses()) {
+    return InvalidArgument("--include and --exclude: not with --files-from, which names all files");
+  }
+  const NameSplit split = kind == "files" ? SplitOf(options) : kind == "sa1b" ? NameSplit::kLastDot : NameSplit::kNever;
+  SHARDKIT_ASSIGN_OR_RETURN(std::string list, ListNames(*options.files, split));
+  return std::vector<SourceInput>{{inputs[0], false, std::make_shared<const std::string>(std::move(list))}};
 }
 
 // A kind other than "files" means that every input is of that kind. InvalidArgument when inputs are datasets of shards,
@@ -394,7 +418,8 @@ absl::Status NoTypes(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container, const std::vector<std::string>& paths,
-                                                     const SourceOptions& options) {
+                                                     const SourceOptions& options,
+                                                     const std::shared_ptr<ReadableFileSystem>& zips) {
   if (paths.empty()) return InvalidArgument("no input given");
   ConvertOptions convert;
   convert.max_decompression = options.max_decompression;
@@ -411,6 +436,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container,
       return InvalidArgument(
           path, ": has another origin than the datasets before it: convert them one by one, then merge them");
     }
+    input.zips = zips;
     inputs.push_back(std::move(input));
   }
   if (!options.types.empty() && inputs[0].plan.form != operations::SampleForm::kGuessed) return NoTypes(paths[0]);
@@ -445,7 +471,9 @@ absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
 }
 
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
-                                                   const SourceOptions& options) {
+                                                   const SourceOptions& given) {
+  SourceOptions options = given;
+  SHARDKIT_ASSIGN_OR_RETURN(auto zips, operations::MountZips(inputs, &options));
   for (const auto& [name, type] : options.types) {
     if (!IsByteString(type)) {
       return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
@@ -459,27 +487,36 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     if (options.order && found != "imagefolder") {
       return InvalidArgument(input, ": is packed as ", found, ", and only image folders are listed in another order");
     }
+    if ((found == "webdataset" || found == "mds") && operations::NameFilter(options).chooses()) {
+      return InvalidArgument(input, ": is packed as ", found,
+                             ", and --include and --exclude choose files: pack it with ",
+                             "--from files, or choose samples afterwards (shardctl filter)");
+    }
     return absl::OkStatus();
   };
   if (kind == "webdataset" || kind == "mds") {
     SHARDKIT_RETURN_IF_ERROR(other(kind));
-    return OpenDatasets(kind, inputs, options);
+    return OpenDatasets(kind, inputs, options, zips);
   }
   if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b") {
     return InvalidArgument("unknown kind of input '", kind,
                            "': it is auto, files, imagefolder, sa1b, webdataset or mds");
   }
   if (inputs.empty()) return InvalidArgument("no input given");
+  SHARDKIT_RETURN_IF_ERROR(operations::NameFilter::Check(options));
   std::vector<operations::SourceInput> looked_at;
   std::optional<std::vector<std::string>> notes;  // of what was found
-  if (kind == "auto") {
+  if (options.files) {
+    if (kind == "auto") kind = "files";
+    SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::ListedInput(kind, inputs, options));
+  } else if (kind == "auto") {
     SHARDKIT_ASSIGN_OR_RETURN(operations::DetectedInputs detected, operations::DetectKind(inputs, options));
     kind = detected.kind;
     looked_at = std::move(detected.inputs);
     notes = std::move(detected.notes);
     if (kind == "webdataset" || kind == "mds") {
       SHARDKIT_RETURN_IF_ERROR(other(kind));
-      return OpenDatasets(kind, inputs, options);
+      return OpenDatasets(kind, inputs, options, zips);
     }
   } else {
     SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::LookAtInputs(inputs, options));
@@ -487,6 +524,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
   SHARDKIT_RETURN_IF_ERROR(other(kind));
   SHARDKIT_ASSIGN_OR_RETURN(auto source, operations::OpenFileSource(kind, std::move(looked_at), options));
   if (notes) source->SetDetected(*std::move(notes));
+  source->KeepZips(std::move(zips));
   return source;
 }
 

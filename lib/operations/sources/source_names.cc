@@ -1,5 +1,7 @@
 #include "operations/sources/source_names.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -23,6 +25,44 @@ std::string_view Front(std::string_view name) {
   size_t length = std::min<size_t>(name.size(), 40);
   while (length > 0 && length < name.size() && (name[length] & 0xc0) == 0x80) --length;
   return name.substr(0, length);
+}
+
+// Whether the parts of a pattern match all parts of a path. "**" matches any number of parts.
+bool MatchesParts(std::string_view pattern, std::string_view path) {
+  while (true) {
+    const std::string part(pattern.substr(0, pattern.find('/')));
+    const bool last = part.size() == pattern.size();
+    if (part == "**") {
+      if (last) return true;
+      pattern.remove_prefix(part.size() + 1);
+      for (size_t at = 0; at != path.npos; at = path.find('/', at), at += at == path.npos ? 0 : 1) {
+        if (MatchesParts(pattern, path.substr(at))) return true;
+      }
+      return false;
+    }
+    const std::string name(path.substr(0, path.find('/')));
+    if (fnmatch(part.c_str(), name.c_str(), 0) != 0) return false;
+    if (last || name.size() == path.size()) return last && name.size() == path.size();
+    pattern.remove_prefix(part.size() + 1);
+    path.remove_prefix(name.size() + 1);
+  }
+}
+
+// Whether the pattern matches the path, or a directory that it lies in, by the rules of gitignore(5): a pattern with a
+// slash, but at its end, is for the whole path, others are for its last name; one that ends in a slash is for
+// directories.
+bool Matches(std::string_view pattern, std::string_view path, bool directory) {
+  const bool of_directories = pattern.ends_with('/');
+  if (of_directories) pattern.remove_suffix(1);
+  const bool whole = pattern.find('/') != pattern.npos;
+  if (pattern.starts_with('/')) pattern.remove_prefix(1);
+  for (size_t end = path.find('/');; end = path.find('/', end + 1)) {
+    const bool last = end == path.npos;
+    const std::string_view prefix = path.substr(0, end);
+    if (last && of_directories && !directory) return false;
+    if (MatchesParts(pattern, whole ? prefix : BasePart(prefix))) return true;
+    if (last) return false;
+  }
 }
 
 }  // namespace
@@ -83,6 +123,28 @@ bool IsLeftoverName(std::string_view base_name, bool directory) {
   // Windows does not tell cases apart.
   const auto is = [&](std::string_view name) { return absl::EqualsIgnoreCase(ToAbsl(base_name), ToAbsl(name)); };
   return base_name == ".DS_Store" || is("Thumbs.db") || is("desktop.ini");
+}
+
+absl::Status NameFilter::Check(const SourceOptions& options) {
+  for (const auto* const patterns : {&options.include, &options.exclude}) {
+    for (const std::string& pattern : *patterns) {
+      const std::string_view option = patterns == &options.include ? "--include" : "--exclude";
+      if (pattern.find_first_not_of('/') == pattern.npos) return InvalidArgument(option, ": an empty pattern");
+      if (pattern.starts_with('!')) {
+        return InvalidArgument(option, " ", pattern,
+                               ": no pattern negates another; exclude wins over include ('\\!' is a ",
+                               "name's first character)");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool NameFilter::Takes(std::string_view path, bool directory) const {
+  const auto matches = [&](const std::vector<std::string>& patterns) {
+    return std::ranges::any_of(patterns, [&](std::string_view pattern) { return Matches(pattern, path, directory); });
+  };
+  return !matches(exclude_) && (directory || include_.empty() || matches(include_));
 }
 
 absl::Status CheckKey(std::string_view key) {

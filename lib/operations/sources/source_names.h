@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "shardkit/source.h"
@@ -58,10 +59,28 @@ bool IsLeftoverName(std::string_view base_name, bool directory);
 inline constexpr std::string_view kAppleDoublePrefix = "._";
 inline constexpr std::string_view kAppleDoubleMagic("\x00\x05\x16\x07", 4);
 
+// The files that SourceOptions::include and exclude choose. Paths are relative to the input.
+class NameFilter {
+ public:
+  explicit NameFilter(const SourceOptions& options) : include_(options.include), exclude_(options.exclude) {}
+
+  // InvalidArgument for an empty pattern, and one that begins with '!', which negates in other programs.
+  static absl::Status Check(const SourceOptions& options);
+
+  bool chooses() const { return !include_.empty() || !exclude_.empty(); }
+
+  // Whether a file is chosen, or a directory is to be looked into.
+  bool Takes(std::string_view path, bool directory) const;
+
+ private:
+  std::vector<std::string> include_, exclude_;
+};
+
 // What was passed over, in the order in which it was found.
 struct PassedOver {
   uint64_t count = 0;
-  std::string first;  // where it is
+  std::string first;        // where it is
+  uint64_t not_chosen = 0;  // by the NameFilter; a directory counts once
   // Besides, what is not passed over: symbolic links that were followed.
   uint64_t links = 0;
   std::string first_link;

@@ -50,29 +50,32 @@ absl::Status CheckEntryKind(EntryKind kind) {
 }
 
 absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(ReadableFileSystem& file_system,
-                                                                         const std::string& path, NameSplit split,
-                                                                         WalkRules rules, PassedOver* passed_over) {
+                                                                         const std::string& root,
+                                                                         std::string_view directory, NameSplit split,
+                                                                         const WalkRules& rules,
+                                                                         PassedOver* passed_over) {
   auto listing = std::make_unique<DirectoryListing>();
-  Passed passed, followed;
-  std::vector<Doubtful> doubtful;
-  SHARDKIT_RETURN_IF_ERROR(file_system.ForEachEntry(path, [&](const ListedEntry& entry) {
-    return listing->Add(file_system, path, entry, split, rules, &passed, &followed, &doubtful);
-  }));
-  for (const Doubtful& file : doubtful) {
+  const std::string path = directory.empty() ? root : JoinPath(root, directory.substr(0, directory.size() - 1));
+  Reading reading{file_system, path, directory, split, rules, {}, {}, 0, {}};
+  SHARDKIT_RETURN_IF_ERROR(
+      file_system.ForEachEntry(path, [&](const ListedEntry& entry) { return listing->Add(entry, &reading); }));
+  for (const Doubtful& file : reading.doubtful) {
     if (IsAppleDouble(file_system, JoinPath(path, file.name))) {
-      passed.Add(file.name);
+      reading.passed.Add(file.name);
     } else {
       listing->Store(EntryKind::kFile, file.name, file.size, split);
     }
   }
   listing->Sort();
-  if (passed_over != nullptr && passed.count > 0) {
-    if (passed_over->count == 0) passed_over->first = JoinPath(path, passed.least);
-    passed_over->count += passed.count;
+  if (passed_over == nullptr) return listing;
+  passed_over->not_chosen += reading.not_chosen;
+  if (reading.passed.count > 0) {
+    if (passed_over->count == 0) passed_over->first = JoinPath(path, reading.passed.least);
+    passed_over->count += reading.passed.count;
   }
-  if (passed_over != nullptr && followed.count > 0) {
-    if (passed_over->links == 0) passed_over->first_link = JoinPath(path, followed.least);
-    passed_over->links += followed.count;
+  if (reading.followed.count > 0) {
+    if (passed_over->links == 0) passed_over->first_link = JoinPath(path, reading.followed.least);
+    passed_over->links += reading.followed.count;
   }
   return listing;
 }
@@ -82,20 +85,24 @@ void DirectoryListing::Passed::Add(std::string_view name) {
   if (count++ == 0 || name < least) least = name;
 }
 
-absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::string& path, const ListedEntry& entry,
-                                   NameSplit split, WalkRules rules, Passed* passed, Passed* followed,
-                                   std::vector<Doubtful>* doubtful) {
+absl::Status DirectoryListing::Add(const ListedEntry& entry, Reading* reading) {
+  const WalkRules& rules = reading->rules;
   if (rules.pass_over == PassOver::kHidden && entry.name.starts_with('.')) {
-    passed->Add(entry.name);
+    reading->passed.Add(entry.name);
     return absl::OkStatus();
   }
+  const auto chosen = [&](bool directory) {
+    if (!rules.filter || rules.filter->Takes(StrCat(reading->directory, entry.name), directory)) return true;
+    ++reading->not_chosen;
+    return false;
+  };
   FileType type = entry.type;
   const bool link = type == FileType::kSymbolicLink;
   if (link && rules.follow_links) {
-    const auto info = file_system.Stat(JoinPath(path, entry.name));
+    const auto info = reading->file_system.Stat(JoinPath(reading->path, entry.name));
     if (!info.ok()) {
       // A link that cannot be followed (a missing target, a loop of links) fails this sample and not the listing.
-      Store(EntryKind::kDangling, entry.name, std::nullopt, split);
+      if (chosen(/*directory=*/false)) Store(EntryKind::kDangling, entry.name, std::nullopt, reading->split);
       return absl::OkStatus();
     }
     type = info->type;
@@ -104,18 +111,19 @@ absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::s
                          : type == FileType::kDirectory    ? EntryKind::kDirectory
                          : type == FileType::kSymbolicLink ? EntryKind::kLink
                                                            : EntryKind::kOther;
+  if (!chosen(kind == EntryKind::kDirectory)) return absl::OkStatus();
   if (rules.pass_over != PassOver::kNothing) {
     if (IsLeftoverName(entry.name, kind == EntryKind::kDirectory)) {
-      passed->Add(entry.name);
+      reading->passed.Add(entry.name);
       return absl::OkStatus();
     }
     if (kind == EntryKind::kFile && entry.name.starts_with(kAppleDoublePrefix)) {
-      doubtful->push_back({std::string(entry.name), entry.size});
+      reading->doubtful.push_back({std::string(entry.name), entry.size});
       return absl::OkStatus();
     }
   }
-  if (link && rules.follow_links) followed->Add(entry.name);
-  Store(kind, entry.name, kind == EntryKind::kFile ? entry.size : std::nullopt, split);
+  if (link && rules.follow_links) reading->followed.Add(entry.name);
+  Store(kind, entry.name, kind == EntryKind::kFile ? entry.size : std::nullopt, reading->split);
   return absl::OkStatus();
 }
 
@@ -198,7 +206,8 @@ absl::StatusOr<bool> TreeWalk::Enter(std::string_view name) {
     }
   }
   Level level;
-  SHARDKIT_ASSIGN_OR_RETURN(level.listing, DirectoryListing::Read(*file_system_, path, split_, rules_, passed_over_));
+  SHARDKIT_ASSIGN_OR_RETURN(level.listing,
+                            DirectoryListing::Read(*file_system_, root_, directory_, split_, rules_, passed_over_));
   level.directory_length = directory_.size();
   level.device = info.device;
   level.inode = info.inode;
@@ -242,9 +251,7 @@ absl::StatusOr<bool> TreeWalk::Next(WalkedGroup* group) {
   return false;
 }
 
-absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split,
-                                     WalkRules rules) {
-  TreeWalk walk(file_system, root, split, rules);
+absl::StatusOr<uint64_t> CountGroups(GroupWalk& walk) {
   WalkedGroup group;
   for (uint64_t count = 0;; ++count) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));

@@ -34,11 +34,14 @@ enum class PassOver : uint8_t {
 struct WalkRules {
   PassOver pass_over = PassOver::kNothing;
   bool follow_links = true;
+  std::shared_ptr<const NameFilter> filter;  // null: all names
 };
 
 // `pass_over` is what a source passes over that does not keep hidden files.
 inline WalkRules RulesOf(const SourceOptions& options, PassOver pass_over) {
-  return {options.keep_hidden ? PassOver::kNothing : pass_over, options.follow_links};
+  auto filter = std::make_shared<NameFilter>(options);
+  if (!filter->chooses()) filter = nullptr;
+  return {options.keep_hidden ? PassOver::kNothing : pass_over, options.follow_links, std::move(filter)};
 }
 
 // Why an entry that is no file cannot be packed; OK for kFile.
@@ -49,10 +52,11 @@ absl::Status CheckEntryKind(EntryKind kind);
 // the zero byte after a stem is smaller than every byte of a name. Three million names of 20 bytes take 130 MB.
 class DirectoryListing {
  public:
-  // `path` is the directory to list. Adds to *passed_over, which may be null.
+  // Lists a directory of the tree at `root`: `directory` is empty, or ends in '/'. Adds to *passed_over, which may be
+  // null.
   static absl::StatusOr<std::unique_ptr<DirectoryListing>> Read(ReadableFileSystem& file_system,
-                                                                const std::string& path, NameSplit split,
-                                                                WalkRules rules = {},
+                                                                const std::string& root, std::string_view directory,
+                                                                NameSplit split, const WalkRules& rules = {},
                                                                 PassedOver* passed_over = nullptr);
 
   size_t size() const { return entries_.size(); }
@@ -82,8 +86,18 @@ class DirectoryListing {
     std::string least;  // name
     void Add(std::string_view name);
   };
-  absl::Status Add(ReadableFileSystem& file_system, const std::string& path, const ListedEntry& entry, NameSplit split,
-                   WalkRules rules, Passed* passed, Passed* followed, std::vector<Doubtful>* doubtful);
+  // What is listed, and what is found out.
+  struct Reading {
+    ReadableFileSystem& file_system;
+    const std::string& path;
+    std::string_view directory;
+    NameSplit split;
+    const WalkRules& rules;
+    Passed passed, followed;
+    uint64_t not_chosen = 0;
+    std::vector<Doubtful> doubtful;
+  };
+  absl::Status Add(const ListedEntry& entry, Reading* reading);
   void Store(EntryKind kind, std::string_view name, std::optional<uint64_t> size, NameSplit split);
   void Sort();
 
@@ -147,8 +161,7 @@ class TreeWalk final : public GroupWalk {
   std::vector<Level> levels_;
 };
 
-// The number of groups of a tree.
-absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split,
-                                     WalkRules rules);
+// The number of groups that are left.
+absl::StatusOr<uint64_t> CountGroups(GroupWalk& walk);
 
 }  // namespace shardkit::operations

@@ -26,20 +26,19 @@ void Count(const std::string& where, uint64_t* count, std::string* first) {
 
 }  // namespace
 
-TarMembers::TarMembers(ReadableFileSystem* file_system, std::unique_ptr<RandomAccessFile> file,
-                       uint64_t max_decompression, bool keep_hidden, PassedOver* passed_over)
-    : file_system_(file_system),
+TarMembers::TarMembers(std::unique_ptr<RandomAccessFile> file, const SourceOptions& options, PassedOver* passed_over)
+    : file_system_(options.file_system),
       file_(std::move(file)),
-      most_memory_(std::min(kLargestCompressed, file_->size() + std::min(max_decompression, kLargestCompressed))),
-      keep_hidden_(keep_hidden),
+      most_memory_(
+          std::min(kLargestCompressed, file_->size() + std::min(options.max_decompression, kLargestCompressed))),
+      keep_hidden_(options.keep_hidden),
+      filter_(options),
       passed_over_(passed_over) {}
 
-absl::StatusOr<std::unique_ptr<TarMembers>> TarMembers::Open(ReadableFileSystem* file_system, const std::string& path,
-                                                             uint64_t max_decompression, bool keep_hidden,
+absl::StatusOr<std::unique_ptr<TarMembers>> TarMembers::Open(const std::string& path, const SourceOptions& options,
                                                              PassedOver* passed_over) {
-  SHARDKIT_ASSIGN_OR_RETURN(auto file, file_system->OpenForReading(path));
-  std::unique_ptr<TarMembers> tar(
-      new TarMembers(file_system, std::move(file), max_decompression, keep_hidden, passed_over));
+  SHARDKIT_ASSIGN_OR_RETURN(auto file, options.file_system->OpenForReading(path));
+  std::unique_ptr<TarMembers> tar(new TarMembers(std::move(file), options, passed_over));
   SHARDKIT_ASSIGN_OR_RETURN(tar->compression_, foreign::DetectCompression(*tar->file_));
   auto opened = TarReader::Open(*tar->file_, tar->compression_);
   if (ToStd(opened.status().message()).ends_with("Unrecognized archive format")) {
@@ -50,14 +49,13 @@ absl::StatusOr<std::unique_ptr<TarMembers>> TarMembers::Open(ReadableFileSystem*
   return tar;
 }
 
-absl::StatusOr<std::unique_ptr<TarMembers>> TarMembers::OpenDamaged(ReadableFileSystem* file_system,
-                                                                    const std::string& path, uint64_t max_decompression,
-                                                                    bool keep_hidden, PassedOver* passed_over,
-                                                                    bool skip_errors, absl::Status* damage) {
-  auto opened = Open(file_system, path, max_decompression, keep_hidden, passed_over);
+absl::StatusOr<std::unique_ptr<TarMembers>> TarMembers::OpenDamaged(const std::string& path,
+                                                                    const SourceOptions& options,
+                                                                    PassedOver* passed_over, absl::Status* damage) {
+  auto opened = Open(path, options, passed_over);
   if (opened.ok()) return opened;
   *damage = opened.status();
-  if (absl::IsDataLoss(*damage) || (skip_errors && absl::IsInvalidArgument(*damage))) return nullptr;
+  if (absl::IsDataLoss(*damage) || (options.skip_errors && absl::IsInvalidArgument(*damage))) return nullptr;
   return *damage;
 }
 
@@ -77,6 +75,10 @@ absl::StatusOr<bool> TarMembers::Next(TarMember* member) {
     const std::string where = StrCat(file_->path(), ": member '", member->name, "'");
     if (member->after_end_mark && !std::exchange(joined_, true)) {
       Count(where, &passed.joined_tars, &passed.first_joined);
+    }
+    if (filter_.chooses() && !filter_.Takes(member->name, member->kind == TarMember::Kind::kDirectory)) {
+      ++passed.not_chosen;
+      continue;
     }
     if (member->kind == TarMember::Kind::kDirectory || keep_hidden_ || !IsLeftover(*member)) return true;
     Count(where, &passed.count, &passed.first);

@@ -21,17 +21,15 @@ using foreign::TarMember;
 // One thread at a time. Errors are those of foreign::TarReader.
 class TarMembers {
  public:
-  // InvalidArgument when the file is not a tar. Unless `keep_hidden`, members that systems leave (IsLeftoverName of a
-  // component of the name, and AppleDouble) are passed over and added to *passed_over, which may be null. There, end
-  // marks before the end are counted, too.
-  static absl::StatusOr<std::unique_ptr<TarMembers>> Open(ReadableFileSystem* file_system, const std::string& path,
-                                                          uint64_t max_decompression, bool keep_hidden,
+  // InvalidArgument when the file is not a tar. Members that are not chosen, and, unless hidden files are kept, those
+  // that systems leave (IsLeftoverName of a component of the name, and AppleDouble), are passed over and added to
+  // *passed_over, which may be null. There, end marks before the end are counted, too.
+  static absl::StatusOr<std::unique_ptr<TarMembers>> Open(const std::string& path, const SourceOptions& options,
                                                           PassedOver* passed_over = nullptr);
-  // The same, but null for a damaged tar, and with `skip_errors` for a file that is not a tar: then *damage says why.
-  static absl::StatusOr<std::unique_ptr<TarMembers>> OpenDamaged(ReadableFileSystem* file_system,
-                                                                 const std::string& path, uint64_t max_decompression,
-                                                                 bool keep_hidden, PassedOver* passed_over,
-                                                                 bool skip_errors, absl::Status* damage);
+  // The same, but null for a damaged tar, and when errors are skipped for a file that is not a tar: then *damage says
+  // why.
+  static absl::StatusOr<std::unique_ptr<TarMembers>> OpenDamaged(const std::string& path, const SourceOptions& options,
+                                                                 PassedOver* passed_over, absl::Status* damage);
 
   // False at the end. The name is as foreign::MemberName gives it.
   absl::StatusOr<bool> Next(TarMember* member);
@@ -42,8 +40,7 @@ class TarMembers {
   absl::StatusOr<Value> Read(const TarMember& member, uint64_t stream_above, ByteArena* arena);
 
  private:
-  TarMembers(ReadableFileSystem* file_system, std::unique_ptr<RandomAccessFile> file, uint64_t max_decompression,
-             bool keep_hidden, PassedOver* passed_over);
+  TarMembers(std::unique_ptr<RandomAccessFile> file, const SourceOptions& options, PassedOver* passed_over);
 
   absl::StatusOr<Value> ReadData(const TarMember& member, uint64_t stream_above, ByteArena* arena);
   bool IsLeftover(const TarMember& member);
@@ -52,6 +49,7 @@ class TarMembers {
   const std::unique_ptr<RandomAccessFile> file_;
   const uint64_t most_memory_;
   const bool keep_hidden_;
+  const NameFilter filter_;
   PassedOver* const passed_over_;
   foreign::TarCompression compression_ = foreign::TarCompression::kNone;
   std::unique_ptr<foreign::TarReader> reader_;

@@ -37,10 +37,7 @@ absl::StatusOr<std::unique_ptr<TarSamples>> TarSamples::Open(const std::string& 
   samples->stream_above_ = options.stream_above;
   samples->headers_only_ = headers_only;
   samples->split_ = SplitOf(options);
-  SHARDKIT_ASSIGN_OR_RETURN(
-      samples->reader_,
-      TarMembers::OpenDamaged(options.file_system, path, options.max_decompression, options.keep_hidden, passed_over,
-                              options.skip_errors, &samples->damage_));
+  SHARDKIT_ASSIGN_OR_RETURN(samples->reader_, TarMembers::OpenDamaged(path, options, passed_over, &samples->damage_));
   return samples;
 }
 

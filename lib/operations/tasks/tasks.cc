@@ -20,6 +20,7 @@
 #include "operations/copy/conversion.h"
 #include "operations/pack/packer.h"
 #include "operations/sources/dataset_source.h"
+#include "operations/sources/zip_filesystem.h"
 #include "operations/tasks/pack_plan.h"
 #include "shardkit/dataset_reader.h"
 
@@ -294,6 +295,8 @@ class PlannedTasks {
     job.records = planned->plan_->fingerprint();
     job.pack = head.pack;
     SHARDKIT_ASSIGN_OR_RETURN(job.schema, Schema::Create(head.columns));
+    planned->source_options_ = head.source;
+    SHARDKIT_ASSIGN_OR_RETURN(planned->zips_, MountZips(head.inputs, &planned->source_options_));
     job.types = head.source.types;
     job.unit_bytes = planned->plan_->unit_bytes();
     job.open = [raw = planned.get()](uint64_t unit, PackPart* part) { return raw->OpenUnit(unit, part); };
@@ -311,7 +314,8 @@ class PlannedTasks {
     SHARDKIT_ASSIGN_OR_RETURN(PlannedUnit unit, plan_->Unit(number));
     part->count = unit.samples;
     if (!unit.inputs.empty()) {
-      SHARDKIT_ASSIGN_OR_RETURN(source_, OpenFileSource(head.kind, std::move(unit.inputs), head.source, head.classes));
+      SHARDKIT_ASSIGN_OR_RETURN(source_,
+                                OpenFileSource(head.kind, std::move(unit.inputs), source_options_, head.classes));
       return source_.get();
     }
     // Opening a dataset may take long, so it is opened once for all its units.
@@ -336,6 +340,8 @@ class PlannedTasks {
 
   std::unique_ptr<PlanReader> plan_;
   TaskSet job_;
+  SourceOptions source_options_;
+  std::shared_ptr<ReadableFileSystem> zips_;  // of source_options_
   std::unique_ptr<Source> source_;
   uint64_t position_ = 0;  // of a dataset's source
 };
@@ -419,6 +425,7 @@ absl::StatusOr<PackPlan> PlanPack(FileSystem& file_system, std::string_view kind
                                   const std::vector<std::string>& inputs, const SourceOptions& source_options,
                                   const std::string& directory, const PackOptions& options) {
   if (options.dataset.append) return InvalidArgument(directory, ": tasks make new datasets: pack appends in one run");
+  if (options.limit != UINT64_MAX) return InvalidArgument("limit is for trying a source: not with tasks");
   bool created = false;
   SHARDKIT_RETURN_IF_ERROR(dataset::CreateDurableDirectory(file_system, directory, &created));
   const auto with_lock = [&]() -> absl::StatusOr<PackPlan> {

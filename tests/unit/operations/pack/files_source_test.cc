@@ -255,7 +255,7 @@ TEST_F(FilesSourceTest, MissingAndUnsuitableInputsAreNamed) {
   const test::Loaded not_tar = LoadAll(file_system_.get(), "files", {"/in/a.txt"});
   EXPECT_TRUE(absl::IsInvalidArgument(not_tar.status));
   EXPECT_EQ(Message(not_tar.status),
-            "/in/a.txt: neither a directory nor a tar file: give the directory that holds the files");
+            "/in/a.txt: neither a directory nor a tar or zip: give the directory that holds the files");
   EXPECT_TRUE(absl::IsInvalidArgument(LoadAll(file_system_.get(), "mds2", {"/in"}).status));
   EXPECT_TRUE(absl::IsInvalidArgument(LoadAll(file_system_.get(), "files", {}).status));
 }

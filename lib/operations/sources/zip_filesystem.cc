@@ -1,0 +1,502 @@
+#include "operations/sources/zip_filesystem.h"
+
+#include <iconv.h>
+#include <sys/stat.h>
+#include <unzip.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "absl/strings/match.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "base/utf8.h"
+
+namespace shardkit::operations {
+namespace {
+
+constexpr std::string_view kMemberMagic("PK\x03\x04", 4);  // APPNOTE.TXT 6.3.10, section 4.3.7
+constexpr std::string_view kEmptyMagic("PK\x05\x06", 4);   // section 4.3.16
+constexpr unsigned long kEncryptedFlag = 1;                // section 4.4.4
+constexpr unsigned long kUtf8Flag = 1 << 11;
+constexpr unsigned long kStored = 0, kDeflated = 8;  // section 4.4.5
+constexpr unsigned long kUnix = 3;                   // section 4.4.2: who made the external attributes
+
+constexpr uint64_t kTailBytes = uint64_t{128} << 10;  // with the end record and its comment
+constexpr uint64_t kLargestDirectory = uint64_t{4} << 30;
+constexpr uint64_t kReadBytes = uint64_t{128} << 10;
+constexpr uint64_t kLargestRead = uint64_t{16} << 20;
+constexpr uint64_t kKeptBytes = uint64_t{1} << 20;  // of memory, by a handle that is not in use
+constexpr uint64_t kLocalHeaderBytes = 30 + 512;    // and what is beside the name
+constexpr uint64_t kLongestLink = 4096;
+
+// Python's zipfile and Info-ZIP read names that are not marked as UTF-8 as CP437; macOS marks none.
+std::string DecodeName(std::string name, bool utf8) {
+  if (utf8 || ValidUtf8(name)) return name;
+  const iconv_t converter = iconv_open("UTF-8", "CP437");
+  if (converter == reinterpret_cast<iconv_t>(-1)) return name;
+  std::string decoded(3 * name.size(), '\0');
+  char* from = name.data();
+  size_t left = name.size();
+  char* to = decoded.data();
+  size_t room = decoded.size();
+  const bool converted = iconv(converter, &from, &left, &to, &room) != static_cast<size_t>(-1);
+  iconv_close(converter);
+  if (!converted) return name;
+  decoded.resize(decoded.size() - room);
+  return decoded;
+}
+
+// Without "./", leading and double slashes. False for a name that leads out of the zip.
+bool NormalizeName(std::string* name) {
+  std::string normal;
+  const bool directory = name->ends_with('/');
+  for (std::string_view rest = *name; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find('/'));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    if (part == "..") return false;
+    if (part.empty() || part == ".") continue;
+    normal += StrCat(normal.empty() ? "" : "/", part);
+  }
+  if (directory && !normal.empty()) normal.push_back('/');
+  *name = std::move(normal);
+  return true;
+}
+
+}  // namespace
+
+// A zip that is mounted.
+class ZipFileSystem::Zip {
+ public:
+  struct Entry {
+    std::string name;
+    unz64_file_pos place;  // in the central directory
+    uint64_t size = 0;
+    uint64_t stored_size = 0;
+    uint32_t crc = 0;
+    bool stored = false;
+    bool supported = true;
+    bool link = false;
+  };
+
+  static absl::StatusOr<std::unique_ptr<Zip>> Open(ReadableFileSystem& base, const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const RandomAccessFile& file() const { return *file_; }
+
+  // From `offset` on, in memory; empty for what lies before.
+  std::string_view Directory(uint64_t offset) const {
+    return offset < directory_offset_ ? std::string_view()
+                                      : std::string_view(directory_).substr(offset - directory_offset_);
+  }
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::vector<Entry>::const_iterator LowerBound(std::string_view name) const {
+    return std::lower_bound(entries_.begin(), entries_.end(), name,
+                            [](const Entry& entry, std::string_view other) { return entry.name < other; });
+  }
+  // Null when there is none.
+  const Entry* Find(std::string_view name) const {
+    const auto found = LowerBound(name);
+    return found != entries_.end() && found->name == name ? &*found : nullptr;
+  }
+  bool HasDirectory(std::string_view name) const {
+    if (name.empty()) return true;
+    const std::string prefix = StrCat(name, "/");
+    const auto found = LowerBound(prefix);
+    return found != entries_.end() && found->name.starts_with(prefix);
+  }
+  // The file that a link leads to. NotFound when there is none.
+  absl::StatusOr<const Entry*> Follow(const Entry& link);
+
+  absl::StatusOr<std::unique_ptr<Handle>> TakeHandle();
+  void GiveHandle(std::unique_ptr<Handle> handle) {
+    const std::lock_guard lock(mutex_);
+    handles_.push_back(std::move(handle));
+  }
+
+  absl::Status Error(const absl::Status& status, std::string_view name) const {
+    return Annotate(status, StrCat(path_, "/", name));
+  }
+
+ private:
+  absl::Status List(Handle& handle);
+
+  std::string path_;
+  std::unique_ptr<RandomAccessFile> file_;
+  uint64_t directory_offset_ = 0;  // in the file, of directory_
+  std::string directory_;          // the file from there to its end
+  std::vector<Entry> entries_;     // ascending by name
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Handle>> handles_;  // not in use
+};
+
+// One reader of minizip, which is for one thread. It reads through the memory of its zip and a buffer of its own.
+class ZipFileSystem::Handle {
+ public:
+  static absl::StatusOr<std::unique_ptr<Handle>> Open(const Zip& zip) {
+    std::unique_ptr<Handle> handle(new Handle(zip));
+    zlib_filefunc64_def calls = {};
+    calls.opaque = handle.get();
+    calls.zopen64_file = [](voidpf self, const void*, int) -> voidpf { return self; };
+    calls.zread_file = [](voidpf self, voidpf, void* to, uLong size) -> uLong {
+      return static_cast<Handle*>(self)->Read(static_cast<char*>(to), size);
+    };
+    calls.ztell64_file = [](voidpf self, voidpf) -> ZPOS64_T { return static_cast<Handle*>(self)->position_; };
+    calls.zseek64_file = [](voidpf self, voidpf, ZPOS64_T offset, int origin) -> long {
+      return static_cast<Handle*>(self)->Seek(offset, origin);
+    };
+    calls.zclose_file = [](voidpf, voidpf) { return 0; };
+    calls.zerror_file = [](voidpf self, voidpf) { return static_cast<Handle*>(self)->failed_.ok() ? 0 : 1; };
+    handle->zip_file_ = unzOpen2_64(zip.path().c_str(), &calls);
+    if (handle->zip_file_ != nullptr) return handle;
+    SHARDKIT_RETURN_IF_ERROR(handle->failed_);
+    return DataLoss(zip.path(),
+                    ": begins as a zip and has no central directory: it was cut off or damaged; get it again");
+  }
+  ~Handle() {
+    if (zip_file_ != nullptr) unzClose(zip_file_);
+  }
+
+  unzFile get() const { return zip_file_; }
+
+  // Opens a member, of which the next read fetches all, if it is not large.
+  absl::Status OpenMember(const Zip::Entry& entry) {
+    wanted_ = kLocalHeaderBytes + entry.name.size() + std::min(entry.stored_size, kLargestRead);
+    failed_ = absl::OkStatus();
+    unz64_file_pos place = entry.place;
+    int code = unzGoToFilePos64(zip_file_, &place);
+    if (code == UNZ_OK) code = unzOpenCurrentFile(zip_file_);
+    return Check(code);
+  }
+  absl::Status ReadMember(std::span<char> to) {
+    while (!to.empty()) {
+      const auto most = static_cast<unsigned>(std::min<size_t>(to.size(), size_t{1} << 30));
+      const int read = unzReadCurrentFile(zip_file_, to.data(), most);
+      if (read <= 0) return Check(read == 0 ? UNZ_BADZIPFILE : read);
+      to = to.subspan(static_cast<size_t>(read));
+    }
+    return absl::OkStatus();
+  }
+  void CloseMember() {
+    unzCloseCurrentFile(zip_file_);
+    if (buffer_.capacity() > kKeptBytes) buffer_ = {};
+    wanted_ = kReadBytes;
+  }
+
+  absl::Status Check(int code) const {
+    if (code == UNZ_OK || code == UNZ_END_OF_LIST_OF_FILE) return absl::OkStatus();
+    SHARDKIT_RETURN_IF_ERROR(failed_);
+    return DataLoss(code == Z_DATA_ERROR ? "its deflated bytes are damaged" : "the zip is damaged here or was cut off",
+                    "; get the zip again, or pack with --on-error skip");
+  }
+
+ private:
+  explicit Handle(const Zip& zip) : zip_(zip) {}
+
+  uLong Read(char* to, uLong size) {
+    uLong done = 0;
+    while (done < size && position_ < zip_.file().size()) {
+      std::string_view bytes = zip_.Directory(position_);
+      if (bytes.empty() && position_ >= buffer_offset_) {
+        bytes = std::string_view(buffer_).substr(std::min<uint64_t>(buffer_.size(), position_ - buffer_offset_));
+      }
+      if (bytes.empty()) {
+        buffer_offset_ = position_;
+        buffer_.resize(
+            std::min({std::max<uint64_t>(size - done, wanted_), zip_.file().size() - position_, kLargestRead}));
+        failed_ = zip_.file().ReadAt(position_, buffer_);
+        if (!failed_.ok()) {
+          buffer_.clear();
+          return done;
+        }
+        wanted_ = kReadBytes;
+        continue;
+      }
+      const size_t count = std::min<size_t>(bytes.size(), size - done);
+      std::memcpy(to + done, bytes.data(), count);
+      done += count;
+      position_ += count;
+    }
+    return done;
+  }
+  long Seek(ZPOS64_T offset, int origin) {
+    const uint64_t from = origin == ZLIB_FILEFUNC_SEEK_CUR   ? position_
+                          : origin == ZLIB_FILEFUNC_SEEK_END ? zip_.file().size()
+                                                             : 0;
+    if (offset > zip_.file().size() || from > zip_.file().size() - offset) return -1;
+    position_ = from + offset;
+    return 0;
+  }
+
+  const Zip& zip_;
+  unzFile zip_file_ = nullptr;
+  uint64_t position_ = 0;
+  uint64_t wanted_ = kReadBytes;  // bytes of the next read
+  uint64_t buffer_offset_ = 0;
+  std::string buffer_;
+  absl::Status failed_;  // of reading the file
+};
+
+// A member that is open.
+class ZipFileSystem::Member final : public RandomAccessFile {
+ public:
+  Member(Zip& zip, const Zip::Entry& entry, std::string path) : zip_(zip), entry_(entry), path_(std::move(path)) {}
+  ~Member() override { Close(); }
+
+  const std::string& path() const override { return path_; }
+  uint64_t size() const override { return entry_.size; }
+
+  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+    if (offset > entry_.size || buffer.size() > entry_.size - offset) {
+      return OutOfRange(path_, ": has ", entry_.size, " bytes; ", buffer.size(), " bytes at offset ", offset,
+                        " were to be read");
+    }
+    const std::lock_guard lock(mutex_);
+    return zip_.Error(Read(offset, buffer), entry_.name);
+  }
+  ReadHints hints() const override { return zip_.file().hints(); }
+  void CancelReads() const override { zip_.file().CancelReads(); }
+
+ private:
+  absl::Status Read(uint64_t offset, std::span<char> buffer) const {
+    if (handle_ && offset < position_) Close();
+    if (!handle_) {
+      SHARDKIT_ASSIGN_OR_RETURN(handle_, zip_.TakeHandle());
+      position_ = 0;
+      crc_ = crc32(0, nullptr, 0);
+      SHARDKIT_RETURN_IF_ERROR(handle_->OpenMember(entry_));
+    }
+    std::string skipped;
+    while (position_ < offset) {
+      skipped.resize(std::min<uint64_t>(offset - position_, kReadBytes));
+      SHARDKIT_RETURN_IF_ERROR(Advance(skipped));
+    }
+    SHARDKIT_RETURN_IF_ERROR(Advance(buffer));
+    if (position_ < entry_.size) return absl::OkStatus();
+    Close();
+    if (crc_ == entry_.crc) return absl::OkStatus();
+    return DataLoss("its CRC-32 is wrong: the zip is damaged; get it again, or pack with --on-error skip");
+  }
+  absl::Status Advance(std::span<char> to) const {
+    SHARDKIT_RETURN_IF_ERROR(handle_->ReadMember(to));
+    position_ += to.size();
+    crc_ = crc32_z(crc_, reinterpret_cast<const Bytef*>(to.data()), to.size());
+    return absl::OkStatus();
+  }
+  void Close() const {
+    if (!handle_) return;
+    handle_->CloseMember();
+    zip_.GiveHandle(std::move(handle_));
+  }
+
+  Zip& zip_;
+  const Zip::Entry& entry_;
+  const std::string path_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<Handle> handle_;  // between reads, where the member is not read at once
+  mutable uint64_t position_ = 0;           // of handle_
+  mutable uLong crc_ = 0;                   // of the bytes before
+};
+
+absl::StatusOr<std::unique_ptr<ZipFileSystem::Zip>> ZipFileSystem::Zip::Open(ReadableFileSystem& base,
+                                                                             const std::string& path) {
+  auto zip = std::make_unique<Zip>();
+  zip->path_ = path;
+  SHARDKIT_ASSIGN_OR_RETURN(zip->file_, base.OpenForReading(path));
+  const uint64_t size = zip->file_->size();
+  const auto keep = [&](uint64_t offset) {
+    zip->directory_.resize(size - offset);
+    zip->directory_offset_ = offset;
+    return zip->file_->ReadAt(offset, zip->directory_);
+  };
+  SHARDKIT_RETURN_IF_ERROR(keep(size - std::min(size, kTailBytes)));
+  // minizip finds no end record at offset 0.
+  if (zip->directory_offset_ == 0 && zip->directory_.starts_with(kEmptyMagic)) return zip;
+  {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto handle, Handle::Open(*zip));
+    if (unzGoToFirstFile(handle->get()) != UNZ_OK) return zip;
+    const uint64_t directory = unzGetOffset64(handle->get());
+    if (directory < zip->directory_offset_ && size - directory <= kLargestDirectory)
+      SHARDKIT_RETURN_IF_ERROR(keep(directory));
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(auto handle, Handle::Open(*zip));
+  SHARDKIT_RETURN_IF_ERROR(zip->List(*handle));
+  zip->GiveHandle(std::move(handle));
+  return zip;
+}
+
+absl::Status ZipFileSystem::Zip::List(Handle& handle) {
+  unz_file_info64 info;
+  std::string name(std::numeric_limits<uint16_t>::max(), '\0');
+  int code = unzGoToFirstFile(handle.get());
+  for (; code == UNZ_OK; code = unzGoToNextFile(handle.get())) {
+    Entry entry;
+    code = unzGetCurrentFileInfo64(handle.get(), &info, name.data(), name.size(), nullptr, 0, nullptr, 0);
+    if (code == UNZ_OK) code = unzGetFilePos64(handle.get(), &entry.place);
+    if (code != UNZ_OK) break;
+    entry.name = DecodeName(name.substr(0, info.size_filename), (info.flag & kUtf8Flag) != 0);
+    if (entry.name.find('\0') != entry.name.npos || !NormalizeName(&entry.name)) {
+      return InvalidArgument(path_, ": member '", entry.name,
+                             "' has a name that leads out of the zip; unzip it and pack the folder");
+    }
+    if (entry.name.empty()) continue;
+    if ((info.flag & kEncryptedFlag) != 0) {
+      return InvalidArgument(path_, ": member '", entry.name,
+                             "' is encrypted: unzip it with its password and pack the folder");
+    }
+    entry.size = info.uncompressed_size;
+    entry.stored_size = info.compressed_size;
+    entry.crc = static_cast<uint32_t>(info.crc);
+    entry.stored = info.compression_method == kStored;
+    entry.supported = entry.stored || info.compression_method == kDeflated;
+    entry.link = info.version >> 8 == kUnix && S_ISLNK(info.external_fa >> 16);
+    if (entry.stored && entry.size != entry.stored_size) {
+      return DataLoss(path_, ": member '", entry.name,
+                      "' is stored and has two lengths: the zip is damaged; get it again");
+    }
+    entries_.push_back(std::move(entry));
+  }
+  SHARDKIT_RETURN_IF_ERROR(Annotate(handle.Check(code), path_));
+  std::ranges::stable_sort(entries_, {}, &Entry::name);
+  for (size_t i = 1; i < entries_.size(); ++i) {
+    // Of directories, "a/", there may be several.
+    const std::string& before = entries_[i - 1].name;
+    if (before.ends_with('/') || (entries_[i].name != before && !HasDirectory(before))) continue;
+    return InvalidArgument(path_, ": has two members of the name '", before, "'; unzip it and pack the folder");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const ZipFileSystem::Zip::Entry*> ZipFileSystem::Zip::Follow(const Entry& link) {
+  const Entry* entry = &link;
+  for (int links = 0; entry != nullptr && entry->link; ++links) {
+    if (links == 8 || entry->size > kLongestLink || !entry->supported)
+      return NotFound(path_, "/", link.name, ": cannot follow the link");
+    std::string target(entry->size, '\0');
+    SHARDKIT_RETURN_IF_ERROR(Member(*this, *entry, StrCat(path_, "/", entry->name)).ReadAt(0, target));
+    std::string_view folder = std::string_view(entry->name).substr(0, entry->name.rfind('/') + 1);
+    std::string_view rest = target;
+    while (rest.starts_with("../") && !folder.empty()) {
+      rest.remove_prefix(3);
+      folder.remove_suffix(1);
+      folder = folder.substr(0, folder.rfind('/') + 1);
+    }
+    std::string name = StrCat(folder, rest);
+    entry = !target.starts_with('/') && NormalizeName(&name) ? Find(name) : nullptr;
+  }
+  if (entry == nullptr) return NotFound(path_, "/", link.name, ": a link to a file that is not in the zip");
+  return entry;
+}
+
+absl::StatusOr<std::unique_ptr<ZipFileSystem::Handle>> ZipFileSystem::Zip::TakeHandle() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!handles_.empty()) {
+      auto handle = std::move(handles_.back());
+      handles_.pop_back();
+      return handle;
+    }
+  }
+  return Handle::Open(*this);
+}
+
+ZipFileSystem::ZipFileSystem(ReadableFileSystem& base) : ForwardingReads(base) {}
+ZipFileSystem::~ZipFileSystem() = default;
+
+absl::Status ZipFileSystem::Mount(const std::string& path) {
+  SHARDKIT_ASSIGN_OR_RETURN(zips_[path], Zip::Open(base(), path));
+  return absl::OkStatus();
+}
+
+std::pair<ZipFileSystem::Zip*, std::string_view> ZipFileSystem::Find(std::string_view path) const {
+  const std::string_view whole = path.substr(0, path.find_last_not_of('/') + 1);
+  for (size_t end = whole.size(); end != whole.npos; end = end == 0 ? whole.npos : whole.rfind('/', end - 1)) {
+    const auto found = zips_.find(whole.substr(0, end));
+    if (found != zips_.end()) return {found->second.get(), whole.substr(std::min(end + 1, whole.size()))};
+  }
+  return {};
+}
+
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> ZipFileSystem::OpenForReading(const std::string& path, ReadMode mode,
+                                                                                std::optional<uint64_t> size) {
+  const auto [zip, name] = Find(path);
+  if (zip == nullptr) return base().OpenForReading(path, mode, size);
+  const Zip::Entry* entry = zip->Find(name);
+  if (entry == nullptr) return NotFound(path, ": is not in the zip");
+  if (entry->link) {
+    SHARDKIT_ASSIGN_OR_RETURN(entry, zip->Follow(*entry));
+  }
+  if (!entry->supported) {
+    return InvalidArgument(path, ": is compressed by another method than deflate: unzip it and pack the folder");
+  }
+  return std::make_unique<Member>(*zip, *entry, path);
+}
+
+absl::StatusOr<FileInfo> ZipFileSystem::Stat(const std::string& path, bool follow) {
+  const auto [zip, name] = Find(path);
+  if (zip == nullptr) return base().Stat(path, follow);
+  FileInfo info;
+  const Zip::Entry* entry = zip->Find(name);
+  if (entry != nullptr && entry->link && follow) {
+    SHARDKIT_ASSIGN_OR_RETURN(entry, zip->Follow(*entry));
+  }
+  if (entry != nullptr) {
+    info.type = entry->link ? FileType::kSymbolicLink : FileType::kRegular;
+    info.size = entry->size;
+  } else if (zip->HasDirectory(name)) {
+    info.type = FileType::kDirectory;
+  } else {
+    return NotFound(path, ": is not in the zip");
+  }
+  return info;
+}
+
+absl::Status ZipFileSystem::ForEachEntry(const std::string& path, const TakeEntry& take) {
+  const auto [zip, name] = Find(path);
+  if (zip == nullptr) return base().ForEachEntry(path, take);
+  if (!zip->HasDirectory(name)) return NotFound(path, ": is not a directory in the zip");
+  const std::string prefix = name.empty() ? std::string() : StrCat(name, "/");
+  const auto end = zip->entries().end();
+  for (auto entry = zip->LowerBound(prefix); entry != end && entry->name.starts_with(prefix);) {
+    const std::string_view rest = std::string_view(entry->name).substr(prefix.size());
+    const size_t slash = rest.find('/');
+    if (slash != rest.npos) {
+      SHARDKIT_RETURN_IF_ERROR(take({rest.substr(0, slash), FileType::kDirectory, std::nullopt}));
+      // Behind all that is in it: '0' follows '/'.
+      entry = zip->LowerBound(StrCat(prefix, rest.substr(0, slash), "0"));
+      continue;
+    }
+    if (!rest.empty()) {
+      const ListedEntry file = {rest, FileType::kRegular, entry->size};
+      SHARDKIT_RETURN_IF_ERROR(take(entry->link ? ListedEntry{rest, FileType::kSymbolicLink, std::nullopt} : file));
+    }
+    ++entry;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<ReadableFileSystem>> MountZips(const std::vector<std::string>& inputs,
+                                                              SourceOptions* options) {
+  std::shared_ptr<ZipFileSystem> zips;
+  for (const std::string& path : inputs) {
+    if (!absl::EndsWithIgnoreCase(ToAbsl(path), ".zip")) continue;
+    const auto file = options->file_system->OpenForReading(path);
+    std::string magic(kMemberMagic.size(), '\0');
+    // What is no zip, or cannot be read, is reported as every other input.
+    if (!file.ok() || (*file)->size() < magic.size() || !(*file)->ReadAt(0, magic).ok()) continue;
+    if (magic != kMemberMagic && magic != kEmptyMagic) continue;
+    if (!zips) zips = std::make_shared<ZipFileSystem>(*options->file_system);
+    SHARDKIT_RETURN_IF_ERROR(zips->Mount(path));
+  }
+  if (zips) options->file_system = zips.get();
+  return zips;
+}
+
+}  // namespace shardkit::operations
