@@ -184,7 +184,6 @@ Dict ConvertDataset(const std::string& input, const std::string& output, const D
   ConvertOptions options = TakeConvertOptions(reader, given);
   bool dry_run = false;
   reader.Take("dry_run", dry_run);
-  reader.Take("limit", options.limit);
   reader.Finish();
   return PackDict(RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options.pack, cancellation, numbers);

@@ -4,6 +4,7 @@ import stat
 import struct
 import subprocess
 import tarfile
+import unittest
 import zipfile
 
 from support import CliTest, tiny_jpeg, tiny_png
@@ -159,6 +160,38 @@ class ChooseTest(Base):
                     subprocess.run(["rm", "-r", self.path("out")], check=True)
         self.shardctl("pack", "in", "-o", "out", "--limit", "1", "--resume", code=2)
         self.shardctl("pack", "in", "-o", "out", "--limit", "0", code=2)
+
+    def test_what_cannot_be_read_names_the_way_on_and_is_skipped(self):
+        os.symlink("nowhere", self.path("in/lost.txt"))
+        run = self.shardctl("pack", "in", "-o", "out", code=3)
+        self.assertIn("lost.txt: a symbolic link to a file that does not exist; --on-error skip leaves the sample out", run.stderr)
+        run = self.shardctl("pack", "in", "-o", "out", "--on-error", "skip", code=4)
+        self.assertIn("packed 6 samples", run.stdout)
+        self.assertIn("lost.txt", run.stderr)
+        self.shardctl("pack", "in", "-o", "other", "--exclude", "lost.*")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may list every folder")
+    def test_a_folder_that_may_not_be_listed_is_a_sample_that_fails(self):
+        self.check_forbidden({})
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root may become somebody else")
+    def test_a_folder_that_may_not_be_listed_is_a_sample_that_fails_for_others(self):
+        os.chmod(self.folder, 0o777)
+        self.check_forbidden({"user": 65534, "group": 65534, "extra_groups": []})
+
+    def check_forbidden(self, who):
+        self.write("in/lost+found/x.txt", b"x")
+        os.chmod(self.path("in/lost+found"), 0)
+        self.addCleanup(os.chmod, self.path("in/lost+found"), 0o700)
+        run = self.shardctl("pack", "in", "-o", "out", code=3, **who)
+        self.assertIn("in/lost+found: the folder may not be listed; --exclude leaves it out; --on-error skip leaves the sample out", run.stderr)
+        run = self.shardctl("pack", "in", "-o", "out", "--on-error", "skip", code=4, **who)
+        self.assertIn("packed 6 samples", run.stdout)
+        self.assertIn("1 sample skipped", run.stderr)
+        self.shardctl("pack", "in", "-o", "other", "--exclude", "lost+found/", **who)
+        self.shardctl("plan-pack", "in", "-o", "tasks", "--tasks", "1", "--on-error", "skip", **who)
+        self.assertIn("1 sample skipped", self.shardctl("pack", "-o", "tasks", "--task", "0/1", **who).stderr)
+        self.shardctl("pack", "-o", "tasks", "--finish", code=4, **who)
 
 
 class ZipTest(Base):

@@ -205,6 +205,15 @@ class PackedBefore {
   std::vector<std::string> names_;  // of the samples since
 };
 
+// The failure of one sample, with the option that goes on without it.
+absl::Status OrSkip(const absl::Status& status) {
+  const bool of_sample = absl::IsNotFound(status) || absl::IsInvalidArgument(status) || absl::IsDataLoss(status) ||
+                         absl::IsPermissionDenied(status);
+  const std::string_view message = ToStd(status.message());
+  if (!of_sample || message.find("--on-error skip") != message.npos) return status;
+  return absl::Status(status.code(), ToAbsl(StrCat(message, "; --on-error skip leaves the sample out")));
+}
+
 // Loads samples on several threads and hands them over in listing order.
 class Packer {
  public:
@@ -390,7 +399,7 @@ class Packer {
   }
 
   absl::Status Fail(const std::string& key, const absl::Status& status) {
-    if (!options_.skip_errors) return status;
+    if (!options_.skip_errors) return OrSkip(status);
     SkippedSample skipped{position_.samples, key, std::string(ToStd(status.message()))};
     if (writer_) writer_->RecordSkip(skipped);
     skipped_.push_back(std::move(skipped));

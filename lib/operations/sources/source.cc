@@ -75,10 +75,13 @@ absl::StatusOr<bool> IsSa1bTree(const std::string& path, const SourceOptions& op
 }
 
 // In a tar the halves of a pair may lie far apart, so matching names are enough. Both endings must occur when the tar
-// has fewer than kLookedAtMembers members. Empty when `skip_errors` is set and not even one member can be read.
+// has fewer than kLookedAtMembers members. Empty when not even one member can be read.
 absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const SourceOptions& options) {
   auto reader = TarMembers::Open(path, options);
-  if (!reader.ok()) return options.skip_errors ? absl::StatusOr<std::optional<bool>>(std::nullopt) : reader.status();
+  if (!reader.ok()) {
+    return options.skip_errors || absl::IsDataLoss(reader.status()) ? absl::StatusOr<std::optional<bool>>(std::nullopt)
+                                                                    : reader.status();
+  }
   TarMember member;
   size_t members = 0;
   size_t images = 0;
@@ -86,7 +89,7 @@ absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const Sou
   bool cut = false;
   while (members < kLookedAtMembers) {
     const auto more = (*reader)->Next(&member);
-    cut = options.skip_errors && absl::IsDataLoss(more.status());
+    cut = absl::IsDataLoss(more.status());  // who packs the tar says so
     if (cut) break;
     if (!more.ok()) return more.status();
     if (!*more) break;
@@ -237,7 +240,10 @@ absl::StatusOr<Found> FindInDirectory(const std::string& path, const SourceOptio
   if (!absl::IsNotFound(mds)) {
     if (inside.mds > 0) return OrAsFiles(mds);
     for (const std::string& folder : inside.folders) {
-      SHARDKIT_ASSIGN_OR_RETURN(const Contents below, LookInside(folder, file_system, filter));
+      const absl::StatusOr<Contents> looked = LookInside(folder, file_system, filter);
+      if (absl::IsPermissionDenied(looked.status())) continue;  // such as lost+found; who packs it says so
+      SHARDKIT_RETURN_IF_ERROR(looked.status());
+      const Contents& below = *looked;
       if (below.mds > 0 && (below.mds_index || inside.others == 0)) return OrAsFiles(mds);
     }
   }

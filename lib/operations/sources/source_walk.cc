@@ -43,6 +43,8 @@ absl::Status CheckEntryKind(EntryKind kind) {
       return InvalidArgument("a symbolic link to a directory that contains it");
     case EntryKind::kLink:
       return InvalidArgument("a symbolic link, which is not followed (--no-follow)");
+    case EntryKind::kForbidden:
+      return absl::PermissionDeniedError("the folder may not be listed; --exclude leaves it out");
     case EntryKind::kOther:
       break;
   }
@@ -193,26 +195,29 @@ TreeWalk::TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit 
                    PassedOver* passed_over)
     : file_system_(file_system), root_(std::move(root)), split_(split), rules_(rules), passed_over_(passed_over) {}
 
-absl::StatusOr<bool> TreeWalk::Enter(std::string_view name) {
+absl::StatusOr<EntryKind> TreeWalk::Enter(std::string_view name) {
+  const auto stay_out = [&](EntryKind kind) {
+    directory_.resize(directory_.size() - name.size());
+    return kind;
+  };
   directory_.append(name);
   const std::string path =
       directory_.empty() ? root_ : JoinPath(root_, std::string_view(directory_).substr(0, directory_.size() - 1));
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_->Stat(path));
   const bool known = info.device != 0 || info.inode != 0;
   for (const Level& level : levels_) {
-    if (known && level.device == info.device && level.inode == info.inode) {
-      directory_.resize(directory_.size() - name.size());
-      return false;
-    }
+    if (known && level.device == info.device && level.inode == info.inode) return stay_out(EntryKind::kLoop);
   }
   Level level;
-  SHARDKIT_ASSIGN_OR_RETURN(level.listing,
-                            DirectoryListing::Read(*file_system_, root_, directory_, split_, rules_, passed_over_));
+  auto listing = DirectoryListing::Read(*file_system_, root_, directory_, split_, rules_, passed_over_);
+  if (absl::IsPermissionDenied(listing.status()) && !name.empty()) return stay_out(EntryKind::kForbidden);
+  SHARDKIT_RETURN_IF_ERROR(listing.status());
+  level.listing = *std::move(listing);
   level.directory_length = directory_.size();
   level.device = info.device;
   level.inode = info.inode;
   levels_.push_back(std::move(level));
-  return true;
+  return EntryKind::kDirectory;
 }
 
 absl::StatusOr<bool> TreeWalk::Next(WalkedGroup* group) {
@@ -230,9 +235,9 @@ absl::StatusOr<bool> TreeWalk::Next(WalkedGroup* group) {
     }
     if (level.listing->kind(level.next) == EntryKind::kDirectory) {
       const std::string_view name = level.listing->name(level.next++);
-      SHARDKIT_ASSIGN_OR_RETURN(const bool entered, Enter(name));
-      if (entered) continue;
-      *group = {directory_, name.substr(0, name.size() - 1), {{{}, false, EntryKind::kLoop, std::nullopt}}};
+      SHARDKIT_ASSIGN_OR_RETURN(const EntryKind entered, Enter(name));
+      if (entered == EntryKind::kDirectory) continue;
+      *group = {directory_, name.substr(0, name.size() - 1), {{{}, false, entered, std::nullopt}}};
       return true;
     }
     for (; level.next < level.listing->size(); ++level.next) {

@@ -22,6 +22,7 @@ enum class EntryKind : uint8_t {
   kLoop,       // a symbolic link to a directory that holds it
   kLink,       // a symbolic link, where links are not followed
   kOther,      // a socket, a device, a pipe
+  kForbidden,  // a directory that may not be listed
 };
 
 // Which names are passed over, as if they were not there.
@@ -129,7 +130,8 @@ class GroupWalk {
   virtual absl::StatusOr<bool> Next(WalkedGroup* group) = 0;
 };
 
-// A directory that cannot be listed ends the walk with an error. Groups come in strictly
+// A directory below the root that may not be listed is a group of its own, of one file of kind kForbidden; other errors
+// end the walk. Groups come in strictly
 // ascending byte order of their keys.
 class TreeWalk final : public GroupWalk {
  public:
@@ -148,8 +150,9 @@ class TreeWalk final : public GroupWalk {
     uint64_t inode = 0;
   };
 
-  // False when the directory is one of those that contain it. Then the levels do not change.
-  absl::StatusOr<bool> Enter(std::string_view name);
+  // kDirectory when its entries come next; else the levels do not change: kLoop when the directory is one of the
+  // levels, or kForbidden.
+  absl::StatusOr<EntryKind> Enter(std::string_view name);
 
   ReadableFileSystem* const file_system_;
   const std::string root_;
