@@ -166,9 +166,12 @@ class ZipFileSystem::Handle {
 
   unzFile get() const { return zip_file_; }
 
-  // Opens a member, of which the next read fetches all, if it is not large.
+  // Opens a member, whose header and data are fetched by one read where that is cheaper than two, or to inflate.
   absl::Status OpenMember(const Zip::Entry& entry) {
-    wanted_ = kLocalHeaderBytes + entry.name.size() + std::min(entry.stored_size, kLargestRead);
+    wanted_ = kLocalHeaderBytes + entry.name.size();
+    if (!entry.stored || entry.stored_size <= zip_.file().hints().bridge_gap_bytes) {
+      wanted_ += std::min(entry.stored_size, kLargestRead);
+    }
     failed_ = absl::OkStatus();
     unz64_file_pos place = entry.place;
     int code = unzGoToFilePos64(zip_file_, &place);
@@ -183,6 +186,18 @@ class ZipFileSystem::Handle {
       to = to.subspan(static_cast<size_t>(read));
     }
     return absl::OkStatus();
+  }
+  // Of the member that is open, in the file.
+  uint64_t data_offset() const { return unzGetCurrentFileZStreamPos64(zip_file_); }
+  // Reads the zip's own bytes, some of which OpenMember may have fetched.
+  absl::Status ReadFile(uint64_t offset, std::span<char> to) const {
+    if (offset >= buffer_offset_ && offset - buffer_offset_ < buffer_.size()) {
+      const std::string_view fetched = std::string_view(buffer_).substr(offset - buffer_offset_, to.size());
+      std::memcpy(to.data(), fetched.data(), fetched.size());
+      to = to.subspan(fetched.size());
+      offset += fetched.size();
+    }
+    return to.empty() ? absl::OkStatus() : zip_.file().ReadAt(offset, to);
   }
   void CloseMember() {
     unzCloseCurrentFile(zip_file_);
@@ -265,13 +280,23 @@ class ZipFileSystem::Member final : public RandomAccessFile {
   void CancelReads() const override { zip_.file().CancelReads(); }
 
  private:
+  absl::Status Open() const {
+    SHARDKIT_ASSIGN_OR_RETURN(handle_, zip_.TakeHandle());
+    position_ = 0;
+    crc_ = crc32(0, nullptr, 0);
+    SHARDKIT_RETURN_IF_ERROR(handle_->OpenMember(entry_));
+    data_offset_ = handle_->data_offset();
+    if (data_offset_ <= zip_.file().size() && entry_.stored_size <= zip_.file().size() - data_offset_)
+      return absl::OkStatus();
+    return handle_->Check(UNZ_BADZIPFILE);
+  }
   absl::Status Read(uint64_t offset, std::span<char> buffer) const {
-    if (handle_ && offset < position_) Close();
-    if (!handle_) {
-      SHARDKIT_ASSIGN_OR_RETURN(handle_, zip_.TakeHandle());
-      position_ = 0;
-      crc_ = crc32(0, nullptr, 0);
-      SHARDKIT_RETURN_IF_ERROR(handle_->OpenMember(entry_));
+    // Stored bytes can be read from anywhere. Then there is no checksum to compare.
+    const bool jumps = entry_.stored && data_offset_ > 0 && offset != position_ && offset > 0;
+    if (handle_ && offset < position_ && !jumps) Close();
+    if (!handle_ && !jumps) SHARDKIT_RETURN_IF_ERROR(Open());
+    if (jumps || (entry_.stored && offset > position_)) {
+      return zip_.file().ReadAt(data_offset_ + offset, buffer);
     }
     std::string skipped;
     while (position_ < offset) {
@@ -285,7 +310,7 @@ class ZipFileSystem::Member final : public RandomAccessFile {
     return DataLoss("its CRC-32 is wrong: the zip is damaged; get it again, or pack with --on-error skip");
   }
   absl::Status Advance(std::span<char> to) const {
-    SHARDKIT_RETURN_IF_ERROR(handle_->ReadMember(to));
+    SHARDKIT_RETURN_IF_ERROR(entry_.stored ? handle_->ReadFile(data_offset_ + position_, to) : handle_->ReadMember(to));
     position_ += to.size();
     crc_ = crc32_z(crc_, reinterpret_cast<const Bytef*>(to.data()), to.size());
     return absl::OkStatus();
@@ -303,6 +328,7 @@ class ZipFileSystem::Member final : public RandomAccessFile {
   mutable std::unique_ptr<Handle> handle_;  // between reads, where the member is not read at once
   mutable uint64_t position_ = 0;           // of handle_
   mutable uLong crc_ = 0;                   // of the bytes before
+  mutable uint64_t data_offset_ = 0;        // in the zip; 0 until the member was opened
 };
 
 absl::StatusOr<std::unique_ptr<ZipFileSystem::Zip>> ZipFileSystem::Zip::Open(ReadableFileSystem& base,
