@@ -347,7 +347,10 @@ absl::StatusOr<std::unique_ptr<ZipFileSystem::Zip>> ZipFileSystem::Zip::Open(Rea
   if (zip->directory_offset_ == 0 && zip->directory_.starts_with(kEmptyMagic)) return zip;
   {
     SHARDKIT_ASSIGN_OR_RETURN(const auto handle, Handle::Open(*zip));
-    if (unzGoToFirstFile(handle->get()) != UNZ_OK) return zip;
+    unz_global_info64 info;
+    SHARDKIT_RETURN_IF_ERROR(Annotate(handle->Check(unzGetGlobalInfo64(handle->get(), &info)), path));
+    if (info.number_entry == 0) return zip;
+    SHARDKIT_RETURN_IF_ERROR(Annotate(handle->Check(unzGoToFirstFile(handle->get())), path));
     const uint64_t directory = unzGetOffset64(handle->get());
     if (directory < zip->directory_offset_ && size - directory <= kLargestDirectory)
       SHARDKIT_RETURN_IF_ERROR(keep(directory));
