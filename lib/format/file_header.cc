@@ -1,5 +1,6 @@
 #include "format/file_header.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -13,6 +14,18 @@
 
 namespace shardkit::format {
 namespace {
+
+// What users mistake for a shard, and the way to its samples.
+constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+    {"\x1f\x8b", "a file compressed by gzip: a compressed tar has a name such as x.tar.gz"},
+    {"\x28\xb5\x2f\xfd", "a file compressed by zstd: a compressed tar has a name such as x.tar.zst"},
+    {"\xfd\x37zXZ", "a file compressed by xz: a compressed tar has a name such as x.tar.xz"},
+    {"BZh", "a file compressed by bzip2: a compressed tar has a name such as x.tar.bz2"},
+    {"\x04\x22\x4d\x18", "a file compressed by LZ4: a compressed tar has a name such as x.tar.lz4"},
+    {"PK\x03\x04", "a zip: shardctl pack makes a dataset of it"},
+    {"PAR1", "a Parquet file: sk.pack of Python takes shardkit.sources.parquet(FILES)"},
+    {"ARROW1", "an Arrow file: sk.pack of Python takes its rows"},
+};
 
 constexpr uint8_t kNullableFlag = 1;
 constexpr uint8_t kKeyFlag = 2;
@@ -147,7 +160,10 @@ absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix) {
     if (prefix.substr(0, 4) == kHeaderMagic.substr(0, 4)) {
       return DataLoss("header magic is mangled: the file went through a text-mode transfer; copy it in binary mode");
     }
-    return DataLoss("header magic is wrong: this is not a shard");
+    const auto* const known =
+        std::ranges::find_if(kOthers, [&](const auto& other) { return prefix.starts_with(other.first); });
+    return DataLoss("header magic is wrong: this is not a shard", known == std::end(kOthers) ? "" : ", but ",
+                    known == std::end(kOthers) ? "" : known->second);
   }
   if (prefix.size() < kFileHeaderPrefix) {
     return DataLoss("header: the file ends at byte ", prefix.size(), " within the header");

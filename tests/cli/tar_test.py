@@ -257,3 +257,31 @@ class TarTest(CliTest):
         self.shardctl("pack", "whole", "-o", "whole.data")
         self.shardctl("convert", "whole.data", "-o", "whole.mds", "--to", "mds", "--lossy")
         self.assertIn('"json"', json.dumps(json.loads(self.read("whole.mds", "index.json"))["shards"][0]["column_encodings"]))
+
+    def test_frames_that_are_skipped_may_stand_first(self):
+        """As pzstd writes."""
+        import zstandard
+
+        self.tar("plain.tar", [("a.txt", b"a"), ("b.txt", b"b")])
+        skipped = bytes.fromhex("502a4d18") + (4).to_bytes(4, "little") + b"size" + bytes.fromhex("5f2a4d18") + bytes(4)
+        content = self.read("plain.tar")
+        frames = [skipped + zstandard.ZstdCompressor().compress(part) for part in (content[:700], content[700:])]
+        self.write("frames.tar.zst", b"".join(frames))
+        expected = self.shardctl("ls", "plain.tar", "--values-xxh3").stdout
+        self.assertEqual(self.shardctl("ls", "frames.tar.zst", "--values-xxh3").stdout, expected)
+        self.shardctl("validate", "frames.tar.zst")
+        self.shardctl("pack", "frames.tar.zst", "-o", "out")
+        self.assertEqual([line.split()[-1] for line in self.shardctl("ls", "out").stdout.splitlines()], ["a", "b"])
+        # Skipped frames without end, and in front of what is no archive.
+        self.write("endless.tar.zst", (bytes.fromhex("502a4d18") + bytes(4)) * 5000)
+        self.write("long.tar.zst", bytes.fromhex("502a4d18ffffffff"))
+        self.write("other.tar.zst", skipped + content)
+        for name in ("endless.tar.zst", "long.tar.zst", "other.tar.zst"):
+            self.shardctl("ls", name, code=1)
+
+    def test_other_files_are_named(self):
+        for magic, what in ((gzip.compress(b"x"), "compressed by gzip"), (b"PK\3\4", "a zip: shardctl pack"), (b"PAR1", "Parquet"), (b"\x28\xb5\x2f\xfd", "zstd")):
+            self.write("data", magic + bytes(100))
+            for verb in ("ls", "inspect", "validate"):
+                self.assertIn("this is not a shard, but a", self.shardctl(verb, "data", code=1).stderr)
+                self.assertIn(what, self.shardctl(verb, "data", code=1).stderr)

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/checked.h"
+#include "base/endian.h"
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/hash.h"
@@ -225,6 +226,7 @@ std::string LinkTarget(archive_entry* entry, std::string_view name) {
 // After skipped data only one header is needed, so reads start small. They grow while nothing is skipped: then members
 // are small and close together, or their data is read.
 constexpr size_t kLeastRead = 4096;
+constexpr int kMostSkippedFrames = 1024;  // before the first that is not
 constexpr size_t kMostRead = size_t{1} << 20;
 
 // So many members are remembered for links that lead to them, about 60 bytes each.
@@ -243,7 +245,8 @@ absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compress
   if (compression == TarCompression::kGzip) result = archive_read_support_filter_gzip(a);
   if (compression == TarCompression::kBzip2) result = archive_read_support_filter_bzip2(a);
   if (compression == TarCompression::kXz) result = archive_read_support_filter_xz(a);
-  if (compression == TarCompression::kZstd) result = archive_read_support_filter_zstd(a);
+  // Before version 3.7 libarchive does not recognize a frame that is skipped.
+  if (compression == TarCompression::kZstd) result = archive_read_append_filter(a, ARCHIVE_FILTER_ZSTD);
   if (compression == TarCompression::kLz4) result = archive_read_support_filter_lz4(a);
   if (compression == TarCompression::kLzma) result = archive_read_support_filter_lzma(a);
   if (compression == TarCompression::kCompress) result = archive_read_support_filter_compress(a);
@@ -321,8 +324,15 @@ std::string_view Describe(archive_entry* entry) {
 
 absl::StatusOr<TarCompression> DetectCompression(const RandomAccessFile& file) {
   using enum TarCompression;
-  std::string first(static_cast<size_t>(std::min<uint64_t>(file.size(), kTarBlockBytes)), '\0');
-  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(0, first));
+  std::string first;
+  // Frames that are skipped, with which pzstd begins: RFC 8878, section 3.1.2. LZ4 has them too.
+  uint64_t begin = 0;
+  for (int frames = 0; frames < kMostSkippedFrames && begin <= file.size(); ++frames) {
+    first.resize(static_cast<size_t>(std::min<uint64_t>(file.size() - begin, kTarBlockBytes)));
+    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(begin, first));
+    if (first.size() < 8 || (LoadLittle<uint32_t>(first.data()) & ~uint32_t{15}) != 0x184D2A50) break;
+    begin += 8 + uint64_t{LoadLittle<uint32_t>(first.data() + 4)};
+  }
   // The name of a tar's first member, with which the file begins, may begin as a compressed file does.
   constexpr size_t kMagicOfTar = 257;
   if (std::string_view(first).substr(std::min(first.size(), kMagicOfTar)).starts_with("ustar")) return kNone;
@@ -340,7 +350,8 @@ absl::StatusOr<TarCompression> DetectCompression(const RandomAccessFile& file) {
   };
   const auto* const found =
       std::ranges::find_if(kMagics, [&](const auto& magic) { return first.starts_with(magic.first); });
-  return found == std::end(kMagics) ? kNone : found->second;
+  if (found == std::end(kMagics) || (begin > 0 && found->second != kZstd && found->second != kLz4)) return kNone;
+  return found->second;
 }
 
 absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples) {
