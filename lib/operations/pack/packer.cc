@@ -205,12 +205,12 @@ class PackedBefore {
   std::vector<std::string> names_;  // of the samples since
 };
 
-// The failure of one sample, with the option that goes on without it.
+// The failure of one sample, with the option that goes on without it where the message names no other.
 absl::Status OrSkip(const absl::Status& status) {
   const bool of_sample = absl::IsNotFound(status) || absl::IsInvalidArgument(status) || absl::IsDataLoss(status) ||
                          absl::IsPermissionDenied(status);
   const std::string_view message = ToStd(status.message());
-  if (!of_sample || message.find("--on-error skip") != message.npos) return status;
+  if (!of_sample || message.find("--") != message.npos) return status;
   return absl::Status(status.code(), ToAbsl(StrCat(message, "; --on-error skip leaves the sample out")));
 }
 

@@ -44,7 +44,8 @@ absl::Status CheckEntryKind(EntryKind kind) {
     case EntryKind::kLink:
       return InvalidArgument("a symbolic link, which is not followed (--no-follow)");
     case EntryKind::kForbidden:
-      return absl::PermissionDeniedError("the folder may not be listed; --exclude leaves it out");
+      return absl::PermissionDeniedError(
+          "the folder may not be listed; --exclude leaves it out, --on-error skip goes on");
     case EntryKind::kOther:
       break;
   }
