@@ -38,8 +38,8 @@ def add_columns(
 ) -> reports.AddedColumns:
     """Add columns to a dataset, without touching its shards.
 
-    The values lie in shards of their own. The change is one step, the dataset's next generation: a reader that has it open
-    goes on with what was opened, and after an error or Ctrl-C it is as it was.
+    The values lie in shards of their own. The change is one step, the dataset's next generation: a reader that has it
+    open goes on with what was opened, and after an error or Ctrl-C it is as it was.
 
     Parameters
     ----------

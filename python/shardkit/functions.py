@@ -283,7 +283,7 @@ class Collected:
         if self._array is not None:
             if all(self._copied[i] for i in kept):
                 return self._array if len(kept) == self._samples else self._array[list(kept)]
-            # The array is like the result that came first, perhaps of a sample that is not kept. The samples' order decides.
+            # The array is like the result that came first, perhaps of a sample that is not kept.
             results = [self._array[i] if self._copied[i] else self._results[i] for i in kept]
             first = next(filter(_is_array, results), None)
             if first is not None:

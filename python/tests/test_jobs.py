@@ -305,8 +305,8 @@ def test_files_are_chosen(tmp_path: Path) -> None:
         path.write_text(name)
 
     def keys(output: str, **options: Any) -> list[str]:
-        with sk.open(sk.pack(tmp_path / "in", tmp_path / output, **options) and tmp_path / output) as dataset:
-            return [sample["key"] for sample in dataset]
+        sk.pack(tmp_path / "in", tmp_path / output, **options)
+        return [sample["key"] for sample in sk.open(tmp_path / output)]
 
     assert keys("included", include=["*.txt"], exclude=["a/2.*"]) == ["a/1", "b/3"]
     assert keys("listed", files=["b/3.txt", "a/1.txt"]) == ["b/3", "a/1"]
