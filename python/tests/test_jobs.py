@@ -69,7 +69,7 @@ def test_skipped_samples_are_reported(tmp_path: Path, caplog: pytest.LogCaptureF
 def test_what_the_command_notes_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "rows"
     folder.mkdir()
-    for name in ("a.jsonl", "b.jsonl", ".DS_Store"):
+    for name in ("a.jsonl", "b.jsonl", "c.txt", ".DS_Store"):
         (folder / name).write_text("{}")
     report = sk.pack(folder, tmp_path / "out")
     note, passed_over = report.warnings
@@ -79,7 +79,7 @@ def test_what_the_command_notes_is_warned_of(tmp_path: Path, caplog: pytest.LogC
     assert sk.plan_pack(folder, tmp_path / "tasks").warnings == report.warnings
     assert sk.read_pack_plan(tmp_path / "tasks").warnings == []
     kept = sk.pack(folder, tmp_path / "kept", kind="files", keep_hidden=True)
-    assert kept.samples == 3
+    assert kept.samples == 4
     assert 'sample ""' in kept.warnings[0]
 
 
@@ -315,3 +315,13 @@ def test_files_are_chosen(tmp_path: Path) -> None:
         keys("none", include=["*.png"])
     with pytest.raises(ValueError, match="limit"):
         keys("resumed", limit=2, resume=True)
+
+
+def test_lines_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f'{{"id": {i}, "text": "t{i}", "score": {i / 2}}}\n' for i in range(300)))
+    assert sk.pack(path, tmp_path / "out", key="id").samples == 300
+    sample = sk.open(tmp_path / "out")[7]
+    assert (sample["id"], sample["text"], sample["score"]) == ("7", "t7", 3.5)
+    typed = sk.pack(path, tmp_path / "typed", kind="jsonl", key="id", types={"score": "f32"}, limit=10)
+    assert typed.samples == 10

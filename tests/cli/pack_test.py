@@ -409,7 +409,8 @@ class PackTest(CliTest):
 
     def test_files_of_many_samples_are_told(self):
         rows = "give sk.pack of Python their rows, as dicts"
-        ways = {"a.jsonl": ("jsonl", rows), "a.jsonl.gz": ("jsonl.gz", rows), "a.csv": ("csv", rows),
+        lines = "pack them with --from jsonl"
+        ways = {"a.jsonl": ("jsonl", lines), "a.jsonl.gz": ("jsonl.gz", lines), "a.csv": ("csv", rows),
                 "part.0.parquet": ("parquet", "give sk.pack of Python shardkit.sources.parquet(FILES)"),
                 "a.arrow": ("arrow", "give sk.pack of Python shardkit.sources.hugging_face(DATASET)"),
                 "a.tfrecord": ("tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"),

@@ -42,11 +42,12 @@ absl::Status ParseDictionary(const std::string& text, shardkit::DatasetWriterOpt
 
 absl::Status ParseType(const std::string& text, std::map<std::string, shardkit::Type>* types) {
   const size_t equals = text.rfind('=');
-  const absl::Status wrong = absl::InvalidArgumentError(
-      Quote(text) + " is not COLUMN=TYPE with a type of bytes, utf8, json, jpeg, png, image");
+  const absl::Status wrong = absl::InvalidArgumentError(Quote(text) +
+                                                        " is not COLUMN=TYPE with a type of bytes, utf8, json, jpeg, "
+                                                        "png, image, or for lines of JSON i64 and other numbers");
   if (equals == std::string::npos || equals == 0) return wrong;
   const std::optional<shardkit::Type> type = shardkit::TypeFromName(text.substr(equals + 1));
-  if (!type.has_value() || !shardkit::IsByteString(*type)) return wrong;
+  if (!type.has_value()) return wrong;
   const std::string column = text.substr(0, equals);
   if (types->emplace(column, *type).second) return absl::OkStatus();
   return absl::InvalidArgumentError("the column " + Quote(column) + " is named twice");
@@ -159,6 +160,7 @@ shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments) {
   options.order = arguments.order;
   options.skip_errors = arguments.skip_errors;
   options.types = arguments.types;
+  options.key = arguments.key;
   options.include = arguments.include;
   options.exclude = arguments.exclude;
   options.files = arguments.files;
@@ -190,7 +192,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
       plan ? "plan-pack" : "pack",
       plan ? "divide packing into tasks, for any number of machines" : "pack files into a dataset of shards",
       plan ? "[OPTION]... INPUT... -o OUT --tasks N" : "[OPTION]... INPUT... -o OUT");
-  const std::vector<std::string> sources = {"auto", "files", "imagefolder", "sa1b", "webdataset", "mds"};
+  const std::vector<std::string> sources = {"auto", "files", "imagefolder", "sa1b", "jsonl", "webdataset", "mds"};
   constexpr shardkit::GroupBy kGroupings[] = {shardkit::GroupBy::kFirstDot, shardkit::GroupBy::kLastDot,
                                               shardkit::GroupBy::kNone};
   size_t source = 0, group_by = std::size(kGroupings);
@@ -204,7 +206,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   JobsOption jobs;
   DecompressionOption decompression;
   HashOption hashes;
-  std::optional<std::string> task, files_from;
+  std::optional<std::string> task, files_from, key;
   bool null = false;
   uint64_t limit = 0;
   AppendOption append;
@@ -213,6 +215,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
               "what the inputs are: files (those named alike up to the first dot are a sample, what follows "
               "it is the column), "
               "imagefolder (class directories), sa1b (pairs sa_N.jpg and sa_N.json, or tars of them), "
+              "jsonl (files *.jsonl, perhaps compressed: each line is a sample, its members are the columns), "
               "webdataset or mds (datasets of these, as convert reads them), or auto, which looks "
               "[auto]");
   line.Choice("--group-by", "DOT", {"first-dot", "last-dot", "none"}, &group_by,
@@ -222,6 +225,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
       "--order", "ORDER", {"random", "path"}, &order,
       "in which order the images of class directories are stored: mixed, always in the same way, or by path, one "
       "class after the other [random]");
+  line.Text("--key", "NAME", &key, "of lines of JSON: the member that is the key of its sample [key]");
   line.Texts(
       "--include", "GLOB", &arguments->include,
       "pack only files that match: *.jpg at any depth, train/ a folder, /a/*.jpg or a/**/b.jpg a whole path below "
@@ -338,6 +342,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   }
   if (arguments->dataset.append && arguments->dry_run) return line.UsageError("--dry-run: not with --append");
   if (plan && arguments->tasks == 0) return line.UsageError("--tasks is missing");
+  if (key) arguments->key = *key;
   if (limit > 0) {
     if (arguments->resume) return line.UsageError("--limit: not with --resume");
     arguments->limit = limit;

@@ -354,6 +354,32 @@ absl::StatusOr<TarCompression> DetectCompression(const RandomAccessFile& file) {
   return found->second;
 }
 
+struct ByteStream::State {
+  const RandomAccessFile& file;
+  std::unique_ptr<Decompressor> decompressor;  // null for a file that is not compressed
+  uint64_t position = 0;
+};
+
+ByteStream::ByteStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ByteStream::~ByteStream() = default;
+
+absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(const RandomAccessFile& file) {
+  std::unique_ptr<State> state(new State{file, nullptr});
+  SHARDKIT_ASSIGN_OR_RETURN(const TarCompression compression, DetectCompression(file));
+  if (compression != TarCompression::kNone) {
+    SHARDKIT_ASSIGN_OR_RETURN(state->decompressor, Decompressor::Open(file, compression));
+  }
+  return std::unique_ptr<ByteStream>(new ByteStream(std::move(state)));
+}
+
+absl::StatusOr<size_t> ByteStream::ReadNext(std::span<char> buffer) {
+  if (state_->decompressor) return state_->decompressor->ReadNext(buffer);
+  const auto count = static_cast<size_t>(std::min<uint64_t>(buffer.size(), state_->file.size() - state_->position));
+  SHARDKIT_RETURN_IF_ERROR(state_->file.ReadAt(state_->position, buffer.first(count)));
+  state_->position += count;
+  return count;
+}
+
 absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples) {
   return DataLoss(ToStd(damage.message()), "; ", whole_samples, whole_samples == 1 ? " sample" : " samples",
                   " before it can be read");

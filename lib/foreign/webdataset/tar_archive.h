@@ -18,6 +18,22 @@ namespace shardkit::foreign {
 enum class TarCompression { kNone, kGzip, kBzip2, kXz, kZstd, kLz4, kLzma, kCompress };
 absl::StatusOr<TarCompression> DetectCompression(const RandomAccessFile& file);
 
+// The bytes of a file that may be compressed, from its beginning. One thread at a time.
+class ByteStream {
+ public:
+  // `file` must outlive the object.
+  static absl::StatusOr<std::unique_ptr<ByteStream>> Open(const RandomAccessFile& file);
+  ~ByteStream();
+
+  // Fewer bytes than the buffer has only at the end. DataLoss, with the place, when the file is damaged or cut off.
+  absl::StatusOr<size_t> ReadNext(std::span<char> buffer);
+
+ private:
+  struct State;
+  explicit ByteStream(std::unique_ptr<State> state);
+  const std::unique_ptr<State> state_;
+};
+
 // A member of a tar, without its data.
 struct TarMember {
   enum class Kind { kFile, kDirectory, kOther };

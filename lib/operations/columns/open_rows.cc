@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
+#include "operations/json_lines.h"
 
 namespace shardkit {
 namespace {
@@ -24,9 +25,8 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> Open(ReadableFileSystem& file_system
     return InvalidArgument(path, ": Parquet is read by the Python package: shardkit.add_columns(DATASET, \"", path,
                            "\", key=...)");
   }
-  if (text.starts_with("\x1f\x8b")) return InvalidArgument(path, ": is compressed by gzip; decompress it first");
   const size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-  const bool named = path.ends_with(".ndjson") || path.ends_with(".jsonl") || path.ends_with(".json");
+  const bool named = operations::IsJsonLinesName(path) || path.ends_with(".json");
   if (text.empty() && !named) return InvalidArgument(path, ": is empty");
   if (named || (first != text.npos && text[first] == '{')) return operations::OpenNdjsonRows(std::move(file), options);
   absl::StatusOr<std::unique_ptr<ColumnRows>> rows = operations::OpenDatasetRows(file_system, path, options);

@@ -18,6 +18,7 @@ absl::StatusOr<DatasetWriterOptions> operations::WriterOptionsOf(const Source& s
   writer_options.job += StrCat("\n", source.name(), options.skip_errors ? " skip" : " fail");
   const auto* const files = dynamic_cast<const operations::FileSource*>(&source);
   if (files != nullptr && files->options().keep_hidden) writer_options.job += " keep-hidden";
+  if (files != nullptr && !files->options().key.empty()) writer_options.job += StrCat("\nkey ", files->options().key);
   for (const std::string& pattern : files == nullptr ? std::vector<std::string>() : files->options().include) {
     writer_options.job += StrCat("\ninclude ", pattern);
   }

@@ -22,8 +22,8 @@ constexpr uint64_t kManyBinBytes = uint64_t{16} << 20;
 // How to have the samples in files that have many. Empty for other files.
 std::string_view WayOf(std::string_view ending) {
   constexpr std::pair<std::string_view, std::string_view> kWays[] = {
-      {"jsonl", "give sk.pack of Python their rows, as dicts"},
-      {"ndjson", "give sk.pack of Python their rows, as dicts"},
+      {"jsonl", "pack them with --from jsonl"},
+      {"ndjson", "pack them with --from jsonl"},
       {"csv", "give sk.pack of Python their rows, as dicts"},
       {"tsv", "give sk.pack of Python their rows, as dicts"},
       {"parquet", "give sk.pack of Python shardkit.sources.parquet(FILES)"},

@@ -20,6 +20,7 @@
 #include "operations/sources/dataset_source.h"
 #include "operations/sources/files_source.h"
 #include "operations/sources/image_folder_source.h"
+#include "operations/sources/jsonl_source.h"
 #include "operations/sources/source_names.h"
 #include "operations/sources/source_walk.h"
 #include "operations/sources/zip_filesystem.h"
@@ -326,6 +327,50 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
   return result;
 }
 
+// The files of lines of JSON: inputs that are files, and those in directories that have such names, by path.
+absl::StatusOr<std::vector<SourceInput>> JsonLines(const std::vector<std::string>& inputs,
+                                                   const SourceOptions& options) {
+  std::vector<SourceInput> found;
+  for (const std::string& path : inputs) {
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
+    if (info.type != FileType::kDirectory) {
+      found.push_back({path, true});
+      continue;
+    }
+    TreeWalk walk(options.file_system, path, NameSplit::kNever, RulesOf(options, PassOver::kHidden));
+    WalkedGroup group;
+    const size_t before = found.size();
+    while (true) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+      if (!more) break;
+      if (IsJsonLinesName(group.stem)) found.push_back({JoinPath(path, StrCat(group.directory, group.stem)), true});
+    }
+    if (found.size() == before && !options.allow_empty) {
+      return InvalidArgument(path, ": has no files *.jsonl or *.ndjson; --allow-empty packs no samples");
+    }
+  }
+  return found;
+}
+
+// Whether all inputs are files of lines of JSON, or directories of nothing else.
+absl::StatusOr<bool> AreJsonLines(const std::vector<std::string>& inputs, const SourceOptions& options) {
+  for (const std::string& path : inputs) {
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
+    if (info.type == FileType::kRegular && IsJsonLinesName(path)) continue;
+    if (info.type != FileType::kDirectory) return false;
+    TreeWalk walk(options.file_system, path, NameSplit::kNever, RulesOf(options, PassOver::kHidden));
+    WalkedGroup group;
+    size_t files = 0;
+    for (; files < kLookedAtGroups; ++files) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+      if (!more) break;
+      if (!IsJsonLinesName(group.stem)) return false;
+    }
+    if (files == 0) return false;
+  }
+  return true;
+}
+
 // The input with SourceOptions::files of it.
 absl::StatusOr<std::vector<SourceInput>> ListedInput(std::string_view kind, const std::vector<std::string>& inputs,
                                                      const SourceOptions& options) {
@@ -344,6 +389,12 @@ absl::StatusOr<std::vector<SourceInput>> ListedInput(std::string_view kind, cons
 // A kind other than "files" means that every input is of that kind. InvalidArgument when inputs are datasets of shards,
 // or when only some of them are datasets of another container. An incomplete dataset is an error too.
 absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths, const SourceOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const bool lines, AreJsonLines(paths, options));
+  if (lines) {
+    DetectedInputs detected{"jsonl", {}, {}};
+    SHARDKIT_ASSIGN_OR_RETURN(detected.inputs, JsonLines(paths, options));
+    return detected;
+  }
   std::vector<Found> found;
   for (const std::string& path : paths) {
     SHARDKIT_ASSIGN_OR_RETURN(found.emplace_back(), FindContainer(path, options));
@@ -481,7 +532,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
   SourceOptions options = given;
   SHARDKIT_ASSIGN_OR_RETURN(auto zips, operations::MountZips(inputs, &options));
   for (const auto& [name, type] : options.types) {
-    if (!IsByteString(type)) {
+    if (kind != "jsonl" && kind != "auto" && !IsByteString(type)) {
       return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
     }
   }
@@ -489,6 +540,9 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     const std::string_view input = inputs.empty() ? std::string_view() : inputs[0];
     if (options.group_by && found != "files") {
       return InvalidArgument(input, ": is packed as ", found, ", and names are grouped of files only (--from files)");
+    }
+    if (!options.key.empty() && found != "jsonl") {
+      return InvalidArgument(input, ": is packed as ", found, ", and only lines of JSON have a key to choose (--key)");
     }
     if (options.order && found != "imagefolder") {
       return InvalidArgument(input, ": is packed as ", found, ", and only image folders are listed in another order");
@@ -504,9 +558,9 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     SHARDKIT_RETURN_IF_ERROR(other(kind));
     return OpenDatasets(kind, inputs, options, zips);
   }
-  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b") {
+  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b" && kind != "jsonl") {
     return InvalidArgument("unknown kind of input '", kind,
-                           "': it is auto, files, imagefolder, sa1b, webdataset or mds");
+                           "': it is auto, files, imagefolder, sa1b, jsonl, webdataset or mds");
   }
   if (inputs.empty()) return InvalidArgument("no input given");
   SHARDKIT_RETURN_IF_ERROR(operations::NameFilter::Check(options));
@@ -524,10 +578,17 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
       SHARDKIT_RETURN_IF_ERROR(other(kind));
       return OpenDatasets(kind, inputs, options, zips);
     }
+  } else if (kind == "jsonl") {
+    SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::JsonLines(inputs, options));
   } else {
     SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::LookAtInputs(inputs, options));
   }
   SHARDKIT_RETURN_IF_ERROR(other(kind));
+  for (const auto& [name, type] : options.types) {
+    if (kind != "jsonl" && !IsByteString(type)) {
+      return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
+    }
+  }
   SHARDKIT_ASSIGN_OR_RETURN(auto source, operations::OpenFileSource(kind, std::move(looked_at), options));
   if (notes) source->SetDetected(*std::move(notes));
   source->KeepZips(std::move(zips));
@@ -538,6 +599,7 @@ absl::StatusOr<std::unique_ptr<operations::FileSource>> operations::OpenFileSour
     std::string_view kind, std::vector<operations::SourceInput> inputs, const SourceOptions& options,
     const std::vector<std::string>& classes) {
   if (kind == "files") return std::make_unique<operations::FilesSource>(std::move(inputs), options);
+  if (kind == "jsonl") return std::make_unique<operations::JsonlSource>(std::move(inputs), options);
   if (kind == "sa1b" && !options.types.empty()) return NoTypes(inputs[0].path);
   if (kind == "sa1b") return std::make_unique<operations::Sa1bSource>(std::move(inputs), options);
   for (const operations::SourceInput& input : inputs) {

@@ -115,7 +115,9 @@ std::string FormatHead(const PlanHead& head) {
   source.Set("verify_listed_hashes", head.source.verify_listed_hashes);
   source.Set("pending_pair_bytes", head.source.pending_pair_bytes).Set("allow_empty", head.source.allow_empty);
   source.Set("keep_hidden", head.source.keep_hidden).Set("follow_links", head.source.follow_links);
-  source.Set("include", FormatTexts(head.source.include)).Set("exclude", FormatTexts(head.source.exclude));
+  source.Set("key", head.source.key)
+      .Set("include", FormatTexts(head.source.include))
+      .Set("exclude", FormatTexts(head.source.exclude));
   JsonValue options = JsonValue::Object();
   options.Set("block_size", shard.block_size).Set("max_block_samples", shard.max_block_samples);
   options.Set("alignment", shard.alignment).Set("zstd_levels", FormatMap(shard.zstd_levels, kAsNumber));
@@ -161,6 +163,7 @@ absl::Status ReadSource(JsonReader& json, SourceOptions* source) {
                       {"allow_empty", &source->allow_empty},
                       {"keep_hidden", &source->keep_hidden},
                       {"follow_links", &source->follow_links},
+                      {"key", &source->key},
                       {"include", &source->include},
                       {"exclude", &source->exclude}});
 }
