@@ -28,7 +28,7 @@ namespace {
 // A file to write below the output directory. When `column` is set, its contents are the sample's value of that column,
 // which may be too large to hold in memory. Otherwise they are `bytes`.
 struct SampleFile {
-  std::string name;
+  std::string name;  // as text until it is written
   size_t column = SIZE_MAX;
   std::string bytes;
 };
@@ -237,6 +237,7 @@ class Unpacker {
   struct Job {
     std::shared_ptr<const ShardReader> shard;  // null: what is seen of a block is not what the shard has
     std::shared_ptr<const Metadata> metadata;
+    operations::NameEncoding names;
     size_t block = 0;
     uint64_t begin = 0;  // ordinals in the dataset
     uint64_t end = 0;
@@ -254,9 +255,10 @@ class Unpacker {
   // The samples of a shard of a dataset with layers or removed samples.
   absl::Status UnpackSeen(const SampleRange& shard, uint64_t begin, uint64_t end) {
     const auto metadata = std::make_shared<const Metadata>(dataset_.summary().metadata);
+    SHARDKIT_ASSIGN_OR_RETURN(const operations::NameEncoding names, NamesOf(*metadata));
     const absl::Status listed = dataset_.ForEachBlockOf({&shard, 1}, [&](const DatasetBlock& block) -> absl::Status {
       if (block.first_sample >= end || block.first_sample + block.sample_count <= begin) return absl::OkStatus();
-      return Start({nullptr, metadata, block.block, begin, end, block});
+      return Start({nullptr, metadata, names, block.block, begin, end, block});
     });
     if (!absl::IsDataLoss(listed)) return listed;
     for (uint64_t i = begin; i < end; ++i) SHARDKIT_RETURN_IF_ERROR(Skip(i, "", listed));
@@ -274,14 +276,23 @@ class Unpacker {
     if (dataset_.container() != "shard") metadata = dataset_.summary().metadata;
     if (dataset_.container() == "webdataset") metadata->emplace("shardkit.source", "webdataset");
     const auto shared = std::make_shared<const Metadata>(*std::move(metadata));
+    SHARDKIT_ASSIGN_OR_RETURN(const operations::NameEncoding names, NamesOf(*shared));
     for (size_t block = (*opened)->BlockOfSample(begin - first_sample);
          block <= (*opened)->BlockOfSample(end - 1 - first_sample); ++block) {
       const BlockInfo& info = (*opened)->blocks()[block];
       const DatasetBlock place{static_cast<uint32_t>(shard), static_cast<uint32_t>(block),
                                first_sample + info.first_sample, info.sample_count, info.length};
-      SHARDKIT_RETURN_IF_ERROR(Start({*opened, shared, block, begin, end, place}));
+      SHARDKIT_RETURN_IF_ERROR(Start({*opened, shared, names, block, begin, end, place}));
     }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<operations::NameEncoding> NamesOf(const Metadata& metadata) const {
+    const auto found = metadata.find(std::string(operations::kNamesName));
+    if (found == metadata.end()) return operations::NameEncoding();
+    auto names = operations::NameEncoding::Create(found->second);
+    if (names.ok()) return names;
+    return Annotate(names.status(), StrCat(dataset_.path(), ": metadata ", operations::kNamesName));
   }
 
   // Records a skipped sample when options_ ask for that and the error is about the sample. Otherwise returns the error.
@@ -353,8 +364,7 @@ class Unpacker {
     std::vector<operations::SampleFile> files;
     SHARDKIT_RETURN_IF_ERROR(layout.List(view, i, job.place.first_sample + i, &files));
     for (operations::SampleFile& file : files) {
-      if (options_.by_shard) file.name.insert(0, FolderOf(job.place.shard));
-      SHARDKIT_RETURN_IF_ERROR(CheckName(job, view, i, local, file));
+      SHARDKIT_RETURN_IF_ERROR(FinishName(job, view, i, local, &file));
     }
     const UnpackReport before = *done;
     std::vector<std::string> made;
@@ -374,11 +384,16 @@ class Unpacker {
     return view.column(column).loaded() ? !view.column(column).present(i) : job.shard == nullptr;
   }
 
-  absl::Status CheckName(const Job& job, const BlockView& view, uint32_t i, uint64_t local,
-                         const operations::SampleFile& file) {
-    if (IsAbsent(job, view, i, file.column)) return absl::OkStatus();
-    const absl::Status status = operations::CheckOutputName(directory_, file.name);
-    if (status.ok()) return status;
+  absl::Status FinishName(const Job& job, const BlockView& view, uint32_t i, uint64_t local,
+                          operations::SampleFile* file) {
+    if (IsAbsent(job, view, i, file->column)) return absl::OkStatus();
+    if (options_.by_shard) file->name.insert(0, FolderOf(job.place.shard));
+    absl::StatusOr<std::string> name = operations::OutputName(directory_, file->name, job.names);
+    if (name.ok()) {
+      file->name = *std::move(name);
+      return absl::OkStatus();
+    }
+    const absl::Status& status = name.status();
     const std::string message =
         StrCat(job.path(dataset_), ": sample ", local, ": will not be unpacked: ", ToStd(status.message()));
     return absl::IsResourceExhausted(status) && !options_.skip_errors ? ResourceExhausted(message) : DataLoss(message);

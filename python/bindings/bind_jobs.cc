@@ -88,6 +88,7 @@ SourceArguments TakeSource(OptionReader& reader, bool skip_errors) {
   reader.Take("verify_listed_hashes", source_options.verify_listed_hashes);
   reader.Take("pending_pair_bytes", source_options.pending_pair_bytes);
   reader.Take("key", source_options.key);
+  reader.Take("names", source_options.names);
   reader.Take("include", source_options.include);
   reader.Take("exclude", source_options.exclude);
   reader.Take("files", source_options.files);

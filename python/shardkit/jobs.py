@@ -95,6 +95,8 @@ def pack(
         in the same order again; other first rows are refused. Of files, names and sizes of what was packed are
         compared.
         For lines of JSON: ``key``, the member that is the key.
+        ``names``, the encoding of names of files that are not UTF-8, as ``"gbk"``; ``"escape"`` keeps such bytes as
+        ``%XX``.
         ``include`` and ``exclude`` choose files by patterns as in ``.gitignore``, ``files`` names them, relative to the
         one input and in this order; ``limit`` stops after so many samples, to try.
         Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``allow_empty``; ``keep_hidden``, to pack also what

@@ -4,6 +4,8 @@ import gzip
 import json
 import lzma
 import os
+import re
+import struct
 import subprocess
 import zipfile
 
@@ -27,9 +29,17 @@ class JsonlTest(CliTest):
             row = {}
             for column in columns:
                 name = next((name for name in tree if name.startswith(f"{key}.{column}.") or name == f"{key}.{column}"), None)
-                row[column] = None if name is None else self.read(f"{dataset}.files", name).decode()
+                content = None if name is None else self.read(f"{dataset}.files", name)
+                row[column] = None if content is None else self.number(content) if name.endswith(".npy") else content.decode()
             found.append((key, row))
         return found
+
+    @staticmethod
+    def number(npy):
+        """The text of the one number of a NumPy file."""
+        kind = re.search(rb"'descr': '.(..)'", npy)[1].decode()
+        value, = struct.unpack({"i8": "<q", "f8": "<d", "b1": "?"}[kind], npy[-int(kind[1]):])
+        return json.dumps(value)
 
     def test_rows_become_samples(self):
         self.write("rows.jsonl", lines(ROWS))

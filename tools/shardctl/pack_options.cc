@@ -161,6 +161,7 @@ shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments) {
   options.skip_errors = arguments.skip_errors;
   options.types = arguments.types;
   options.key = arguments.key;
+  options.names = arguments.names;
   options.include = arguments.include;
   options.exclude = arguments.exclude;
   options.files = arguments.files;
@@ -206,7 +207,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   JobsOption jobs;
   DecompressionOption decompression;
   HashOption hashes;
-  std::optional<std::string> task, files_from, key;
+  std::optional<std::string> task, files_from, key, names;
   bool null = false;
   uint64_t limit = 0;
   AppendOption append;
@@ -226,6 +227,9 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
       "in which order the images of class directories are stored: mixed, always in the same way, or by path, one "
       "class after the other [random]");
   line.Text("--key", "NAME", &key, "of lines of JSON: the member that is the key of its sample [key]");
+  line.Text("--names", "ENCODING", &names,
+            "of names of files that are not UTF-8: their encoding, as gbk, euc-jp, koi8-r, latin1 (iconv -l lists "
+            "them), or escape, which keeps such bytes as %XX; unpack gives the bytes back");
   line.Texts(
       "--include", "GLOB", &arguments->include,
       "pack only files that match: *.jpg at any depth, train/ a folder, /a/*.jpg or a/**/b.jpg a whole path below "
@@ -343,6 +347,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   if (arguments->dataset.append && arguments->dry_run) return line.UsageError("--dry-run: not with --append");
   if (plan && arguments->tasks == 0) return line.UsageError("--tasks is missing");
   if (key) arguments->key = *key;
+  if (names) arguments->names = *names;
   if (limit > 0) {
     if (arguments->resume) return line.UsageError("--limit: not with --resume");
     arguments->limit = limit;

@@ -30,7 +30,7 @@ struct PackArguments {
   bool verify_listed_hashes = true;                                 // of datasets of other containers
   bool skip_errors = false;
   bool resume = false;
-  std::string key;                            // of lines of JSON
+  std::string key, names;                     // of lines of JSON
   std::vector<std::string> include, exclude;  // patterns
   std::optional<std::vector<std::string>> files;
   uint64_t limit = UINT64_MAX;

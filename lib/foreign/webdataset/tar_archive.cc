@@ -524,6 +524,7 @@ absl::StatusOr<bool> TarReader::Next(TarMember* member) {
   state.file_of_it = {};
   ++state.members;
   *member = {.name = state.name,
+             .pax = archive_format(reader) == ARCHIVE_FORMAT_TAR_PAX_INTERCHANGE,
              .link = state.link,
              .after_end_mark = state.members > 1 && mark,
              .ordinal = state.members,

@@ -39,6 +39,7 @@ struct TarMember {
   enum class Kind { kFile, kDirectory, kOther };
 
   std::string name;             // as in the tar
+  bool pax = false;             // it has an extended header, in which names are UTF-8
   Kind kind = Kind::kOther;     // a link to a file before it is a file
   bool link = false;            // hard or symbolic; if a file, its data is that of the member that it leads to
   bool after_end_mark = false;  // an end mark lies between it and the member before

@@ -106,7 +106,7 @@ absl::Status TarSampleGrouper::AddToSample(const foreign::WebDatasetName& name, 
   SHARDKIT_ASSIGN_OR_RETURN(const uint32_t column, FindColumn(name.extension));
   const uint64_t samples = index_->sample_count();
   if (samples == 0 || index_->key(samples - 1) != name.key) {
-    if (!ValidUtf8(name.key)) return DataLoss("its key is not UTF-8: rename the member");
+    if (!ValidUtf8(name.key)) return DataLoss("its key is not UTF-8: pack the tar, where --names tells the encoding");
     if (name.key.size() > foreign::kMaxTarKeyBytes) {
       return DataLoss("its key has more than ", foreign::kMaxTarKeyBytes, " bytes: rename the member");
     }

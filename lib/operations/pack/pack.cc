@@ -9,6 +9,7 @@
 #include "operations/pack/packer.h"
 #include "operations/sources/dataset_source.h"
 #include "operations/sources/file_source.h"
+#include "operations/sources/source_names.h"
 
 namespace shardkit {
 
@@ -19,6 +20,10 @@ absl::StatusOr<DatasetWriterOptions> operations::WriterOptionsOf(const Source& s
   const auto* const files = dynamic_cast<const operations::FileSource*>(&source);
   if (files != nullptr && files->options().keep_hidden) writer_options.job += " keep-hidden";
   if (files != nullptr && !files->options().key.empty()) writer_options.job += StrCat("\nkey ", files->options().key);
+  if (files != nullptr && !files->options().names.empty()) {
+    writer_options.shard.metadata[std::string(operations::kNamesName)] = files->options().names;
+    writer_options.job += StrCat("\nnames ", files->options().names);
+  }
   for (const std::string& pattern : files == nullptr ? std::vector<std::string>() : files->options().include) {
     writer_options.job += StrCat("\ninclude ", pattern);
   }

@@ -33,13 +33,23 @@ bool IsBlank(std::string_view line) { return line.find_first_not_of(" \t\r") == 
 
 }  // namespace
 
+JsonlSource::JsonlSource(std::vector<SourceInput> inputs, const SourceOptions& options)
+    : FileSource(std::move(inputs), options), key_(KeyColumn()) {
+  key_.name = options_.key.empty() ? std::string(kDefaultKey) : options_.key;
+  for (const auto& [name, type] : options_.types) AddColumn(name, type);
+}
+
+const Column& JsonlSource::AddColumn(const std::string& name, Type type) {
+  return columns_.insert_or_assign(name, Column{.name = name, .type = type, .codec = Codec::kZstd, .nullable = true})
+      .first->second;
+}
+
 absl::StatusOr<std::unique_ptr<LineReader>> JsonlSource::OpenLines(const SourceInput& input) const {
   SHARDKIT_ASSIGN_OR_RETURN(auto file, options_.file_system->OpenForReading(input.path));
   return LineReader::Open(std::move(file));
 }
 
 absl::StatusOr<std::vector<Column>> JsonlSource::InitialColumns() {
-  const std::string key_name = options_.key.empty() ? std::string(kDefaultKey) : options_.key;
   std::vector<std::string> order;
   std::map<std::string, JsonKinds, std::less<>> kinds;
   JsonTree tree;
@@ -70,37 +80,29 @@ absl::StatusOr<std::vector<Column>> JsonlSource::InitialColumns() {
       });
     }
   }
-  key_ = KeyColumn();
-  key_.name = key_name;
-  if (!options_.key.empty() && !kinds.contains(key_name)) {
-    return NotFound(inputs_.empty() ? "" : inputs_[0].path, ": no row has the key, \"", key_name, "\"");
-  }
-  columns_.clear();
-  std::vector<Column> columns{key_};
-  for (const std::string& name : order) {
-    if (name == key_name) continue;
-    Column column{.name = name, .codec = Codec::kZstd, .nullable = true};
-    if (const auto asked = options_.types.find(name); asked != options_.types.end()) {
-      column.type = asked->second;
-    } else {
-      const absl::StatusOr<Type> type = kinds.find(name)->second.TypeOfAll();
-      if (!type.ok()) {
-        return Annotate(type.status(), StrCat(inputs_[0].path, ": column \"", name, "\" of the first ", rows,
-                                              " rows (--type ", name, "=TYPE)"));
-      }
-      column.type = *type;
-    }
-    columns.push_back(column);
-    columns_.emplace(name, std::move(column));
+  if (!options_.key.empty() && !kinds.contains(key_.name)) {
+    return NotFound(inputs_.empty() ? "" : inputs_[0].path, ": no row has the key, \"", key_.name, "\"");
   }
   for (const auto& [name, type] : options_.types) {
-    if (name == key_name) return InvalidArgument("--type ", name, ": is the key, whose type is utf8");
-    if (!IsJsonTarget(type))
+    if (name == key_.name) return InvalidArgument("--type ", name, ": is the key, whose type is utf8");
+    if (!IsJsonTarget(type)) {
       return InvalidArgument("--type ", name, "=", TypeName(type), ": values of JSON cannot be made that");
-    if (columns_.contains(name)) continue;
-    Column column{.name = name, .type = type, .codec = Codec::kZstd, .nullable = true};
-    columns.push_back(column);
-    columns_.emplace(name, std::move(column));
+    }
+    if (!kinds.contains(name)) order.push_back(name);
+  }
+  std::vector<Column> columns{key_};
+  for (const std::string& name : order) {
+    if (name == key_.name) continue;
+    if (const auto asked = columns_.find(name); asked != columns_.end()) {
+      columns.push_back(asked->second);
+      continue;
+    }
+    const absl::StatusOr<Type> type = kinds.find(name)->second.TypeOfAll();
+    if (!type.ok()) {
+      return Annotate(type.status(), StrCat(inputs_[0].path, ": column \"", name, "\" of the first ", rows,
+                                            " rows (--type ", name, "=TYPE)"));
+    }
+    columns.push_back(AddColumn(name, *type));
   }
   return columns;
 }

@@ -20,12 +20,11 @@ namespace shardkit::operations {
 // fails.
 class JsonlSource final : public FileSource {
  public:
-  JsonlSource(std::vector<SourceInput> inputs, const SourceOptions& options) : FileSource(std::move(inputs), options) {}
+  JsonlSource(std::vector<SourceInput> inputs, const SourceOptions& options);
 
   std::string_view name() const override { return "jsonl"; }
   // InvalidArgument when the first rows have values of several kinds in a column, or none has the key.
   absl::StatusOr<std::vector<Column>> InitialColumns() override;
-  bool knows_all_columns() const override { return true; }
   void Load(WorkUnit& unit, SampleBatch* batch) override;
   absl::StatusOr<uint64_t> Count() override;
 
@@ -38,6 +37,7 @@ class JsonlSource final : public FileSource {
   absl::Status LoadRow(JsonTree& tree, std::string_view line, const std::string& place, ByteArena* arena,
                        Sample* sample) const;
   absl::StatusOr<std::unique_ptr<LineReader>> OpenLines(const SourceInput& input) const;
+  const Column& AddColumn(const std::string& name, Type type);
 
   Column key_;
   std::map<std::string, Column, std::less<>> columns_;  // without the key

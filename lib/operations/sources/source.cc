@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "codec/content_type.h"
 #include "dataset/dataset_files.h"
 #include "dataset/foreign/foreign_dataset.h"
@@ -20,10 +21,10 @@
 #include "operations/sources/dataset_source.h"
 #include "operations/sources/files_source.h"
 #include "operations/sources/image_folder_source.h"
+#include "operations/sources/input_file_system.h"
 #include "operations/sources/jsonl_source.h"
 #include "operations/sources/source_names.h"
 #include "operations/sources/source_walk.h"
-#include "operations/sources/zip_filesystem.h"
 #include "shardkit/manifest.h"
 #include "shardkit/shard.h"
 #include "shardkit/tar_index.h"
@@ -382,7 +383,13 @@ absl::StatusOr<std::vector<SourceInput>> ListedInput(std::string_view kind, cons
     return InvalidArgument("--include and --exclude: not with --files-from, which names all files");
   }
   const NameSplit split = kind == "files" ? SplitOf(options) : kind == "sa1b" ? NameSplit::kLastDot : NameSplit::kNever;
-  SHARDKIT_ASSIGN_OR_RETURN(std::string list, ListNames(*options.files, split));
+  // A list that find has written has the bytes.
+  SHARDKIT_ASSIGN_OR_RETURN(const NameEncoding names, NameEncoding::Create(options.names));
+  std::vector<std::string> files = *options.files;
+  for (std::string& name : files) {
+    if (!ValidUtf8(name)) name = names.TextOf(name);
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(std::string list, ListNames(files, split));
   return std::vector<SourceInput>{{inputs[0], false, std::make_shared<const std::string>(std::move(list))}};
 }
 
@@ -530,7 +537,7 @@ absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& given) {
   SourceOptions options = given;
-  SHARDKIT_ASSIGN_OR_RETURN(auto zips, operations::MountZips(inputs, &options));
+  SHARDKIT_ASSIGN_OR_RETURN(auto zips, operations::OpenInputs(inputs, &options));
   for (const auto& [name, type] : options.types) {
     if (kind != "jsonl" && kind != "auto" && !IsByteString(type)) {
       return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
@@ -546,6 +553,9 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     }
     if (options.order && found != "imagefolder") {
       return InvalidArgument(input, ": is packed as ", found, ", and only image folders are listed in another order");
+    }
+    if ((found == "webdataset" || found == "mds" || found == "jsonl") && !options.names.empty()) {
+      return InvalidArgument(input, ": is packed as ", found, ", and --names is for files: give the tars themselves");
     }
     if ((found == "webdataset" || found == "mds") && operations::NameFilter(options).chooses()) {
       return InvalidArgument(input, ": is packed as ", found,

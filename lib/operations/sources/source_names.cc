@@ -1,10 +1,15 @@
 #include "operations/sources/source_names.h"
 
 #include <fnmatch.h>
+#include <iconv.h>
 
 #include <algorithm>
+#include <charconv>
+#include <mutex>
+#include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -147,12 +152,153 @@ bool NameFilter::Takes(std::string_view path, bool directory) const {
   return !matches(exclude_) && (directory || include_.empty() || matches(include_));
 }
 
+class NameEncoding::Converters {
+ public:
+  explicit Converters(const std::string& name)
+      : to_text_(iconv_open("UTF-8", name.c_str())), to_bytes_(iconv_open(name.c_str(), "UTF-8")) {}
+  ~Converters() {
+    if (to_text_ != kNone) iconv_close(to_text_);
+    if (to_bytes_ != kNone) iconv_close(to_bytes_);
+  }
+  bool known() const { return to_text_ != kNone && to_bytes_ != kNone; }
+  std::optional<std::string> ToText(std::string_view bytes) { return Convert(to_text_, bytes); }
+  std::optional<std::string> ToBytes(std::string_view text) { return Convert(to_bytes_, text); }
+
+ private:
+  inline static const iconv_t kNone = reinterpret_cast<iconv_t>(-1);  // NOLINT: as iconv_open(3) says
+
+  std::optional<std::string> Convert(iconv_t converter, std::string_view from) {
+    std::string input(from);
+    std::string output(4 * from.size() + 16, '\0');
+    char* next = input.data();
+    size_t left = input.size();
+    char* to = output.data();
+    size_t room = output.size();
+    const std::lock_guard lock(mutex_);
+    iconv(converter, nullptr, nullptr, nullptr, nullptr);
+    // A character that is replaced by a similar one counts; the name would not be given back.
+    if (iconv(converter, &next, &left, &to, &room) != 0) return std::nullopt;
+    if (iconv(converter, nullptr, nullptr, &to, &room) != 0) return std::nullopt;
+    output.resize(output.size() - room);
+    return output;
+  }
+
+  std::mutex mutex_;
+  iconv_t to_text_, to_bytes_;
+};
+
+namespace {
+
+// No byte of UTF-8.
+constexpr char kNoText = '\xff';
+
+bool IsAscii(std::string_view text) {
+  return std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; });
+}
+
+// The length of the character in front, 0 when the bytes are none.
+size_t CharacterLength(std::string_view text) {
+  for (size_t length = 1; length <= std::min<size_t>(text.size(), 4); ++length) {
+    if (ValidUtf8(text.substr(0, length))) return length;
+  }
+  return 0;
+}
+
+std::string Escape(std::string_view name) {
+  std::string text;
+  while (!name.empty()) {
+    const size_t length = CharacterLength(name);
+    if (length == 0 || name[0] == '%') {
+      text += StrCat("%", absl::Hex(static_cast<unsigned char>(name[0]), absl::kZeroPad2));
+    } else {
+      text += name.substr(0, length);
+    }
+    name.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return text;
+}
+
+std::optional<std::string> Unescape(std::string_view text) {
+  std::string name;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      name += text[i];
+      continue;
+    }
+    unsigned byte = 0;
+    const std::string_view digits = text.substr(i + 1, 2);
+    const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (digits.size() != 2 || parsed.ptr != digits.data() + 2) return std::nullopt;
+    name += static_cast<char>(byte);
+    i += 2;
+  }
+  return name;
+}
+
+}  // namespace
+
+absl::StatusOr<NameEncoding> NameEncoding::Create(std::string_view name) {
+  NameEncoding encoding;
+  encoding.escape_ = name == "escape";
+  if (encoding.escape_ || name.empty()) return encoding;
+  auto converters = std::make_shared<Converters>(std::string(name));
+  if (!converters->known() || name.find('/') != name.npos) {
+    return InvalidArgument("--names ", name,
+                           ": is no encoding that iconv knows: iconv -l lists them, such as GBK, EUC-JP, KOI8-R and "
+                           "LATIN1; escape keeps the bytes");
+  }
+  // Names are divided at '/' and '.' before they are text. An encoding of 7 bits has a state (ISO-2022), and that its
+  // names are not UTF-8 would not be seen.
+  std::string ascii;
+  for (char c = 1; c < 0x7f; ++c) ascii += c;
+  if (converters->ToText(ascii) != ascii || !converters->ToText("\xb0\xa1")) {
+    return InvalidArgument("--names ", name, ": is no encoding of 8 bits with ASCII in it, as names of files have");
+  }
+  encoding.converters_ = std::move(converters);
+  return encoding;
+}
+
+std::string NameEncoding::TextOf(std::string_view name) const {
+  if (escape_) return Escape(name);
+  if (!converters_ || IsAscii(name)) return std::string(name);
+  std::optional<std::string> text = converters_->ToText(name);
+  if (text && converters_->ToBytes(*text) == name) return *std::move(text);
+  return StrCat(std::string_view(&kNoText, 1), name);
+}
+
+std::string NameEncoding::TextOfUtf8(std::string_view name) const {
+  if (escape_) return Escape(name);
+  if (!converters_ || BytesOf(name)) return std::string(name);
+  return StrCat(std::string_view(&kNoText, 1), name);
+}
+
+std::optional<std::string> NameEncoding::BytesOf(std::string_view text) const {
+  if (escape_) return Unescape(text);
+  if (!converters_ || IsAscii(text)) return std::string(text);
+  std::string bytes;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('/', begin), text.size());
+    const std::string_view component = text.substr(begin, end - begin);
+    const bool none = component.starts_with(kNoText);
+    const std::optional<std::string> converted =
+        none ? std::string(component.substr(1)) : converters_->ToBytes(component);
+    if (!converted) return std::nullopt;
+    bytes += *converted;
+    if (end < text.size()) bytes += '/';
+    begin = end + 1;
+  }
+  return bytes;
+}
+
 absl::Status CheckKey(std::string_view key) {
   if (ValidUtf8(key)) return absl::OkStatus();
-  return InvalidArgument("the name is not valid UTF-8, which a key must be: rename the file");
+  return InvalidArgument(
+      "the name is not valid UTF-8, nor in an encoding that --names tells (gbk, latin1, …): --names escape keeps its "
+      "bytes");
 }
 
 absl::Status CheckColumnName(std::string_view column) {
+  SHARDKIT_RETURN_IF_ERROR(CheckKey(column));
   if (const absl::Status status = CheckName(column, "column name"); !status.ok()) {
     return InvalidArgument("the extension cannot name a column (", ToStd(status.message()), "): rename the file");
   }
@@ -164,9 +310,12 @@ absl::Status CheckColumnName(std::string_view column) {
   return absl::OkStatus();
 }
 
-absl::Status CheckOutputName(std::string_view directory, std::string_view name) {
+absl::StatusOr<std::string> OutputName(std::string_view directory, std::string_view text, const NameEncoding& names) {
+  if (!ValidUtf8(text)) return InvalidArgument("the name is not valid UTF-8");
+  std::optional<std::string> bytes = names.BytesOf(text);
+  if (!bytes) return InvalidArgument("the name '", Front(text), "' is none in the encoding of metadata ", kNamesName);
+  const std::string_view name = *bytes;
   SHARDKIT_RETURN_IF_ERROR(foreign::CheckMemberName(name));
-  if (!ValidUtf8(name)) return InvalidArgument("the name is not valid UTF-8");
   if (name.find('\0') != std::string_view::npos) return InvalidArgument("the name holds a NUL byte");
   for (size_t begin = 0; begin <= name.size();) {
     const size_t end = std::min(name.find('/', begin), name.size());
@@ -182,7 +331,7 @@ absl::Status CheckOutputName(std::string_view directory, std::string_view name) 
         "the path of '", Front(name), "…' would have ", length, " bytes; at most ", kMaxPathBytes,
         " are possible: give a directory with a shorter path, or convert the dataset to tars instead");
   }
-  return absl::OkStatus();
+  return *std::move(bytes);
 }
 
 }  // namespace shardkit::operations

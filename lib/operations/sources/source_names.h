@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "shardkit/source.h"
 
 namespace shardkit::operations {
@@ -92,13 +95,41 @@ struct PassedOver {
   std::string first_left_behind;
 };
 
+// Metadata of files whose names were not UTF-8. Its value is the encoding, as SourceOptions::names.
+inline constexpr std::string_view kNamesName = "shardkit.names";
+
+// The encoding of the names of files, and the text that stands for them: keys and names of columns. Text is given only
+// for bytes that it gives back. Thread-safe; copies share what they convert with.
+class NameEncoding {
+ public:
+  // As SourceOptions::names; empty: names are text as they are. InvalidArgument for an encoding that iconv does not
+  // know, that has other bytes for ASCII, or has a state.
+  static absl::StatusOr<NameEncoding> Create(std::string_view name);
+
+  bool empty() const { return converters_ == nullptr && !escape_; }
+
+  // Of a name that has no text, the name behind a byte that no UTF-8 has: CheckKey refuses it.
+  std::string TextOf(std::string_view name) const;
+  // The same, where `name` is known to be UTF-8, as the archive says.
+  std::string TextOfUtf8(std::string_view name) const;
+  // The inverse of TextOf. Nothing for text that has no bytes.
+  std::optional<std::string> BytesOf(std::string_view text) const;
+
+ private:
+  class Converters;
+
+  std::shared_ptr<Converters> converters_;
+  bool escape_ = false;
+};
+
 // InvalidArgument when a key is not UTF-8, or a column name not UTF-8 of at most 255 bytes.
 absl::Status CheckKey(std::string_view key);
 absl::Status CheckColumnName(std::string_view column);
 
-// Whether a file of this name can be written below `directory`: as foreign::CheckMemberName, and InvalidArgument for a
-// name that is not UTF-8 or holds a NUL byte; ResourceExhausted for a component of more than 255 bytes, or a
+// The bytes of a name below `directory` whose text is given. InvalidArgument as foreign::CheckMemberName, and for text
+// that is not UTF-8, has no bytes, or holds a NUL byte; ResourceExhausted for a component of more than 255 bytes, or a
 // path of more than 4095, which file systems do not take.
-absl::Status CheckOutputName(std::string_view directory, std::string_view name);
+absl::StatusOr<std::string> OutputName(std::string_view directory, std::string_view text,
+                                       const NameEncoding& names = {});
 
 }  // namespace shardkit::operations

@@ -6,6 +6,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "foreign/webdataset/webdataset_names.h"
 #include "operations/sources/source_unit.h"
 
@@ -39,6 +40,7 @@ absl::StatusOr<std::unique_ptr<TarMembers>> TarMembers::Open(const std::string& 
                                                              PassedOver* passed_over) {
   SHARDKIT_ASSIGN_OR_RETURN(auto file, options.file_system->OpenForReading(path));
   std::unique_ptr<TarMembers> tar(new TarMembers(std::move(file), options, passed_over));
+  SHARDKIT_ASSIGN_OR_RETURN(tar->names_, NameEncoding::Create(options.names));
   SHARDKIT_ASSIGN_OR_RETURN(tar->compression_, foreign::DetectCompression(*tar->file_));
   auto opened = TarReader::Open(*tar->file_, tar->compression_);
   if (ToStd(opened.status().message()).ends_with("Unrecognized archive format")) {
@@ -72,6 +74,10 @@ absl::StatusOr<bool> TarMembers::Next(TarMember* member) {
       return false;
     }
     member->name = foreign::MemberName(member->name);
+    if (!names_.empty()) {
+      const bool utf8 = member->pax && ValidUtf8(member->name);
+      member->name = utf8 ? names_.TextOfUtf8(member->name) : names_.TextOf(member->name);
+    }
     const std::string where = StrCat(file_->path(), ": member '", member->name, "'");
     if (member->after_end_mark && !std::exchange(joined_, true)) {
       Count(where, &passed.joined_tars, &passed.first_joined);

@@ -50,6 +50,7 @@ class TarMembers {
   const uint64_t most_memory_;
   const bool keep_hidden_;
   const NameFilter filter_;
+  NameEncoding names_;
   PassedOver* const passed_over_;
   foreign::TarCompression compression_ = foreign::TarCompression::kNone;
   std::unique_ptr<foreign::TarReader> reader_;

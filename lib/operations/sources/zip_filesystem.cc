@@ -1,6 +1,5 @@
 #include "operations/sources/zip_filesystem.h"
 
-#include <iconv.h>
 #include <sys/stat.h>
 #include <unzip.h>
 #include <zlib.h>
@@ -12,7 +11,6 @@
 #include <optional>
 #include <span>
 
-#include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -35,23 +33,6 @@ constexpr uint64_t kLargestRead = uint64_t{16} << 20;
 constexpr uint64_t kKeptBytes = uint64_t{1} << 20;  // of memory, by a handle that is not in use
 constexpr uint64_t kLocalHeaderBytes = 30 + 512;    // and what is beside the name
 constexpr uint64_t kLongestLink = 4096;
-
-// Python's zipfile and Info-ZIP read names that are not marked as UTF-8 as CP437; macOS marks none.
-std::string DecodeName(std::string name, bool utf8) {
-  if (utf8 || ValidUtf8(name)) return name;
-  const iconv_t converter = iconv_open("UTF-8", "CP437");
-  if (converter == reinterpret_cast<iconv_t>(-1)) return name;
-  std::string decoded(3 * name.size(), '\0');
-  char* from = name.data();
-  size_t left = name.size();
-  char* to = decoded.data();
-  size_t room = decoded.size();
-  const bool converted = iconv(converter, &from, &left, &to, &room) != static_cast<size_t>(-1);
-  iconv_close(converter);
-  if (!converted) return name;
-  decoded.resize(decoded.size() - room);
-  return decoded;
-}
 
 // Without "./", leading and double slashes. False for a name that leads out of the zip.
 bool NormalizeName(std::string* name) {
@@ -85,7 +66,8 @@ class ZipFileSystem::Zip {
     bool link = false;
   };
 
-  static absl::StatusOr<std::unique_ptr<Zip>> Open(ReadableFileSystem& base, const std::string& path);
+  static absl::StatusOr<std::unique_ptr<Zip>> Open(ReadableFileSystem& base, const std::string& path,
+                                                   const NameEncoding& names);
 
   const std::string& path() const { return path_; }
   const RandomAccessFile& file() const { return *file_; }
@@ -126,7 +108,7 @@ class ZipFileSystem::Zip {
   }
 
  private:
-  absl::Status List(Handle& handle);
+  absl::Status List(Handle& handle, const NameEncoding& names);
 
   std::string path_;
   std::unique_ptr<RandomAccessFile> file_;
@@ -332,7 +314,8 @@ class ZipFileSystem::Member final : public RandomAccessFile {
 };
 
 absl::StatusOr<std::unique_ptr<ZipFileSystem::Zip>> ZipFileSystem::Zip::Open(ReadableFileSystem& base,
-                                                                             const std::string& path) {
+                                                                             const std::string& path,
+                                                                             const NameEncoding& names) {
   auto zip = std::make_unique<Zip>();
   zip->path_ = path;
   SHARDKIT_ASSIGN_OR_RETURN(zip->file_, base.OpenForReading(path));
@@ -356,12 +339,14 @@ absl::StatusOr<std::unique_ptr<ZipFileSystem::Zip>> ZipFileSystem::Zip::Open(Rea
       SHARDKIT_RETURN_IF_ERROR(keep(directory));
   }
   SHARDKIT_ASSIGN_OR_RETURN(auto handle, Handle::Open(*zip));
-  SHARDKIT_RETURN_IF_ERROR(zip->List(*handle));
+  SHARDKIT_RETURN_IF_ERROR(zip->List(*handle, names));
   zip->GiveHandle(std::move(handle));
   return zip;
 }
 
-absl::Status ZipFileSystem::Zip::List(Handle& handle) {
+absl::Status ZipFileSystem::Zip::List(Handle& handle, const NameEncoding& names) {
+  // Python's zipfile and Info-ZIP read names that are not marked as UTF-8 as CP437; macOS marks none.
+  SHARDKIT_ASSIGN_OR_RETURN(const NameEncoding old, NameEncoding::Create("CP437"));
   unz_file_info64 info;
   std::string name(std::numeric_limits<uint16_t>::max(), '\0');
   int code = unzGoToFirstFile(handle.get());
@@ -370,7 +355,13 @@ absl::Status ZipFileSystem::Zip::List(Handle& handle) {
     code = unzGetCurrentFileInfo64(handle.get(), &info, name.data(), name.size(), nullptr, 0, nullptr, 0);
     if (code == UNZ_OK) code = unzGetFilePos64(handle.get(), &entry.place);
     if (code != UNZ_OK) break;
-    entry.name = DecodeName(name.substr(0, info.size_filename), (info.flag & kUtf8Flag) != 0);
+    const std::string_view bytes = std::string_view(name).substr(0, info.size_filename);
+    const bool utf8 = (info.flag & kUtf8Flag) != 0;
+    if (names.empty()) {
+      entry.name = utf8 || ValidUtf8(bytes) ? std::string(bytes) : old.TextOf(bytes);
+    } else {
+      entry.name = utf8 ? names.TextOfUtf8(bytes) : names.TextOf(bytes);
+    }
     if (entry.name.find('\0') != entry.name.npos || !NormalizeName(&entry.name)) {
       return InvalidArgument(path_, ": member '", entry.name,
                              "' has a name that leads out of the zip; unzip it and pack the folder");
@@ -436,11 +427,12 @@ absl::StatusOr<std::unique_ptr<ZipFileSystem::Handle>> ZipFileSystem::Zip::TakeH
   return Handle::Open(*this);
 }
 
-ZipFileSystem::ZipFileSystem(ReadableFileSystem& base) : ForwardingReads(base) {}
+ZipFileSystem::ZipFileSystem(ReadableFileSystem& base, NameEncoding names)
+    : ForwardingReads(base), names_(std::move(names)) {}
 ZipFileSystem::~ZipFileSystem() = default;
 
 absl::Status ZipFileSystem::Mount(const std::string& path) {
-  SHARDKIT_ASSIGN_OR_RETURN(zips_[path], Zip::Open(base(), path));
+  SHARDKIT_ASSIGN_OR_RETURN(zips_[path], Zip::Open(base(), path, names_));
   return absl::OkStatus();
 }
 
@@ -509,23 +501,6 @@ absl::Status ZipFileSystem::ForEachEntry(const std::string& path, const TakeEntr
     ++entry;
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::shared_ptr<ReadableFileSystem>> MountZips(const std::vector<std::string>& inputs,
-                                                              SourceOptions* options) {
-  std::shared_ptr<ZipFileSystem> zips;
-  for (const std::string& path : inputs) {
-    if (!absl::EndsWithIgnoreCase(ToAbsl(path), ".zip")) continue;
-    const auto file = options->file_system->OpenForReading(path);
-    std::string magic(kMemberMagic.size(), '\0');
-    // What is no zip, or cannot be read, is reported as every other input.
-    if (!file.ok() || (*file)->size() < magic.size() || !(*file)->ReadAt(0, magic).ok()) continue;
-    if (magic != kMemberMagic && magic != kEmptyMagic) continue;
-    if (!zips) zips = std::make_shared<ZipFileSystem>(*options->file_system);
-    SHARDKIT_RETURN_IF_ERROR(zips->Mount(path));
-  }
-  if (zips) options->file_system = zips.get();
-  return zips;
 }
 
 }  // namespace shardkit::operations

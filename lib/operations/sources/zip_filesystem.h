@@ -10,18 +10,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "operations/sources/source_names.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/source.h"
 
 namespace shardkit::operations {
 
 // `base`, in which each zip that is mounted is a directory of its members: the path of a member is the zip's path, a
-// slash, and its name. Members are stored or deflated; zip64 is read. A name is UTF-8, or else in CP437, as of old.
+// slash, and its name. Members are stored or deflated; zip64 is read. A name is UTF-8, or
+// else in `names`, or where those are empty in CP437, as of old.
 // The checksum of a member is compared when all of it was read from front to back. Thread-safe: threads read members of
 // one zip at the same time. Memory for each member: about 100 bytes and its name.
 class ZipFileSystem final : public ForwardingReadableFileSystem {
  public:
-  explicit ZipFileSystem(ReadableFileSystem& base);
+  explicit ZipFileSystem(ReadableFileSystem& base, NameEncoding names = {});
   ~ZipFileSystem() override;
 
   // Reads the central directory. DataLoss for a zip that is damaged or cut off; InvalidArgument, naming the member, for
@@ -42,13 +43,8 @@ class ZipFileSystem final : public ForwardingReadableFileSystem {
   // The zip that holds the path, and the name in it, empty for the zip itself. Null for other paths.
   std::pair<Zip*, std::string_view> Find(std::string_view path) const;
 
+  const NameEncoding names_;
   std::map<std::string, std::unique_ptr<Zip>, std::less<>> zips_;
 };
-
-// Mounts the inputs that are zips, by their names (*.zip) and first bytes, over options->file_system, which then reads
-// them as directories. Returns the file system, which must live as long as *options is used; null when no input is a
-// zip.
-absl::StatusOr<std::shared_ptr<ReadableFileSystem>> MountZips(const std::vector<std::string>& inputs,
-                                                              SourceOptions* options);
 
 }  // namespace shardkit::operations

@@ -116,6 +116,7 @@ std::string FormatHead(const PlanHead& head) {
   source.Set("pending_pair_bytes", head.source.pending_pair_bytes).Set("allow_empty", head.source.allow_empty);
   source.Set("keep_hidden", head.source.keep_hidden).Set("follow_links", head.source.follow_links);
   source.Set("key", head.source.key)
+      .Set("names", head.source.names)
       .Set("include", FormatTexts(head.source.include))
       .Set("exclude", FormatTexts(head.source.exclude));
   JsonValue options = JsonValue::Object();
@@ -164,6 +165,7 @@ absl::Status ReadSource(JsonReader& json, SourceOptions* source) {
                       {"keep_hidden", &source->keep_hidden},
                       {"follow_links", &source->follow_links},
                       {"key", &source->key},
+                      {"names", &source->names},
                       {"include", &source->include},
                       {"exclude", &source->exclude}});
 }

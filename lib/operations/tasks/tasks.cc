@@ -20,7 +20,7 @@
 #include "operations/copy/conversion.h"
 #include "operations/pack/packer.h"
 #include "operations/sources/dataset_source.h"
-#include "operations/sources/zip_filesystem.h"
+#include "operations/sources/input_file_system.h"
 #include "operations/tasks/pack_plan.h"
 #include "shardkit/dataset_reader.h"
 
@@ -296,8 +296,12 @@ class PlannedTasks {
     job.pack = head.pack;
     SHARDKIT_ASSIGN_OR_RETURN(job.schema, Schema::Create(head.columns));
     planned->source_options_ = head.source;
-    SHARDKIT_ASSIGN_OR_RETURN(planned->zips_, MountZips(head.inputs, &planned->source_options_));
+    SHARDKIT_ASSIGN_OR_RETURN(planned->zips_, OpenInputs(head.inputs, &planned->source_options_));
     job.types = head.source.types;
+    // A unit is a file of lines, and the first rows of all files decided.
+    for (const Column& column : head.kind == "jsonl" ? head.columns : std::vector<Column>()) {
+      if (!column.is_key) planned->source_options_.types[column.name] = column.type;
+    }
     job.unit_bytes = planned->plan_->unit_bytes();
     job.open = [raw = planned.get()](uint64_t unit, PackPart* part) { return raw->OpenUnit(unit, part); };
     job.whole = [raw = planned.get()] { return raw->OpenWhole(); };

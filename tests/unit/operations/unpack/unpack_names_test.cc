@@ -11,13 +11,15 @@ namespace {
 
 // A dataset at /in with these keys, each with a value "text".
 std::unique_ptr<DatasetReader> MakeDataset(FileSystem& files, const std::vector<std::string>& keys,
-                                           const std::string& column = "txt", const std::string& source = "files") {
+                                           const std::string& column = "txt", const std::string& source = "files",
+                                           const std::string& names = "") {
   static std::vector<std::unique_ptr<Column>> columns;  // samples borrow them
   columns.push_back(std::make_unique<Column>(Column{.name = column, .type = Type::kBytes}));
   std::vector<OwnedSample> samples;
   for (const std::string& key : keys) samples.push_back({key, {{columns.back().get(), "text of " + key}}});
   DatasetWriterOptions options = SmallShards(0, 1);
   if (!source.empty()) options.shard.metadata["shardkit.source"] = source;
+  if (!names.empty()) options.shard.metadata["shardkit.names"] = names;
   const auto written = WriteDataset(files, "/in", samples, options);
   EXPECT_TRUE(written.ok()) << written.status();
   auto dataset = DatasetReader::Open(files, "/in");
@@ -26,9 +28,10 @@ std::unique_ptr<DatasetReader> MakeDataset(FileSystem& files, const std::vector<
 }
 
 // Unpacks a good sample, then this one. Returns the error, if nothing at all was left behind.
-absl::Status UnpackOne(const std::string& key, const std::string& column = "txt", const std::string& source = "files") {
+absl::Status UnpackOne(const std::string& key, const std::string& column = "txt", const std::string& source = "files",
+                       const std::string& names = "") {
   const auto files = NewMemoryFileSystem();
-  const auto dataset = MakeDataset(*files, {"a/good", key}, column, source);
+  const auto dataset = MakeDataset(*files, {"a/good", key}, column, source, names);
   if (!dataset) return absl::InternalError("no dataset");
   const Tree before = ReadTree(*files, "/");
   const absl::Status status = Unpack(*files, *dataset, "/out").status();
@@ -48,6 +51,22 @@ TEST(UnpackNames, ThatLeadElsewhereAreRefused) {
       EXPECT_TRUE(absl::IsDataLoss(status)) << key << " " << status;
       EXPECT_NE(Message(status).find(": sample 1: will not be unpacked: "), std::string::npos) << status;
     }
+  }
+}
+
+TEST(UnpackNames, ThatAreDecodedLeadNowhereElseEither) {
+  for (const std::string key : {"%2e%2e/x", "..%2Fx", "%2fetc/passwd", "a/%2e%2e/%2e%2e/x", "a%00", "%", "%4", "%zz"}) {
+    const absl::Status status = UnpackOne(key, "txt", "files", "escape");
+    EXPECT_TRUE(absl::IsDataLoss(status)) << key << " " << status;
+    EXPECT_NE(Message(status).find(": sample 1: will not be unpacked: "), std::string::npos) << status;
+  }
+  EXPECT_TRUE(UnpackOne("a%ff%2541", "txt", "files", "escape").ok());
+  // Latin-1 has no such character.
+  EXPECT_TRUE(absl::IsDataLoss(UnpackOne("a/\xe6\x97\xa5", "txt", "files", "latin1")));
+  for (const std::string names : {"klingon", "ISO-2022-CN-EXT", "../../x", "UTF-16"}) {
+    const absl::Status status = UnpackOne("a", "txt", "files", names);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(Message(status).find("metadata shardkit.names"), std::string::npos) << status;
   }
 }
 
@@ -84,20 +103,20 @@ TEST(UnpackNames, TooLongAreRefusedBeforeTheSystemDoes) {
   EXPECT_LT(Message(path).size(), 400u);
 }
 
-TEST(UnpackNames, OfOtherContainersNeedNotBeText) {
-  EXPECT_TRUE(operations::CheckOutputName("/out", "d/\xc3\xa4.txt").ok());
+TEST(UnpackNames, AreText) {
+  EXPECT_TRUE(operations::OutputName("/out", "d/\xc3\xa4.txt").ok());
   for (const std::string name : {"\xff", "a/\xc3", "\xed\xa0\x80", "\xc0\xaf"}) {
-    const absl::Status status = operations::CheckOutputName("/out", name);
+    const absl::Status status = operations::OutputName("/out", name).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_NE(Message(status).find("UTF-8"), std::string::npos) << status;
   }
   // A message never cuts a character.
   const absl::Status status =
-      operations::CheckOutputName("/", "x" + std::string(40, '\xc3') + std::string(300, '\xa4'));
+      operations::OutputName("/", "x" + std::string(40, '\xc3') + std::string(300, '\xa4')).status();
   EXPECT_FALSE(status.ok());
   std::string umlauts = "x";
   while (umlauts.size() < 300) umlauts += "\xc3\xa4";
-  EXPECT_NE(Message(operations::CheckOutputName("/", umlauts)).find("\xc3\xa4…'"), std::string::npos);
+  EXPECT_NE(Message(operations::OutputName("/", umlauts).status()).find("\xc3\xa4…'"), std::string::npos);
 }
 
 // They are file names, and users want them back.
