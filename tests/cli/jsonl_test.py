@@ -96,7 +96,7 @@ class JsonlTest(CliTest):
         self.write("rows.jsonl", lines(rows))
         self.shardctl("pack", "rows.jsonl", "-o", "out", "--key", "id")
         self.assertEqual([line.split()[-1] for line in self.shardctl("ls", "out").stdout.splitlines()], ["7", str(2**63), "x"])
-        self.shardctl("pack", "rows.jsonl", "-o", "plain")
+        self.shardctl("pack", "rows.jsonl", "-o", "plain", "--type", "id=json")
         self.assertIn("rows.jsonl: line 2", self.shardctl("ls", "plain").stdout)
         self.assertIn('no row has the key, "name"', self.shardctl("pack", "rows.jsonl", "-o", "new", "--key", "name", code=3).stderr)
         self.write("bad.jsonl", lines([{"id": 1, "t": "a"}, {"t": "b"}, {"id": 1.5}, {"id": 1}]))

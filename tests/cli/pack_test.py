@@ -591,6 +591,6 @@ class PackTest(CliTest):
         # With a corrected name the job could not resume from these shards, so they are not kept.
         self.shardctl("pack", "photos.tar", "-o", "kept", "--shard-samples", "1", "--type", "png=image", "--resume", code=2)
         self.assertFalse(os.path.exists(self.path("kept")))
-        self.assertIn("is not COLUMN=TYPE", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=i32", code=2).stderr)
+        self.assertIn("files are bytes, utf8, json, jpeg, png or image", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=i32", code=2).stderr)
         self.assertIn("named twice", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=image", "--type", "jpg=jpeg",
                                                    code=2).stderr)

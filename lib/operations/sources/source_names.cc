@@ -250,7 +250,9 @@ absl::StatusOr<NameEncoding> NameEncoding::Create(std::string_view name) {
   // Names are divided at '/' and '.' before they are text. An encoding of 7 bits has a state (ISO-2022), and that its
   // names are not UTF-8 would not be seen.
   std::string ascii;
-  for (char c = 1; c < 0x7f; ++c) ascii += c;
+  for (char c = 1; c < 0x7f; ++c) {
+    if (c != '\\' && c != '~') ascii += c;  // in Japan and Korea, signs of a currency and an overline
+  }
   if (converters->ToText(ascii) != ascii || !converters->ToText("\xb0\xa1")) {
     return InvalidArgument("--names ", name, ": is no encoding of 8 bits with ASCII in it, as names of files have");
   }
@@ -279,11 +281,15 @@ std::optional<std::string> NameEncoding::BytesOf(std::string_view text) const {
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('/', begin), text.size());
     const std::string_view component = text.substr(begin, end - begin);
-    const bool none = component.starts_with(kNoText);
-    const std::optional<std::string> converted =
-        none ? std::string(component.substr(1)) : converters_->ToBytes(component);
-    if (!converted) return std::nullopt;
-    bytes += *converted;
+    if (component.starts_with(kNoText)) {
+      bytes += component.substr(1);
+    } else if (IsAscii(component)) {
+      bytes += component;
+    } else if (const auto converted = converters_->ToBytes(component)) {
+      bytes += *converted;
+    } else {
+      return std::nullopt;
+    }
     if (end < text.size()) bytes += '/';
     begin = end + 1;
   }
