@@ -300,7 +300,7 @@ class Unpacker {
     const bool of_sample = absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
     if (!options_.skip_errors || !of_sample) return status;
     std::lock_guard lock(mutex_);
-    report_.skipped.push_back({ordinal, std::string(key), std::string(ToStd(status.message()))});
+    report_.skipped.push_back(SkippedSample::Of(ordinal, std::string(key), status));
     return absl::OkStatus();
   }
 

@@ -25,11 +25,14 @@ namespace nb = nanobind;
 using Example = std::tuple<nb::str, std::optional<uint64_t>, std::optional<uint64_t>>;
 
 void BindReports(nb::module_& module) {
-  Record<SkippedSample>(module, "Skipped",
-                        "A sample that could not be loaded: its position in the input, its key or file, and why.")
+  Record<SkippedSample>(
+      module, "Skipped",
+      "A sample that could not be loaded: its position in the input, its key or file, why, and what kind\n"
+      "that is: \"damaged\", \"missing\", \"forbidden\", \"too large\" or \"refused\".")
       .Field("position", &SkippedSample::position)
       .Field("key", &SkippedSample::key)
-      .Field("reason", &SkippedSample::reason);
+      .Field("reason", &SkippedSample::reason)
+      .Field("kind", &SkippedSample::kind);
   Record<PackPlan>(
       module, "PackPlan",
       "What `plan_pack` has divided: bytes of files, tars and blocks; samples where no tar has to be read for them.")

@@ -51,7 +51,7 @@ class Writer {
   }
 
   void RecordSkip(uint64_t position, const std::string& key, const std::string& reason) {
-    Open().RecordSkip({position, key, reason});
+    Open().RecordSkip({.position = position, .key = key, .reason = reason});
   }
 
   Dict Finish() {

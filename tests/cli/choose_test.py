@@ -187,10 +187,10 @@ class ChooseTest(Base):
         self.assertIn("in/lost+found: the folder may not be listed; --exclude leaves it out, --on-error skip goes on", run.stderr)
         run = self.shardctl("pack", "in", "-o", "out", "--on-error", "skip", code=4, **who)
         self.assertIn("packed 6 samples", run.stdout)
-        self.assertIn("1 sample skipped", run.stderr)
+        self.assertIn("1 sample skipped: 1 forbidden", run.stderr)
         self.shardctl("pack", "in", "-o", "other", "--exclude", "lost+found/", **who)
         self.shardctl("plan-pack", "in", "-o", "tasks", "--tasks", "1", "--on-error", "skip", **who)
-        self.assertIn("1 sample skipped", self.shardctl("pack", "-o", "tasks", "--task", "0/1", **who).stderr)
+        self.assertIn("1 sample skipped: 1 forbidden", self.shardctl("pack", "-o", "tasks", "--task", "0/1", **who).stderr)
         self.shardctl("pack", "-o", "tasks", "--finish", code=4, **who)
 
 

@@ -43,7 +43,8 @@ class JsonTest(CliTest):
         document = self.shardctl("pack", "sa1b", "-o", "out", "--json", "--on-error", "skip", code=4).json()
         self.assertEqual(document["samples"], 2)
         [skipped] = document["skipped"]
-        self.keys(skipped, "position", "key", "reason")
+        self.keys(skipped, "position", "key", "reason", "kind")
+        self.assertEqual(skipped["kind"], "damaged")
         self.assertEqual(skipped["position"], 1)
         self.assertIn("sa_2", skipped["key"])
 

@@ -118,7 +118,7 @@ class JsonlTest(CliTest):
                              (264, 'column "new": no row before it had this column')):
             self.assertIn(f"line {number}", run.stderr)
             self.assertIn(what, run.stderr)
-        self.assertIn("5 samples skipped", run.stderr)
+        self.assertIn("5 samples skipped: 5 refused", run.stderr)
         self.assertIn("packed 258 samples", run.stdout)
 
     def test_types(self):

@@ -207,7 +207,7 @@ class PackTest(CliTest):
         run = self.shardctl("pack", "sa1b", "-o", "out", "--on-error", "skip", code=4)
         self.assertIn("packed 2 samples", run.stdout)
         self.assertRegex(run.stderr, r"shardctl: skipped sample 1 \(sa_2[.a-z]*\): .*\n")
-        self.assertIn("1 sample skipped", run.stderr)
+        self.assertIn("1 sample skipped: 1 ", run.stderr)
         self.assertEqual([line.split()[1] for line in self.shardctl("ls", "out").stdout.splitlines()], ["sa_1", "sa_3"])
         self.shardctl("validate", "--deep", "out")
 

@@ -89,7 +89,7 @@ class SkipTest(CliTest):
         for name, arguments in (("convert", ["--to", "shard"]), ("unpack", [])):
             run = self.skip(name, "out", "-o", name, *arguments)
             self.assertEqual([position for position, _ in self.lost(run)], [4, 5, 6, 7])
-            self.assertRegex(run.stderr, r"^shardctl: skipped samples 4 to 7: .*00000001\.shard.*\nshardctl: 4 samples skipped\n$")
+            self.assertRegex(run.stderr, r"^shardctl: skipped samples 4 to 7: .*00000001\.shard.*\nshardctl: 4 samples skipped: 4 damaged\n$")
         self.shardctl("convert", "out", "-o", "mds", "--to", "mds", "--shard-samples", "4", "--on-error", "skip", code=4)
         os.truncate(self.path("mds", "shard.00001.mds"), 1000)
         self.assertEqual([p for p, _ in self.lost(self.skip("convert", "mds", "-o", "b", "--to", "shard"))], [4, 5, 6, 7])

@@ -1,5 +1,8 @@
 #include "job_report.h"
 
+#include <map>
+#include <string>
+
 #include "numbers.h"
 #include "report.h"
 
@@ -42,14 +45,21 @@ int ReportSkipped(const std::vector<shardkit::SkippedSample>& skipped) {
     PrintError(std::string("shardctl: skipped sample") + (one ? " " : "s ") + std::to_string(first.position) + last +
                key + ": " + first.reason);
   }
-  PrintError("shardctl: " + Counted(skipped.size(), "sample") + " skipped");
+  std::map<std::string, size_t> kinds;
+  for (const shardkit::SkippedSample& sample : skipped) ++kinds[sample.kind];
+  std::string counts;
+  for (const auto& [kind, count] : kinds) {
+    counts += (counts.empty() ? ": " : ", ") + std::to_string(count) + " " + kind;
+  }
+  PrintError("shardctl: " + Counted(skipped.size(), "sample") + " skipped" + counts);
   return kExitSkipped;
 }
 
 Json SkippedJson(const std::vector<shardkit::SkippedSample>& skipped) {
   Json list = Json::array();
   for (const shardkit::SkippedSample& sample : skipped) {
-    list.push_back({{"position", sample.position}, {"key", sample.key}, {"reason", sample.reason}});
+    list.push_back(
+        {{"position", sample.position}, {"key", sample.key}, {"reason", sample.reason}, {"kind", sample.kind}});
   }
   return list;
 }

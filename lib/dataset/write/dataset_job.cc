@@ -12,7 +12,18 @@
 #include "shardkit/dataset_reader.h"
 #include "shardkit/shard.h"
 
-namespace shardkit::dataset {
+namespace shardkit {
+
+SkippedSample SkippedSample::Of(uint64_t position, std::string key, const absl::Status& why) {
+  SkippedSample skipped{position, std::move(key), std::string(ToStd(why.message()))};
+  if (absl::IsDataLoss(why)) skipped.kind = "damaged";
+  if (absl::IsNotFound(why)) skipped.kind = "missing";
+  if (absl::IsPermissionDenied(why)) skipped.kind = "forbidden";
+  if (absl::IsResourceExhausted(why)) skipped.kind = "too large";
+  return skipped;
+}
+
+namespace dataset {
 namespace {
 
 constexpr size_t kNamed = 3;  // keys, in the message
@@ -259,4 +270,5 @@ absl::Status DatasetJob::Suspend() {
   return status;
 }
 
-}  // namespace shardkit::dataset
+}  // namespace dataset
+}  // namespace shardkit

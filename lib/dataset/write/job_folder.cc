@@ -74,7 +74,10 @@ std::string FormatRecord(const std::string& job, const ShardRecord& record) {
   JsonValue skipped = JsonValue::Array();
   for (const SkippedSample& sample : record.skipped) {
     JsonValue object = JsonValue::Object();
-    object.Set("position", sample.position).Set("key", sample.key).Set("reason", sample.reason);
+    object.Set("position", sample.position)
+        .Set("key", sample.key)
+        .Set("reason", sample.reason)
+        .Set("kind", sample.kind);
     skipped.Add(std::move(object));
   }
   const ManifestShard& shard = record.shard;
@@ -101,7 +104,8 @@ absl::StatusOr<std::optional<ShardRecord>> ParseRecord(std::string_view text, co
   ManifestShard& shard = record.shard;
   std::string of_job;
   const auto read_skipped = [](JsonReader& json, SkippedSample* sample) {
-    return json.Object({{"position", &sample->position}, {"key", &sample->key}, {"reason", &sample->reason}});
+    return json.Object(
+        {{"position", &sample->position}, {"key", &sample->key}, {"reason", &sample->reason}, {"kind", &sample->kind}});
   };
   const auto read_sha256 = [&](JsonReader& digits) { return digits.Read(shard.sha256.emplace()); };
   const auto read_end = [&](JsonReader& json) {

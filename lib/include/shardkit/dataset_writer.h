@@ -78,6 +78,11 @@ struct SkippedSample {
   uint64_t position = 0;
   std::string key;
   std::string reason;
+  // "damaged" (DataLoss), "missing" (NotFound), "forbidden" (PermissionDenied), "too large" (ResourceExhausted), or
+  // "refused": the source or the dataset does not take it.
+  std::string kind = "refused";
+
+  static SkippedSample Of(uint64_t position, std::string key, const absl::Status& why);
 };
 
 struct DatasetSummary {

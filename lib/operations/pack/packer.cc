@@ -400,7 +400,7 @@ class Packer {
 
   absl::Status Fail(const std::string& key, const absl::Status& status) {
     if (!options_.skip_errors) return OrSkip(status);
-    SkippedSample skipped{position_.samples, key, std::string(ToStd(status.message()))};
+    SkippedSample skipped = SkippedSample::Of(position_.samples, key, status);
     if (writer_) writer_->RecordSkip(skipped);
     skipped_.push_back(std::move(skipped));
     return absl::OkStatus();

@@ -87,7 +87,7 @@ TEST_F(ShardRecordsTest, IncompleteOrChangedOnesAreNone) {
   EXPECT_FALSE(Read(text + text).has_value());
   for (const std::string_view key :
        {"job", "name", "bytes", "samples", "blocks", "content_hash", "shards_before", "next_position", "listing",
-        "may_continue", "skipped", "details", "position", "key", "reason", "listed", "input_bytes"}) {
+        "may_continue", "skipped", "details", "position", "key", "reason", "kind", "listed", "input_bytes"}) {
     std::string renamed = text;
     const size_t at = renamed.find("\"" + std::string(key) + "\":");
     ASSERT_NE(at, renamed.npos) << key;
