@@ -242,6 +242,22 @@ class ZipTest(Base):
         self.shardctl("pack", "old.zip", "-o", "old")
         self.assertIn("größe", self.shardctl("ls", "old").stdout)
 
+    def test_backslashes_of_windows_divide_names(self):
+        for system, names in ((0, {"a/b/c.txt", "d.txt"}), (3, {"a\\b\\c.txt", "d.txt"})):
+            with zipfile.ZipFile(self.path("in.zip"), "w") as file:
+                for name in ("a\\b\\c.txt", "d.txt"):
+                    info = zipfile.ZipInfo(name)
+                    info.create_system = system
+                    file.writestr(info, name)
+            self.shardctl("pack", "in.zip", "-o", f"out{system}")
+            self.shardctl("unpack", f"out{system}", "-o", f"back{system}")
+            self.assertEqual(set(self.tree(f"back{system}")), names)
+        with zipfile.ZipFile(self.path("out.zip"), "w") as file:
+            info = zipfile.ZipInfo("..\\evil.txt")
+            info.create_system = 0
+            file.writestr(info, "x")
+        self.assertIn("leads out of the zip", self.shardctl("pack", "out.zip", "-o", "new", code=2).stderr)
+
     @staticmethod
     def without_utf8_flag(content):
         out = bytearray(content)

@@ -24,7 +24,7 @@ constexpr std::string_view kEmptyMagic("PK\x05\x06", 4);   // section 4.3.16
 constexpr unsigned long kEncryptedFlag = 1;                // section 4.4.4
 constexpr unsigned long kUtf8Flag = 1 << 11;
 constexpr unsigned long kStored = 0, kDeflated = 8;  // section 4.4.5
-constexpr unsigned long kUnix = 3;                   // section 4.4.2: who made the external attributes
+constexpr unsigned long kDos = 0, kUnix = 3;         // section 4.4.2: who made the external attributes
 
 constexpr uint64_t kTailBytes = uint64_t{128} << 10;  // with the end record and its comment
 constexpr uint64_t kLargestDirectory = uint64_t{4} << 30;
@@ -361,6 +361,10 @@ absl::Status ZipFileSystem::Zip::List(Handle& handle, const NameEncoding& names)
       entry.name = utf8 || ValidUtf8(bytes) ? std::string(bytes) : old.TextOf(bytes);
     } else {
       entry.name = utf8 ? names.TextOfUtf8(bytes) : names.TextOf(bytes);
+    }
+    // As .NET 4.0 wrote them, and Info-ZIP reads them.
+    if (info.version >> 8 == kDos && entry.name.find('/') == entry.name.npos) {
+      std::ranges::replace(entry.name, '\\', '/');
     }
     if (entry.name.find('\0') != entry.name.npos || !NormalizeName(&entry.name)) {
       return InvalidArgument(path_, ": member '", entry.name,
