@@ -1,8 +1,11 @@
+#include <zlib.h>
+
 #include <array>
 #include <iterator>
 #include <string>
 
 #include "mds_files.h"
+#include "pack_files.h"
 #include "seeds/seeds.h"
 #include "shardkit/copy.h"
 #include "shardkit/tar_index.h"
@@ -135,6 +138,37 @@ void AddArrays(SeedWriter& seeds) {
   }
 }
 
+// A zip of stored members (APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.12, 4.3.16).
+std::string Zip(const std::vector<std::pair<std::string, std::string>>& members) {
+  const auto number = [](uint64_t value, size_t bytes) {
+    std::string text;
+    for (size_t i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+    return text;
+  };
+  std::string zip, directory;
+  for (const auto& [name, content] : members) {
+    const uLong crc = crc32(0, reinterpret_cast<const Bytef*>(content.data()), static_cast<uInt>(content.size()));
+    const std::string common = number(20, 2) + number(0, 8) + number(crc, 4) + number(content.size(), 4) +
+                               number(content.size(), 4) + number(name.size(), 2) + number(0, 2);
+    directory += "PK\1\2" + number(20, 2) + common + number(0, 10) + number(zip.size(), 4) + name;
+    zip += "PK\3\4" + common + name + content;
+  }
+  const uint64_t begin = zip.size();
+  return zip + directory + "PK\5\6" + number(0, 4) + number(members.size(), 2) + number(members.size(), 2) +
+         number(directory.size(), 4) + number(begin, 4) + number(0, 2);
+}
+
+void AddPacked(SeedWriter& seeds) {
+  const auto add = [&](const char* name, PackFile kind, const std::string& content) {
+    seeds.Add("pack", name, JoinSections({{kind, content}}));
+  };
+  add("zip", kPackZip, Zip({{"a.txt", "text"}, {"a.json", "{}"}, {"d/b.txt", "more"}}));
+  add("zip-of-lines", kPackZip, Zip({{"x.jsonl", "{\"key\": 1}\n{\"key\": 2}\n"}}));
+  add("lines", kPackLines,
+      "{\"key\": \"a\", \"n\": 1, \"f\": 0.5, \"t\": \"x\", \"b\": true, \"l\": [1]}\n"
+      "{\"key\": \"b\", \"n\": null, \"f\": 2}\n\n{\"key\": \"a\"}\n");
+}
+
 void AddTexts(SeedWriter& seeds) {
   int number = 0;
   for (const char* text : {"64KiB", "1.5 GB", "256mib", "18446744073709551615", "0.125KiB", "7"}) {
@@ -191,6 +225,7 @@ void AddForeignSeeds(SeedWriter& seeds) {
   AddMds(seeds);
   AddArrays(seeds);
   AddTexts(seeds);
+  AddPacked(seeds);
   for (const char* target : {"writer", "convert", "unpack"}) {
     for (uint64_t number = 0; number < 40; ++number) {
       seeds.Add(target, "random-" + std::to_string(number), SeedBytes(number, 20 + 30 * number));

@@ -24,7 +24,7 @@ class SeedWriter {
 // Inputs for: shard, dataset, format. `golden` is format-spec/golden.
 void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds);
 
-// tar, mds, foreign, numbers, remote, and bytes for writer, convert, npy, unpack.
+// tar, mds, pack, foreign, numbers, remote, and bytes for writer, convert, npy, unpack.
 void AddForeignSeeds(SeedWriter& seeds);
 
 // jpeg, rle, sa1b.

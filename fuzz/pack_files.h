@@ -1,0 +1,14 @@
+// The files of pack_fuzzer's inputs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace shardkit::fuzz {
+
+enum PackFile : size_t { kPackZip, kPackLines };
+
+inline constexpr std::array<std::string_view, 2> kPackFiles = {"x.zip", "x.jsonl"};
+
+}  // namespace shardkit::fuzz

@@ -1,0 +1,64 @@
+// Files that hold many samples, each with any bytes, are packed: what is packed is valid, and no sample is lost unsaid.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "pack_files.h"
+#include "shardkit/pack.h"
+#include "shardkit/source.h"
+#include "shardkit/validate.h"
+#include "support/file_sections.h"
+#include "support/memory_bound.h"
+#include "support/require.h"
+#include "support/rows.h"
+
+namespace {
+
+using namespace shardkit;
+using namespace shardkit::fuzz;
+
+absl::StatusOr<PackReport> PackFile(FileSystem& files, const std::string& input, const std::string& output,
+                                    bool skip_errors) {
+  SourceOptions from;
+  from.file_system = &files;
+  from.skip_errors = skip_errors;
+  const auto source = OpenSource("auto", {input}, from);
+  if (!source.ok()) return source.status();
+  PackOptions to;
+  to.skip_errors = skip_errors;
+  to.dataset.threads = 1;
+  return Pack(files, **source, output, to);
+}
+
+void Check(FileSystem& files, const std::string& input) {
+  const auto packed = PackFile(files, input, "/out", /*skip_errors=*/false);
+  const auto salvaged = PackFile(files, input, "/salvaged", /*skip_errors=*/true);
+  if (!salvaged.ok()) {
+    Require(!packed.ok(), "what is packed without a failure is packed when failures are skipped");
+    return;
+  }
+  ValidateOptions options;
+  options.deep = true;
+  const auto report = Validate(files, "/salvaged", options);
+  RequireOk(report.status(), "validating what was packed");
+  Require(report->ok(), "what was packed is valid");
+  const auto rows = ReadRows(files, "/salvaged");
+  Require(rows.has_value(), "what was packed can be read");
+  if (!packed.ok()) return;
+  Require(salvaged->skipped.empty(), "nothing is skipped where nothing fails");
+  Require(ReadRows(files, "/out") == rows, "skipping failures changes no sample");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const MemoryBound bound(size);
+  for (const std::string_view name : kPackFiles) {
+    const std::unique_ptr<FileSystem> files = NewMemoryFileSystem();
+    WriteSections(*files, "/d", kPackFiles, {reinterpret_cast<const char*>(data), size});
+    const std::string path = JoinPath("/d", name);
+    if (files->Stat(path).ok()) Check(*files, path);
+  }
+  return 0;
+}
