@@ -15,6 +15,7 @@ from shardkit import _numbers, _values, reports
 from shardkit.images import Encode, as_column, encoded
 from shardkit.masks import Masks
 from shardkit.schema import Column, column, describe
+from shardkit.sources import TypedRows
 from shardkit.writer import Writer
 
 Row = Mapping[str, Any]
@@ -165,7 +166,9 @@ def pack_rows(
     for number, row in enumerate(first):
         if not isinstance(row, Mapping):
             raise ValueError(f"row {number}: a dict from column to value is wanted, not {type(row).__name__}")
-    if columns is None:
+    if columns is None and isinstance(rows, TypedRows):
+        columns = {name: kind for name, kind in rows.columns.items() if name != key}
+    elif columns is None:
         names = dict.fromkeys(name for row in first for name in row if name != key)
         inferred = {name: infer(name, (row.get(name) for row in first)) for name in names}
         columns = _with_masks(inferred, first)

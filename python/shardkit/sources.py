@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from shardkit import _parquet
+from shardkit.schema import Column
+
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+class TypedRows(Iterator[dict[str, Any]]):
+    """Rows whose columns are known before the first row is read.
+
+    `shardkit.pack` takes these columns; ``columns={**rows.columns, "score": "f32?"}`` changes one.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], rows: Iterator[dict[str, Any]]) -> None:
+        self.columns = dict(columns)
+        self._rows = rows
+
+    def __next__(self) -> dict[str, Any]:
+        return next(self._rows)
 
 
 def _each(paths: Paths) -> Iterator[str]:
@@ -16,8 +35,13 @@ def _each(paths: Paths) -> Iterator[str]:
         yield from (os.fspath(path) for path in paths)
 
 
-def parquet(paths: Paths, columns: Sequence[str] | None = None, *, batch_size: int = 256) -> Iterator[dict[str, Any]]:
-    """Yield the rows of Parquet files, a few at a time in memory. Needs pyarrow.
+def parquet(paths: Paths, columns: Sequence[str] | None = None, *, batch_size: int = 256) -> TypedRows:
+    """Return the rows of Parquet files, read a few at a time. Needs pyarrow.
+
+    The files' schemas give the columns their types. Lists of numbers are arrays, lists of texts ``"utf8[]"``, structs
+    and other lists JSON. Binary columns are images if the first values are, and so are those that Hugging Face's
+    ``Image`` made; the names of its ``ClassLabel`` are kept. A column is nullable if it has an absent value, of which
+    the files' statistics tell.
 
     Parameters
     ----------
@@ -26,19 +50,26 @@ def parquet(paths: Paths, columns: Sequence[str] | None = None, *, batch_size: i
     columns : sequence of str
         Columns to read; all by default. Numbers are NumPy's scalars, lists of numbers its arrays.
     batch_size : int
-        Rows in memory at once.
+        Rows in memory at once; of the file, a row group at most is in memory with them.
 
     Raises
     ------
     ValueError
-        For a column of a type that has no counterpart, naming file, row and column.
+        For a column of a type that has no counterpart, or of several types, naming file and column. The rows raise it
+        for a value that has no counterpart, naming the row, too.
     """
+    files = list(_each(paths))
+    names = None if columns is None else list(columns)
+    return TypedRows(_parquet.columns(files, names), _parquet_rows(files, names, batch_size))
+
+
+def _parquet_rows(files: Sequence[str], names: Sequence[str] | None, batch_size: int) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    for path in _each(paths):
+    for path in files:
         row = 0
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=batch_size, columns=None if columns is None else list(columns)):
+            for batch in file.iter_batches(batch_size=batch_size, columns=names):
                 yield from batch_rows(batch, path, row)
                 row += batch.num_rows
 
@@ -55,35 +86,42 @@ def _arrow(path: str, row: int, name: str, array: Any) -> list[Any]:
     import pyarrow as pa
 
     kind = array.type
+    _parquet.type_of(path, name, kind)  # has a counterpart
     if pa.types.is_dictionary(kind):
         return _arrow(path, row, name, array.dictionary_decode())
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        if _is_number(pa, kind.value_type):
-            return [None if not value.is_valid else value.values.to_numpy(zero_copy_only=False) for value in array]
-        return array.to_pylist()  # type: ignore[no-any-return]
-    if pa.types.is_boolean(kind):
-        return array.to_pylist()  # type: ignore[no-any-return]
-    if _is_number(pa, kind):
+    if _parquet.is_list(kind) and _parquet.is_number(kind.value_type):
+        return [_numbers_of(path, row + i, name, value) for i, value in enumerate(array)]
+    if _parquet.is_number(kind):
         dtype = array.slice(0, 0).to_numpy(zero_copy_only=False).dtype.type  # to_pandas_dtype needs pandas
         return [None if value is None else dtype(value) for value in array.to_pylist()]
     if pa.types.is_timestamp(kind):
         stored = array.cast(pa.int64()).to_pylist()
-        import numpy as np
-
         return [None if value is None else np.datetime64(value, kind.unit) for value in stored]
-    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    if texts or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_struct(kind):
-        values = array.to_pylist()
-        if pa.types.is_struct(kind) and {field.name for field in kind} == {"bytes", "path"}:
-            return [None if value is None else value["bytes"] for value in values]  # an image of Hugging Face
-        return values  # type: ignore[no-any-return]
-    raise ValueError(
-        f"{path}: column {name} (from row {row}) is of type {kind}, which has no counterpart: leave it out"
-    )
+    values: list[Any] = array.to_pylist()
+    if _parquet.is_file(kind):
+        return [_file_of(path, row + i, name, value) for i, value in enumerate(values)]
+    return values
 
 
-def _is_number(pa: Any, kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+def _numbers_of(path: str, row: int, name: str, value: Any) -> Any:
+    """Return a list of numbers as an array."""
+    if not value.is_valid:
+        return None
+    if value.values.null_count:
+        raise ValueError(f"{path}: row {row}, column {name}: a number of the list is absent: leave the column out")
+    return value.values.to_numpy(zero_copy_only=False)
+
+
+def _file_of(path: str, row: int, name: str, value: Any) -> Any:
+    """Return the bytes of a file of Hugging Face."""
+    if value is None or (value["bytes"] is None and value["path"] is None):
+        return None
+    if value["bytes"] is None:
+        raise ValueError(
+            f"{path}: row {row}, column {name}: only the path of the file, {value['path']!r}, is there: "
+            "shardkit.sources.hugging_face reads it, too"
+        )
+    return value["bytes"]
 
 
 def hugging_face(dataset: Any) -> Iterator[dict[str, Any]]:
