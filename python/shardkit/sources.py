@@ -1,17 +1,21 @@
-"""Rows for `shardkit.pack` from Parquet, Hugging Face datasets and TFRecord. Each needs that project's own package."""
+"""Rows for `shardkit.pack` from Parquet, Hugging Face datasets and TFRecord, each read by a package of its own."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from shardkit import _parquet
+from shardkit import _parquet, _tfrecord
 from shardkit.schema import Column
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+# Examples of TFRecord whose features tell which are lists.
+_FIRST_EXAMPLES = 256
 
 
 class TypedRows(Iterator[dict[str, Any]]):
@@ -154,23 +158,52 @@ def _file(path: str) -> bytes:
 
 
 def tfrecord(paths: Paths, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the tf.Examples of TFRecord files. Needs the package tfrecord.
+    """Yield the tf.Examples of TFRecord files, perhaps compressed with gzip. Needs crc32c.
+
+    A feature that has one value in each of the first 256 examples is that value; of others all values are a list:
+    numbers an array, bytes texts. Single bytes stay bytes: ``row["text"].decode()`` is a text.
 
     Parameters
     ----------
     paths : path or iterable of paths
         The files, in this order.
     columns : sequence of str
-        Features to take; all by default. A feature of one number or bytes is that value, of several numbers an array.
+        Features to take; all by default.
+
+    Raises
+    ------
+    DataLossError
+        For a record that is damaged, naming file, record and byte.
+    ValueError
+        For a feature of several values that had one in the first examples, and for several bytes that are no texts.
     """
-    from tfrecord.reader import tfrecord_loader
+    rows = _examples(paths, columns)
+    first = list(itertools.islice(rows, _FIRST_EXAMPLES))
+    lists = {name for _, row in first for name, values in row.items() if values is not None and len(values) > 1}
+    for place, row in itertools.chain(first, rows):
+        yield {name: _feature(place, name, values, name in lists) for name, values in row.items()}
 
+
+def _examples(paths: Paths, columns: Sequence[str] | None) -> Iterator[tuple[str, dict[str, _tfrecord.Values]]]:
+    """Yield the place and the features of each example."""
     for path in _each(paths):
-        for row in tfrecord_loader(path, None, dict.fromkeys(columns) if columns is not None else None):
-            yield {name: _feature(value) for name, value in row.items()}
+        for number, row in enumerate(_tfrecord.examples(path)):
+            yield f"{path}: record {number}", row if columns is None else {name: row.get(name) for name in columns}
 
 
-def _feature(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value
-    return value[0] if len(value) == 1 else value
+def _feature(place: str, name: str, values: _tfrecord.Values, is_list: bool) -> Any:
+    if values is None:
+        return None
+    if not is_list:
+        if len(values) > 1:
+            raise ValueError(
+                f"{place}: feature {name} has {len(values)} values, and one in the first {_FIRST_EXAMPLES} examples: "
+                "leave it out by columns=[...]"
+            )
+        return values[0] if len(values) == 1 else None
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        return [value.decode() for value in values]
+    except UnicodeDecodeError:
+        raise ValueError(f"{place}: feature {name} has several values that are no texts: leave it out") from None

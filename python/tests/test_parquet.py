@@ -13,6 +13,7 @@ from conftest import JPEG, PNG, identical
 
 import shardkit as sk
 from shardkit import sources
+from shardkit.schema import describe
 
 pa = pytest.importorskip("pyarrow", reason="the package pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="the package pyarrow is not installed")
@@ -31,7 +32,7 @@ def packed(rows: Any, output: Path, **options: Any) -> tuple[dict[str, str], lis
     """The columns of the dataset made of these rows, and its samples without the key."""
     sk.pack(rows, output, **options)
     dataset = sk.open(output)
-    described = dict(text.split(": ", 1) for text in str(dataset.schema)[len("Schema(") : -1].split(", "))
+    described = {column.name: describe(column) for column in dataset.schema}
     assert described.pop("key") == "utf8"
     return described, [{name: sample[name] for name in described} for sample in dataset]
 

@@ -157,18 +157,6 @@ def test_parquet(tmp_path: Path) -> None:
         list(sources.parquet(tmp_path / "b.parquet"))
 
 
-def test_tfrecord(data: Path, tmp_path: Path) -> None:
-    pytest.importorskip("tfrecord")
-    files = sorted((data / "tfrecord").rglob("*.tfrecord*"))
-    files = [file for file in files if file.is_file() and not file.name.endswith((".idx", ".index"))]
-    assert files
-    read = list(sources.tfrecord(files[0]))
-    assert read
-    report = sk.pack(iter(read), tmp_path / "out", skip_errors=True)
-    assert report.samples + len(report.skipped) == len(read)
-    assert report.samples > 0
-
-
 def test_hugging_face(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     made = datasets.Dataset.from_dict({"label": list(range(10)), "text": [f"t{i}" for i in range(10)]})
