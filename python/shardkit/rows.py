@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import operator
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -124,17 +125,26 @@ def _is_numeric_list(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(each, (int, float)) for each in value)
 
 
+def _row(rows: Any, i: int) -> Row:
+    try:
+        return rows[i]  # type: ignore[no-any-return]
+    except Exception as error:
+        if hasattr(error, "add_note"):  # from Python 3.11 on
+            error.add_note(f"in row {i}")
+        raise
+
+
 def _fetched(rows: Any, threads: int) -> Iterator[Row]:
     """Yield the rows in order; those of a map-style dataset come from `threads` threads."""
     if hasattr(rows, "__getitem__") and hasattr(rows, "__len__"):
         if threads <= 1:
-            yield from (rows[i] for i in range(len(rows)))
+            yield from (_row(rows, i) for i in range(len(rows)))
             return
         with ThreadPoolExecutor(threads) as pool:
             waiting: deque[Future[Row]] = deque()
             try:
                 for i in range(len(rows)):
-                    waiting.append(pool.submit(rows.__getitem__, i))
+                    waiting.append(pool.submit(_row, rows, i))
                     if len(waiting) >= 4 * threads:
                         yield waiting.popleft().result()
                 while waiting:
@@ -174,7 +184,7 @@ def pack_rows(
         columns = _with_masks(inferred, first)
     made = {name: as_column(name, kind) for name, kind in columns.items()}
     options.setdefault("job", _fingerprint(first, made, key, columns))
-    total = len(rows) if hasattr(rows, "__len__") else 0
+    total = operator.length_hint(rows)  # 0 of a DataLoader whose dataset has no length
     skipped: list[reports.Skipped] = []
     packed = 0
     writer = Writer(output, columns, key=key, **options)
