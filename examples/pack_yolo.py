@@ -20,21 +20,32 @@ import shardkit as sk
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 
 
+def objects_of(path: Path) -> list[tuple[int, list[float]]]:
+    """Class and box of each object: its middle and size, from 0 to 1."""
+    found = []
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+        try:
+            if words := line.split():
+                if len(words) != 5:
+                    raise ValueError("a class and four numbers are wanted; polygons and points are no boxes")
+                found.append((int(words[0]), [float(word) for word in words[1:]]))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+    return found
+
+
 def rows(images: Path, labels: Path) -> Iterator[dict[str, object]]:
     for path in sorted(path for path in images.rglob("*") if path.suffix.lower() in ENDINGS):
         name = path.relative_to(images).with_suffix("")
-        text = labels / f"{name}.txt"
-        objects = [line.split() for line in text.read_text().splitlines() if line.strip()] if text.exists() else []
-        if any(len(each) != 5 for each in objects):
-            raise ValueError(f"{text}: a line has no class and four numbers: polygons and points are no boxes")
+        objects = objects_of(labels / f"{name}.txt")
         with PIL.Image.open(path) as image:
             width, height = image.size
             if image.getexif().get(0x0112, 1) > 4:  # stored lying; boxes are drawn on the upright picture
                 width, height = height, width
-        boxes = np.array([each[1:] for each in objects], np.float64).reshape(-1, 4)
+        boxes = np.array([box for _, box in objects]).reshape(-1, 4)
         boxes[:, :2] -= boxes[:, 2:] / 2
         boxes *= (width, height, width, height)
-        category = np.array([int(each[0]) for each in objects], np.int64)
+        category = np.array([kind for kind, _ in objects], np.int64)
         yield {"key": name.as_posix(), "image": path.read_bytes(), "boxes": boxes, "category": category}
 
 
