@@ -314,8 +314,9 @@ def make_coco(folder: Path) -> None:
 def check_coco(dataset: Path) -> None:
     found = list(samples(dataset).values())
     assert [row["image"] for row in found] == [JPEG, JPEG]
-    assert found[0]["boxes"].tolist() == [[0, 0, 1, 1]] * 2
-    assert found[1]["boxes"].tolist() == []
+    assert found[0]["bbox"].tolist() == [[0, 0, 1, 1]] * 2
+    assert found[0]["category_id"].tolist() == [3, 6]
+    assert found[1]["bbox"] is None or len(found[1]["bbox"]) == 0
 
 
 def make_sa1b(folder: Path) -> None:
