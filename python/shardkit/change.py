@@ -31,7 +31,7 @@ def add_columns(
     source: Any,
     *,
     key: str | None = None,
-    columns: Sequence[str] | Mapping[str, str | Column] | None = None,
+    columns: str | Sequence[str] | Mapping[str, str | Column] | None = None,
     types: Mapping[str, str] | None = None,
     threads: int = 1,
     progress: Progress = None,
@@ -52,7 +52,7 @@ def add_columns(
     key : str
         The column of the source with the keys. Samples whose key it lacks have no value then. Without a key, row i is
         of sample i, and there have to be as many as samples.
-    columns : sequence of str, or mapping
+    columns : str, sequence of str, or mapping
         Names of the columns to take; all by default. Of values from Python also a mapping from name to type, as for
         `Writer`; the types are otherwise those of arrays and tables, and of rows inferred from the first 256.
     types : mapping of str to str
@@ -79,7 +79,7 @@ def add_columns(
                 return _core.add_columns_file(
                     path_text(dataset), path, key or "", list(columns or []), types or {}, threads, show
                 )
-        if not hasattr(source, "__iter__") or isinstance(source, bytes):
+        elif not (hasattr(source, "__iter__") or hasattr(source, "to_batches")) or isinstance(source, bytes):
             raise TypeError(f"source={shown(source)}: give a file, arrays by column, or rows")
         if types is not None:
             raise ValueError("types are for files of NDJSON; give columns={...} for values from Python")

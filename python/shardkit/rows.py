@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import operator
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,7 @@ from shardkit import _numbers, _values, reports
 from shardkit.images import Encode, as_column, encoded
 from shardkit.masks import Masks
 from shardkit.schema import Column, column, describe
+from shardkit.sources import TypedRows
 from shardkit.writer import Writer
 
 Row = Mapping[str, Any]
@@ -123,17 +125,26 @@ def _is_numeric_list(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(each, (int, float)) for each in value)
 
 
+def _row(rows: Any, i: int) -> Row:
+    try:
+        return rows[i]  # type: ignore[no-any-return]
+    except Exception as error:
+        if hasattr(error, "add_note"):  # from Python 3.11 on
+            error.add_note(f"in row {i}")
+        raise
+
+
 def _fetched(rows: Any, threads: int) -> Iterator[Row]:
     """Yield the rows in order; those of a map-style dataset come from `threads` threads."""
     if hasattr(rows, "__getitem__") and hasattr(rows, "__len__"):
         if threads <= 1:
-            yield from (rows[i] for i in range(len(rows)))
+            yield from (_row(rows, i) for i in range(len(rows)))
             return
         with ThreadPoolExecutor(threads) as pool:
             waiting: deque[Future[Row]] = deque()
             try:
                 for i in range(len(rows)):
-                    waiting.append(pool.submit(rows.__getitem__, i))
+                    waiting.append(pool.submit(_row, rows, i))
                     if len(waiting) >= 4 * threads:
                         yield waiting.popleft().result()
                 while waiting:
@@ -165,13 +176,15 @@ def pack_rows(
     for number, row in enumerate(first):
         if not isinstance(row, Mapping):
             raise ValueError(f"row {number}: a dict from column to value is wanted, not {type(row).__name__}")
-    if columns is None:
+    if columns is None and isinstance(rows, TypedRows):
+        columns = {name: kind for name, kind in rows.columns.items() if name != key}
+    elif columns is None:
         names = dict.fromkeys(name for row in first for name in row if name != key)
         inferred = {name: infer(name, (row.get(name) for row in first)) for name in names}
         columns = _with_masks(inferred, first)
     made = {name: as_column(name, kind) for name, kind in columns.items()}
     options.setdefault("job", _fingerprint(first, made, key, columns))
-    total = len(rows) if hasattr(rows, "__len__") else 0
+    total = operator.length_hint(rows)  # 0 of a DataLoader whose dataset has no length
     skipped: list[reports.Skipped] = []
     packed = 0
     writer = Writer(output, columns, key=key, **options)

@@ -1,12 +1,35 @@
-"""Rows for `shardkit.pack` from Parquet, Hugging Face datasets and TFRecord. Each needs that project's own package."""
+"""Rows for `shardkit.pack` from Parquet, Hugging Face datasets and TFRecord, each read by a package of its own."""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from shardkit import _parquet, _tfrecord
+from shardkit.schema import Column
+
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+# Examples of TFRecord whose features tell which are lists.
+_FIRST_EXAMPLES = 256
+
+
+class TypedRows(Iterator[dict[str, Any]]):
+    """Rows whose columns are known before the first row is read.
+
+    `shardkit.pack` takes these columns; ``columns={**rows.columns, "score": "f32?"}`` changes one.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], rows: Iterator[dict[str, Any]]) -> None:
+        self.columns = dict(columns)
+        self._rows = rows
+
+    def __next__(self) -> dict[str, Any]:
+        return next(self._rows)
 
 
 def _each(paths: Paths) -> Iterator[str]:
@@ -16,8 +39,13 @@ def _each(paths: Paths) -> Iterator[str]:
         yield from (os.fspath(path) for path in paths)
 
 
-def parquet(paths: Paths, columns: Sequence[str] | None = None, *, batch_size: int = 256) -> Iterator[dict[str, Any]]:
-    """Yield the rows of Parquet files, a few at a time in memory. Needs pyarrow.
+def parquet(paths: Paths, columns: Sequence[str] | None = None, *, batch_size: int = 256) -> TypedRows:
+    """Return the rows of Parquet files, read a few at a time. Needs pyarrow.
+
+    The files' schemas give the columns their types. Lists of numbers are arrays, lists of texts ``"utf8[]"``, structs
+    and other lists JSON. Binary columns are images if the first values are, and so are those that Hugging Face's
+    ``Image`` made; the names of its ``ClassLabel`` are kept. A column is nullable if it has an absent value, of which
+    the files' statistics tell.
 
     Parameters
     ----------
@@ -26,19 +54,26 @@ def parquet(paths: Paths, columns: Sequence[str] | None = None, *, batch_size: i
     columns : sequence of str
         Columns to read; all by default. Numbers are NumPy's scalars, lists of numbers its arrays.
     batch_size : int
-        Rows in memory at once.
+        Rows in memory at once; of the file, a row group at most is in memory with them.
 
     Raises
     ------
     ValueError
-        For a column of a type that has no counterpart, naming file, row and column.
+        For a column of a type that has no counterpart, or of several types, naming file and column. The rows raise it
+        for a value that has no counterpart, naming the row, too.
     """
+    files = list(_each(paths))
+    names = None if columns is None else list(columns)
+    return TypedRows(_parquet.columns(files, names), _parquet_rows(files, names, batch_size))
+
+
+def _parquet_rows(files: Sequence[str], names: Sequence[str] | None, batch_size: int) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    for path in _each(paths):
+    for path in files:
         row = 0
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=batch_size, columns=None if columns is None else list(columns)):
+            for batch in file.iter_batches(batch_size=batch_size, columns=names):
                 yield from batch_rows(batch, path, row)
                 row += batch.num_rows
 
@@ -55,35 +90,42 @@ def _arrow(path: str, row: int, name: str, array: Any) -> list[Any]:
     import pyarrow as pa
 
     kind = array.type
+    _parquet.type_of(path, name, kind)  # has a counterpart
     if pa.types.is_dictionary(kind):
         return _arrow(path, row, name, array.dictionary_decode())
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        if _is_number(pa, kind.value_type):
-            return [None if not value.is_valid else value.values.to_numpy(zero_copy_only=False) for value in array]
-        return array.to_pylist()  # type: ignore[no-any-return]
-    if pa.types.is_boolean(kind):
-        return array.to_pylist()  # type: ignore[no-any-return]
-    if _is_number(pa, kind):
+    if _parquet.is_list(kind) and _parquet.is_number(kind.value_type):
+        return [_numbers_of(path, row + i, name, value) for i, value in enumerate(array)]
+    if _parquet.is_number(kind):
         dtype = array.slice(0, 0).to_numpy(zero_copy_only=False).dtype.type  # to_pandas_dtype needs pandas
         return [None if value is None else dtype(value) for value in array.to_pylist()]
     if pa.types.is_timestamp(kind):
         stored = array.cast(pa.int64()).to_pylist()
-        import numpy as np
-
         return [None if value is None else np.datetime64(value, kind.unit) for value in stored]
-    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    if texts or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_struct(kind):
-        values = array.to_pylist()
-        if pa.types.is_struct(kind) and {field.name for field in kind} == {"bytes", "path"}:
-            return [None if value is None else value["bytes"] for value in values]  # an image of Hugging Face
-        return values  # type: ignore[no-any-return]
-    raise ValueError(
-        f"{path}: column {name} (from row {row}) is of type {kind}, which has no counterpart: leave it out"
-    )
+    values: list[Any] = array.to_pylist()
+    if _parquet.is_file(kind):
+        return [_file_of(path, row + i, name, value) for i, value in enumerate(values)]
+    return values
 
 
-def _is_number(pa: Any, kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+def _numbers_of(path: str, row: int, name: str, value: Any) -> Any:
+    """Return a list of numbers as an array."""
+    if not value.is_valid:
+        return None
+    if value.values.null_count:
+        raise ValueError(f"{path}: row {row}, column {name}: a number of the list is absent: leave the column out")
+    return value.values.to_numpy(zero_copy_only=False)
+
+
+def _file_of(path: str, row: int, name: str, value: Any) -> Any:
+    """Return the bytes of a file of Hugging Face."""
+    if value is None or (value["bytes"] is None and value["path"] is None):
+        return None
+    if value["bytes"] is None:
+        raise ValueError(
+            f"{path}: row {row}, column {name}: only the path of the file, {value['path']!r}, is there: "
+            "shardkit.sources.hugging_face reads it, too"
+        )
+    return value["bytes"]
 
 
 def hugging_face(dataset: Any) -> Iterator[dict[str, Any]]:
@@ -116,23 +158,52 @@ def _file(path: str) -> bytes:
 
 
 def tfrecord(paths: Paths, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the tf.Examples of TFRecord files. Needs the package tfrecord.
+    """Yield the tf.Examples of TFRecord files, perhaps compressed with gzip. Needs crc32c.
+
+    A feature that has one value in each of the first 256 examples is that value; of others all values are a list:
+    numbers an array, bytes texts. Single bytes stay bytes: ``row["text"].decode()`` is a text.
 
     Parameters
     ----------
     paths : path or iterable of paths
         The files, in this order.
     columns : sequence of str
-        Features to take; all by default. A feature of one number or bytes is that value, of several numbers an array.
+        Features to take; all by default.
+
+    Raises
+    ------
+    DataLossError
+        For a record that is damaged, naming file, record and byte.
+    ValueError
+        For a feature of several values that had one in the first examples, and for several bytes that are no texts.
     """
-    from tfrecord.reader import tfrecord_loader
+    rows = _examples(paths, columns)
+    first = list(itertools.islice(rows, _FIRST_EXAMPLES))
+    lists = {name for _, row in first for name, values in row.items() if values is not None and len(values) > 1}
+    for place, row in itertools.chain(first, rows):
+        yield {name: _feature(place, name, values, name in lists) for name, values in row.items()}
 
+
+def _examples(paths: Paths, columns: Sequence[str] | None) -> Iterator[tuple[str, dict[str, _tfrecord.Values]]]:
+    """Yield the place and the features of each example."""
     for path in _each(paths):
-        for row in tfrecord_loader(path, None, dict.fromkeys(columns) if columns is not None else None):
-            yield {name: _feature(value) for name, value in row.items()}
+        for number, row in enumerate(_tfrecord.examples(path)):
+            yield f"{path}: record {number}", row if columns is None else {name: row.get(name) for name in columns}
 
 
-def _feature(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value
-    return value[0] if len(value) == 1 else value
+def _feature(place: str, name: str, values: _tfrecord.Values, is_list: bool) -> Any:
+    if values is None:
+        return None
+    if not is_list:
+        if len(values) > 1:
+            raise ValueError(
+                f"{place}: feature {name} has {len(values)} values, and one in the first {_FIRST_EXAMPLES} examples: "
+                "leave it out by columns=[...]"
+            )
+        return values[0] if len(values) == 1 else None
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        return [value.decode() for value in values]
+    except UnicodeDecodeError:
+        raise ValueError(f"{place}: feature {name} has several values that are no texts: leave it out") from None

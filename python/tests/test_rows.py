@@ -71,6 +71,21 @@ def test_map_style_in_order_by_many_threads(tmp_path: Path) -> None:
     assert calls[-1] == (100, 100)
 
 
+class Failing(MapStyle):
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if index == 70:
+            raise OSError("the disk is gone")
+        return {"number": index}
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_an_error_of_a_map_style_dataset_names_the_row(tmp_path: Path, threads: int) -> None:
+    with pytest.raises(OSError, match="the disk is gone") as raised:
+        sk.pack(Failing(), tmp_path / "out", threads=threads)
+    assert getattr(raised.value, "__notes__", ["in row 70"]) == ["in row 70"]
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
 def test_given_columns_and_types(tmp_path: Path) -> None:
     columns = {"label": "i32", "masks": "rle", "text": "utf8"}
     with pytest.raises(ValueError, match=r"row 0: there is no column 'array'"):
@@ -124,49 +139,6 @@ def test_resumes_where_it_stopped_and_notices_other_rows(tmp_path: Path) -> None
     sk.pack(stops(-1), tmp_path / "whole", **options)
     for shard in (tmp_path / "whole").glob("*.shard"):
         assert shard.read_bytes() == (tmp_path / "out" / shard.name).read_bytes()
-
-
-def test_parquet(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    table = pa.table(
-        {
-            "label": pa.array(range(50), pa.int16()),
-            "text": [f"text {i}" for i in range(50)],
-            "vector": pa.array([[i, i + 0.5] for i in range(50)], pa.list_(pa.float32())),
-            "image": pa.array([{"bytes": b"\xff\xd8\xff%d" % i, "path": None} for i in range(50)]),
-            "maybe": pa.array([None if i % 3 else i for i in range(50)], pa.uint8()),
-            "when": pa.array([i * 1000 for i in range(50)], pa.timestamp("ms")),
-        }
-    )
-    pq.write_table(table, tmp_path / "a.parquet", row_group_size=20)
-    sk.pack(sources.parquet([tmp_path / "a.parquet"] * 2, batch_size=7), tmp_path / "out", keep_on_cancel=False)
-    samples = sk.open(os.fspath(tmp_path / "out"))
-    assert len(samples) == 100
-    assert samples.schema["label"].type == "i16"
-    for i in (0, 1, 49, 50, 99):
-        j = i % 50
-        sample = samples[i]
-        assert (sample["label"], sample["text"]) == (j, f"text {j}")
-        np.testing.assert_array_equal(sample["vector"], np.array([j, j + 0.5], "f4"))
-        assert sample["image"] == b"\xff\xd8\xff%d" % j
-        assert sample["maybe"] == (None if j % 3 else j)
-        assert sample["when"] == np.datetime64(j * 1000, "ms")
-    pq.write_table(pa.table({"n": pa.array([None], pa.duration("s"))}), tmp_path / "b.parquet")
-    with pytest.raises(ValueError, match=r"b\.parquet: column n .*duration"):
-        list(sources.parquet(tmp_path / "b.parquet"))
-
-
-def test_tfrecord(data: Path, tmp_path: Path) -> None:
-    pytest.importorskip("tfrecord")
-    files = sorted((data / "tfrecord").rglob("*.tfrecord*"))
-    files = [file for file in files if file.is_file() and not file.name.endswith((".idx", ".index"))]
-    assert files
-    read = list(sources.tfrecord(files[0]))
-    assert read
-    report = sk.pack(iter(read), tmp_path / "out", skip_errors=True)
-    assert report.samples + len(report.skipped) == len(read)
-    assert report.samples > 0
 
 
 def test_hugging_face(tmp_path: Path) -> None:

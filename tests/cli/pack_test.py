@@ -416,7 +416,8 @@ class PackTest(CliTest):
                 "a.tfrecord": ("tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"),
                 "chunk-0-0.bin": ("bin", "give sk.pack of Python what their own library reads, as dicts"),
                 "train.bin": ("bin", "give sk.pack of Python what their own library reads, as dicts"),
-                "a.beton": ("beton", "pack the files that they were made from"), "a.zip": ("zip", "pack them by themselves")}
+                "a.beton": ("beton", "pack the files that they were made from"), "a.zip": ("zip", "pack them by themselves"),
+                "data.mdb": ("mdb", "give sk.pack of Python what lmdb reads, as dicts")}
         for name, (ending, way) in ways.items():
             self.write("in/other.txt", "x")
             os.truncate(self.write(f"in/{name}", "x"), 16 << 20 if name == "train.bin" else 1)

@@ -32,6 +32,7 @@ std::string_view WayOf(std::string_view ending) {
       {"bin", "give sk.pack of Python what their own library reads, as dicts"},
       {"beton", "pack the files that they were made from"},
       {"zip", "pack them by themselves"},
+      {"mdb", "give sk.pack of Python what lmdb reads, as dicts"},
   };
   const auto* const way = std::ranges::find(kWays, ending, [](const auto& pair) { return pair.first; });
   return way == std::end(kWays) ? std::string_view() : way->second;
