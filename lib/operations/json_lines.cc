@@ -16,7 +16,6 @@ namespace shardkit::operations {
 namespace {
 
 constexpr size_t kLinePieceBytes = size_t{1} << 20;
-constexpr size_t kMostLineBytes = size_t{1} << 30;
 
 std::string_view KindOf(const JsonElement& value) {
   switch (value.kind()) {
@@ -189,10 +188,15 @@ absl::Status AppendJsonValue(const JsonElement& value, Type type, std::string* o
   }
 }
 
-bool IsJsonLinesName(std::string_view name) {
+std::string_view WithoutCompressionEnding(std::string_view name) {
   for (const std::string_view ending : {".gz", ".zst", ".bz2", ".xz", ".lz4"}) {
     if (name.ends_with(ending)) name.remove_suffix(ending.size());
   }
+  return name;
+}
+
+bool IsJsonLinesName(std::string_view name) {
+  name = WithoutCompressionEnding(name);
   return name.ends_with(".jsonl") || name.ends_with(".ndjson");
 }
 

@@ -33,11 +33,16 @@ bool IsJsonTarget(Type type);
 // fraction is rounded to the nearest of the type.
 absl::Status AppendJsonValue(const JsonElement& value, Type type, std::string* out);
 
+// The name without the ending of a compression that ByteStream reads.
+std::string_view WithoutCompressionEnding(std::string_view name);
+
 // Whether a name ends in .jsonl or .ndjson, perhaps with the ending of a compression behind it.
 bool IsJsonLinesName(std::string_view name);
 
 // Reads a line that is one object. InvalidArgument, naming the place, for other lines.
 absl::StatusOr<JsonElement> ParseJsonObject(JsonTree& tree, std::string_view line, std::string_view place);
+
+inline constexpr size_t kMostLineBytes = size_t{1} << 30;
 
 // The lines of a file, which may be compressed, from its beginning. One thread at a time. Holds one line, and a piece
 // of 1 MiB.

@@ -89,6 +89,8 @@ SourceArguments TakeSource(OptionReader& reader, bool skip_errors) {
   reader.Take("pending_pair_bytes", source_options.pending_pair_bytes);
   reader.Take("key", source_options.key);
   reader.Take("names", source_options.names);
+  reader.Take("file", source_options.file);
+  reader.Take("root", source_options.root);
   reader.Take("include", source_options.include);
   reader.Take("exclude", source_options.exclude);
   reader.Take("files", source_options.files);

@@ -288,7 +288,7 @@ class ConvertOptions(CopyOptions, total=False):
 
 
 class PackOptions(WriterOptions, InputOptions, total=False):
-    """The options of `pack`; the last two are for rows."""
+    """The options of `pack`; `columns` and `key` are for rows, `key`, `file` and `root` for tables."""
 
     keep_on_cancel: bool
     limit: int
@@ -302,6 +302,8 @@ class PackOptions(WriterOptions, InputOptions, total=False):
     pending_pair_bytes: int | str
     columns: Mapping[str, Any] | None
     key: str
+    file: str | Sequence[str]
+    root: str | os.PathLike[str]
 
 
 class ValidateOptions(TypedDict, total=False):
@@ -434,6 +436,10 @@ def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name in _SIZES:
             value = size(value, name)
+        elif name == "root":
+            value = path_text(value)
+        elif name == "file" and isinstance(value, str):
+            value = [value]
         elif isinstance(value, Mapping):
             value = dict(value)
             if name in {"zstd_levels", "dictionaries"}:

@@ -69,12 +69,12 @@ def pack(
     Parameters
     ----------
     inputs : path, sequence of paths, or rows
-        Directories, tars, zips or files of lines of JSON, taken in this order. Or dicts from column to value: any
+        Directories, tars, zips, or tables and files of lines of JSON, taken in this order. Or dicts from column to value: any
         iterable, or a map-style dataset, whose rows are then fetched by ``threads`` threads.
     output : path
         The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     kind : str
-        ``"auto"``, ``"files"``, ``"imagefolder"``, ``"sa1b"``, ``"jsonl"``, ``"webdataset"`` or ``"mds"``.
+        ``"auto"``, ``"files"``, ``"imagefolder"``, ``"sa1b"``, ``"jsonl"``, ``"table"``, ``"webdataset"`` or ``"mds"``.
     types : mapping of str to str
         Types of columns by name, whatever their values look like.
     group_by : str
@@ -94,7 +94,9 @@ def pack(
         ``key`` (the column of the keys, ``"key"``; rows without it are numbered). With ``resume`` the rows have to come
         in the same order again; other first rows are refused. Of files, names and sizes of what was packed are
         compared.
-        For lines of JSON: ``key``, the member that is the key.
+        For lines of JSON and tables: ``key``, the column that is the key. For tables: ``file``, the columns that name
+        files, as ``"image_path"``, or ``"image_path=image"`` for a further column with the files' bytes; ``root``, the
+        folder or zip of these files, by default the table's folder.
         ``names``, the encoding of names of files that are not UTF-8, as ``"gbk"``; ``"escape"`` keeps such bytes as
         ``%XX``.
         ``include`` and ``exclude`` choose files by patterns as in ``.gitignore``, ``files`` names them, relative to the

@@ -325,3 +325,27 @@ def test_lines_of_json(tmp_path: Path) -> None:
     assert (sample["id"], sample["text"], sample["score"]) == ("7", "t7", 3.5)
     typed = sk.pack(path, tmp_path / "typed", kind="jsonl", key="id", types={"score": "f32"}, limit=10)
     assert typed.samples == 10
+
+
+def test_tables(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    for i in range(3):
+        (tmp_path / "files" / f"{i}.txt").write_text(f"file {i}")
+        (tmp_path / "files" / f"{i}.bin").write_bytes(bytes([i, 255]))
+    path = tmp_path / "list.csv"
+    path.write_text("id,text_path,data,score\n" + "".join(f"{i + 7},{i}.txt,{i}.bin,{i / 2}\n" for i in range(3)))
+    report = sk.pack(path, tmp_path / "out", key="id", file=["text_path=text", "data"], root=tmp_path / "files")
+    assert report.samples == 3
+    sample = sk.open(tmp_path / "out")[2]
+    assert (sample["id"], sample["text"], bytes(sample["data"]), sample["score"]) == ("9", "file 2", b"\x02\xff", 1.0)
+    assert sample["text_path"] == "2.txt"
+    plan = sk.plan_pack(path, tmp_path / "tasks", kind="table", key="id", file="data", root=str(tmp_path / "files"))
+    assert plan.units == 1
+    sk.pack_task(tmp_path / "tasks", 0, 1)
+    assert sk.finish_pack(tmp_path / "tasks").samples == 3
+    assert sk.pack(path, tmp_path / "rows").samples == 3
+    with pytest.raises(ValueError, match="only tables name files"):
+        sk.pack(tmp_path / "files", tmp_path / "wrong", kind="files", file="data")
+    (tmp_path / "files" / "1.txt").unlink()
+    skipped = sk.pack(path, tmp_path / "less", file="text_path", root=tmp_path / "files", skip_errors=True)
+    assert (skipped.samples, len(skipped.skipped)) == (2, 1)

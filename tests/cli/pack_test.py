@@ -408,9 +408,8 @@ class PackTest(CliTest):
         self.assertIn("a key that ends in '/'", self.shardctl("convert", "tars", "-o", "new", "--to", "shard").stderr)
 
     def test_files_of_many_samples_are_told(self):
-        rows = "give sk.pack of Python their rows, as dicts"
         lines = "pack them with --from jsonl"
-        ways = {"a.jsonl": ("jsonl", lines), "a.jsonl.gz": ("jsonl.gz", lines), "a.csv": ("csv", rows),
+        ways = {"a.jsonl": ("jsonl", lines), "a.jsonl.gz": ("jsonl.gz", lines), "a.csv": ("csv", "pack them with --from table"),
                 "part.0.parquet": ("parquet", "give sk.pack of Python shardkit.sources.parquet(FILES)"),
                 "a.arrow": ("arrow", "give sk.pack of Python shardkit.sources.hugging_face(DATASET)"),
                 "a.tfrecord": ("tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"),

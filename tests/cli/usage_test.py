@@ -45,6 +45,8 @@ class UsageTest(CliTest):
                 (["pack", "in", "-o"], "the value is missing"), (["pack", "in", "--output="], "the value is missing"),
                 (["pack", "in", "-o", ""], "must not be empty"), (["pack", "in"], "-o OUT is missing"),
                 (["pack", "-o", "out"], "INPUT is missing"), (["pack", "", "-o", "out"], "must not be empty"),
+                (["pack", "in", "-o", "out", "--file", "=image"], "is not COLUMN or COLUMN=NAME"),
+                (["pack", "in", "-o", "out", "--file", "a", "--root", "x", "--root", "y"], "--root is given more than once"),
                 (["ls"], "PATH is missing"), (["ls", "a", "b"], 'unexpected argument "b"'),
                 (["unpack", "x"], "-o DIR is missing"), (["cat", "x", "--sample", "0"], "--column is missing"),
                 (["repair", "x"], "-o OUT is missing"), (["repair", "-o", "out"], "PATH is missing"),
@@ -105,7 +107,7 @@ class UsageTest(CliTest):
                 self.usage_error("pack", "-o", "out", *words, says=says)
 
     def test_unknown_sources_list_those_there_are(self):
-        self.usage_error("pack", "in", "-o", "out", "--from", "ffcv", says="auto, files, imagefolder, sa1b, jsonl, webdataset, mds")
+        self.usage_error("pack", "in", "-o", "out", "--from", "ffcv", says="auto, files, imagefolder, sa1b, jsonl, table, webdataset, mds")
 
     def test_sizes(self):
         # The size of the generated file shows how the text was parsed. Sizes too large for that must only be accepted.

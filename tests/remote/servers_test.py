@@ -4,8 +4,10 @@
 SHARDCTL names the command. The servers come from tests/interop/requirements.txt, nginx from the distribution.
 """
 import contextlib
+import gzip
 import importlib.util
 import os
+import tempfile
 import unittest
 import urllib.request
 
@@ -16,6 +18,7 @@ from support import RemoteTest
 # Neither ignored ranges, for signatures hold for the range, too.
 SHARES = {kind: 0.02 for kind in KINDS if kind != "whole"}
 KEYS = {"AWS_ACCESS_KEY_ID": servers.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": servers.SECRET_KEY}
+BOTO = servers.MOTO and importlib.util.find_spec("boto3") is not None
 
 
 class ServersTest(RemoteTest):
@@ -47,14 +50,38 @@ class ServersTest(RemoteTest):
             message = self.run_command("inspect", "s3://bucket/data", code=3, **{**environment, "AWS_SECRET_ACCESS_KEY": "OTHER"})
             self.assertRegex(message, r"status 403 SignatureDoesNotMatch \(request id ")
 
-    @unittest.skipIf(not servers.MOTO or importlib.util.find_spec("boto3") is None, "needs the package moto")
-    def test_moto(self):
+    @staticmethod
+    def client(origin):
+        """A client of moto with an empty bucket."""
         import boto3
+        client = boto3.client("s3", endpoint_url=origin, region_name="us-east-1", aws_access_key_id=servers.ACCESS_KEY,
+                              aws_secret_access_key=servers.SECRET_KEY)
+        client.create_bucket(Bucket="bucket")
+        return client
 
+    @unittest.skipUnless(BOTO, "needs the packages moto and boto3")
+    def test_tables_and_their_files_are_packed_from_where_they_are(self):
         def upload(origin):
-            client = boto3.client("s3", endpoint_url=origin, region_name="us-east-1", aws_access_key_id=servers.ACCESS_KEY,
-                                  aws_secret_access_key=servers.SECRET_KEY)
-            client.create_bucket(Bucket="bucket")
+            client = self.client(origin)
+            rows = "".join(f"{i}.txt,{i / 2}\n" for i in range(5)).encode()
+            for i in range(5):
+                client.put_object(Bucket="bucket", Key=f"in/files/{i}.txt", Body=f"text {i}".encode())
+            client.put_object(Bucket="bucket", Key="in/files/metadata.csv", Body=b"file_name,n\n" + rows)
+            client.put_object(Bucket="bucket", Key="in/list.csv.gz", Body=gzip.compress(b"name,n\n" + rows))
+
+        with self.stores(servers.moto(), upload) as proxy, tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            environment = {"AWS_ENDPOINT_URL": proxy.origin, **KEYS}
+            for number, words in enumerate((["s3://bucket/in/files"], ["s3://bucket/in/list.csv.gz", "--file", "name=file", "--root", "s3://bucket/in/files/"])):
+                out = os.path.join(folder, str(number))
+                self.assertIn("packed 5 samples (4 columns) from table", self.run_command("pack", *words, "-o", out, **environment))
+                self.assertEqual(self.run_command("cat", out, "--key", "3", "--column", "file"), "text 3")
+            missing = self.run_command("pack", "s3://bucket/in/list.csv.gz", "--file", "name", "-o", os.path.join(folder, "missing"), code=3, **environment)
+            self.assertIn('s3://bucket/in/list.csv.gz: line 2: column "name": s3://bucket/in/0.txt', missing)
+
+    @unittest.skipUnless(BOTO, "needs the packages moto and boto3")
+    def test_moto(self):
+        def upload(origin):
+            client = self.client(origin)
             for key, path in self.dataset_files():
                 client.upload_file(path, "bucket", key)
 

@@ -44,7 +44,7 @@ absl::Status ParseType(const std::string& text, std::map<std::string, shardkit::
   const size_t equals = text.rfind('=');
   const absl::Status wrong = absl::InvalidArgumentError(Quote(text) +
                                                         " is not COLUMN=TYPE with a type of bytes, utf8, json, jpeg, "
-                                                        "png, image, or for lines of JSON i64 and other numbers");
+                                                        "png, image, or for rows i64 and other numbers");
   if (equals == std::string::npos || equals == 0) return wrong;
   const std::optional<shardkit::Type> type = shardkit::TypeFromName(text.substr(equals + 1));
   if (!type.has_value()) return wrong;
@@ -162,6 +162,8 @@ shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments) {
   options.types = arguments.types;
   options.key = arguments.key;
   options.names = arguments.names;
+  options.file = arguments.file;
+  options.root = arguments.root;
   options.include = arguments.include;
   options.exclude = arguments.exclude;
   options.files = arguments.files;
@@ -193,7 +195,8 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
       plan ? "plan-pack" : "pack",
       plan ? "divide packing into tasks, for any number of machines" : "pack files into a dataset of shards",
       plan ? "[OPTION]... INPUT... -o OUT --tasks N" : "[OPTION]... INPUT... -o OUT");
-  const std::vector<std::string> sources = {"auto", "files", "imagefolder", "sa1b", "jsonl", "webdataset", "mds"};
+  const std::vector<std::string> sources = {"auto",  "files", "imagefolder", "sa1b",
+                                            "jsonl", "table", "webdataset",  "mds"};
   constexpr shardkit::GroupBy kGroupings[] = {shardkit::GroupBy::kFirstDot, shardkit::GroupBy::kLastDot,
                                               shardkit::GroupBy::kNone};
   size_t source = 0, group_by = std::size(kGroupings);
@@ -207,7 +210,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   JobsOption jobs;
   DecompressionOption decompression;
   HashOption hashes;
-  std::optional<std::string> task, files_from, key, names;
+  std::optional<std::string> task, files_from, key, names, root;
   bool null = false;
   uint64_t limit = 0;
   AppendOption append;
@@ -217,6 +220,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
               "it is the column), "
               "imagefolder (class directories), sa1b (pairs sa_N.jpg and sa_N.json, or tars of them), "
               "jsonl (files *.jsonl, perhaps compressed: each line is a sample, its members are the columns), "
+              "table (rows of *.csv, *.tsv and *.jsonl, and with --file the files that they name), "
               "webdataset or mds (datasets of these, as convert reads them), or auto, which looks "
               "[auto]");
   line.Choice("--group-by", "DOT", {"first-dot", "last-dot", "none"}, &group_by,
@@ -226,7 +230,13 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
       "--order", "ORDER", {"random", "path"}, &order,
       "in which order the images of class directories are stored: mixed, always in the same way, or by path, one "
       "class after the other [random]");
-  line.Text("--key", "NAME", &key, "of lines of JSON: the member that is the key of its sample [key]");
+  line.Text("--key", "NAME", &key,
+            "of lines of JSON and tables: the column that is the key [key, or else the path of the file that the row "
+            "names, or the place of the row]");
+  line.Texts("--file", "COL[=NAME]", &arguments->file,
+             "of tables: column COL names a file, whose bytes take the place of the name, or go into a column NAME; "
+             "may be repeated");
+  line.Text("--root", "DIR", &root, "folder or zip of the files that --file is about [the folder of the table]");
   line.Text("--names", "ENCODING", &names,
             "of names of files that are not UTF-8: their encoding, as gbk, euc-jp, koi8-r, latin1 (iconv -l lists "
             "them), or escape, which keeps such bytes as %XX; unpack gives the bytes back");
@@ -348,6 +358,12 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   if (plan && arguments->tasks == 0) return line.UsageError("--tasks is missing");
   if (key) arguments->key = *key;
   if (names) arguments->names = *names;
+  if (root) arguments->root = *root;
+  for (const std::string& file : arguments->file) {
+    if (file.empty() || file.starts_with('=') || file.ends_with('=')) {
+      return line.UsageError("--file: " + Quote(file) + " is not COLUMN or COLUMN=NAME");
+    }
+  }
   if (limit > 0) {
     if (arguments->resume) return line.UsageError("--limit: not with --resume");
     arguments->limit = limit;

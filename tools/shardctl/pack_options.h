@@ -30,7 +30,10 @@ struct PackArguments {
   bool verify_listed_hashes = true;                                 // of datasets of other containers
   bool skip_errors = false;
   bool resume = false;
-  std::string key, names;                     // of lines of JSON
+  std::string key;                            // of lines of JSON and tables
+  std::string names;                          // encoding of names of files
+  std::vector<std::string> file;              // COLUMN or COLUMN=NAME
+  std::string root;                           // of the files that these name
   std::vector<std::string> include, exclude;  // patterns
   std::optional<std::vector<std::string>> files;
   uint64_t limit = UINT64_MAX;

@@ -71,7 +71,7 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  // "files", "imagefolder", "sa1b", "jsonl", "webdataset", "mds", "shard".
+  // "files", "imagefolder", "sa1b", "jsonl", "table", "webdataset", "mds", "shard".
   virtual std::string_view name() const = 0;
 
   // Columns that are known before any sample is loaded, the key column first. Samples may have other columns: the
@@ -169,11 +169,18 @@ struct SourceOptions : InputOptions {
   // have its column's type (text that is not UTF-8, a PNG in a column of type jpeg) makes its sample a failure. Allowed
   // for "files", for column "image" of "imagefolder", and for "webdataset" if nothing else gives the types. In other
   // columns each value has the type that it looks like; a value with an image's extension that is no image makes its
-  // sample a failure. For "jsonl" also numbers and bool, for any column but the key.
+  // sample a failure. For "jsonl" and "table" also numbers and bool, for any column but the key and those of files.
   std::map<std::string, Type> types;
-  // For "jsonl" only; InvalidArgument for other kinds: the member that is the key, a text or an integer. Empty: "key",
-  // and a row without it gets FILE: line NUMBER as key.
+  // For "jsonl" and "table" only; InvalidArgument for other kinds: the member or column that is the key, a text or an
+  // integer. Empty: "key", and a row without it has as key the path of the first file that it names, without its
+  // ending, or if there is none FILE: line NUMBER.
   std::string key;
+  // For "table" only; InvalidArgument for other kinds: columns that name files, as COLUMN=NAME, where NAME is the
+  // column that gets the files' bytes, or as COLUMN, where these take the place of the names. "auto" is then "table".
+  // Paths are relative to `root`, a directory or a zip (*.zip), or a directory in one; empty: the directory of the
+  // table. A path that leads out of it makes its sample a failure, as a missing file does.
+  std::vector<std::string> file;
+  std::string root;
   // The most bytes of a tar's half pairs that wait for their other half.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
   // False: an input directory without files, except hidden ones (see keep_hidden), is InvalidArgument. The usual cause
@@ -204,14 +211,18 @@ struct SourceOptions : InputOptions {
   bool follow_links = true;
 };
 
-// `kind` is "auto", "files", "imagefolder", "sa1b", "jsonl", "webdataset" or "mds". Inputs are directories, tars (plain
-// or compressed) or zips, taken in the given order. A zip (*.zip) is read in place, as the directory of its members; a
-// member's checksum is compared when it is read. for "webdataset" and "mds" they are datasets, read as by Convert.
+// `kind` is "auto", "files", "imagefolder", "sa1b", "jsonl", "table", "webdataset" or "mds". Inputs are directories,
+// tars (plain or compressed) or zips, taken in the given order. A zip (*.zip) is read in place, as the directory of its
+// members; a member's checksum is compared when it is read. For "jsonl" and "table" they are files, or directories of
+// such files; for "webdataset" and "mds" they are datasets, read as by Convert.
 // "auto" looks at the inputs:
 //
 // - shards of MDS, or folders of them: "mds"
 // - directories of only tars and their indexes: "webdataset", or "sa1b"
 // - files *.jsonl and *.ndjson, perhaps compressed, or directories of them alone: "jsonl"
+// - files *.csv and *.tsv, perhaps compressed, and perhaps some of these: "table"
+// - directories with a metadata.csv or metadata.jsonl that has columns file_name or *_file_name, as Hugging Face has
+//   them, at the top or in each directory below: "table", with these columns as `file`
 // - pairs sa_*.jpg and sa_*.json: "sa1b"
 // - class directories that hold only images: "imagefolder"
 // - all else: "files"

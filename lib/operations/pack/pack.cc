@@ -24,6 +24,11 @@ absl::StatusOr<DatasetWriterOptions> operations::WriterOptionsOf(const Source& s
     writer_options.shard.metadata[std::string(operations::kNamesName)] = files->options().names;
     writer_options.job += StrCat("\nnames ", files->options().names);
   }
+  for (const std::string& column : files == nullptr ? std::vector<std::string>() : files->options().file) {
+    writer_options.job += StrCat("\nfile ", column);
+  }
+  if (files != nullptr && !files->options().root.empty())
+    writer_options.job += StrCat("\nroot ", files->options().root);
   for (const std::string& pattern : files == nullptr ? std::vector<std::string>() : files->options().include) {
     writer_options.job += StrCat("\ninclude ", pattern);
   }

@@ -33,6 +33,8 @@ struct SourceInput {
   bool tar = false;  // else a directory
   // Of a directory: the samples to take, instead of those that are found there (see FileList).
   std::shared_ptr<const std::string> listed;
+  // Of a table that was found in a directory: what its keys begin with, empty or a folder and a slash.
+  std::string key_prefix = {};
 };
 
 // Samples of a tree as bytes, in the order of their listing: for packing in tasks, which then list nothing.
@@ -61,7 +63,7 @@ std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const Source
 class FileSource : public Source {
  public:
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) final;
-  absl::StatusOr<std::vector<uint64_t>> InputBytes(const WorkUnit& unit) const final;
+  absl::StatusOr<std::vector<uint64_t>> InputBytes(const WorkUnit& unit) const override;
 
   // The same samples, but tars as a whole, unread. Not together with Next.
   struct Listed {
@@ -87,6 +89,9 @@ class FileSource : public Source {
   const SourceOptions& options() const { return options_; }
   size_t input_count() const { return inputs_.size(); }
   const SourceInput& input(size_t number) const { return inputs_[number]; }
+
+  // Of a part of an input, instead of InitialColumns: the columns of the whole.
+  virtual void UseColumns(const std::vector<Column>& /*columns*/) {}
 
   // Of an image folder, in the order of their labels.
   virtual std::vector<std::string> classes() const { return {}; }

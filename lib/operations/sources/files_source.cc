@@ -24,8 +24,8 @@ std::string_view WayOf(std::string_view ending) {
   constexpr std::pair<std::string_view, std::string_view> kWays[] = {
       {"jsonl", "pack them with --from jsonl"},
       {"ndjson", "pack them with --from jsonl"},
-      {"csv", "give sk.pack of Python their rows, as dicts"},
-      {"tsv", "give sk.pack of Python their rows, as dicts"},
+      {"csv", "pack them with --from table"},
+      {"tsv", "pack them with --from table"},
       {"parquet", "give sk.pack of Python shardkit.sources.parquet(FILES)"},
       {"arrow", "give sk.pack of Python shardkit.sources.hugging_face(DATASET)"},
       {"tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"},

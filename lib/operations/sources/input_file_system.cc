@@ -1,5 +1,6 @@
 #include "operations/sources/input_file_system.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,13 @@ bool IsZip(ReadableFileSystem& file_system, const std::string& path) {
   std::string magic(kZipMagics[0].size(), '\0');
   if (!file.ok() || (*file)->size() < magic.size() || !(*file)->ReadAt(0, magic).ok()) return false;
   return magic == kZipMagics[0] || magic == kZipMagics[1];
+}
+
+// Of a path within a zip that zip, else the path.
+std::string ZipOr(const std::string& path) {
+  constexpr std::string_view kWithin = ".zip/";
+  const size_t within = path.find(kWithin);
+  return within == path.npos ? path : path.substr(0, within + kWithin.size() - 1);
 }
 
 // `base`, in which the names below `roots` are text.
@@ -69,9 +77,12 @@ class NamesAsText final : public ForwardingReadableFileSystem {
 absl::StatusOr<std::shared_ptr<ReadableFileSystem>> OpenInputs(const std::vector<std::string>& inputs,
                                                                SourceOptions* options) {
   SHARDKIT_ASSIGN_OR_RETURN(const NameEncoding names, NameEncoding::Create(options->names));
-  std::vector<std::string> others;
+  std::vector<std::string> paths = inputs, others;
+  if (const std::string root = ZipOr(options->root); !root.empty() && std::ranges::find(inputs, root) == inputs.end()) {
+    paths.push_back(root);
+  }
   auto zips = std::make_unique<ZipFileSystem>(*options->file_system, names);
-  for (const std::string& path : inputs) {
+  for (const std::string& path : paths) {
     if (IsZip(*options->file_system, path)) {
       SHARDKIT_RETURN_IF_ERROR(zips->Mount(path));
     } else {
@@ -82,7 +93,7 @@ absl::StatusOr<std::shared_ptr<ReadableFileSystem>> OpenInputs(const std::vector
   if (!names.empty()) {
     opened =
         std::make_shared<NamesAsText>(std::move(zips), names, std::move(others));  // names in zips are text already
-  } else if (others.size() < inputs.size()) {
+  } else if (others.size() < paths.size()) {
     opened = std::move(zips);
   }
   if (opened) options->file_system = opened.get();

@@ -11,9 +11,9 @@
 
 namespace shardkit::operations {
 
-// Replaces options->file_system by one over it, in which inputs that are zips, by their names (*.zip) and first bytes,
-// are directories, and names below the inputs are text, as SourceOptions::names says. Returns it; it must live as long
-// as *options is used. Null where nothing is to be changed.
+// Replaces options->file_system by one over it, in which inputs, and SourceOptions::root, that are zips, by their names
+// (*.zip) and first bytes, are directories, and names below the inputs are text, as SourceOptions::names says. Returns
+// it; it must live as long as *options is used. Null where nothing is to be changed.
 absl::StatusOr<std::shared_ptr<ReadableFileSystem>> OpenInputs(const std::vector<std::string>& inputs,
                                                                SourceOptions* options);
 

@@ -22,9 +22,9 @@
 #include "operations/sources/files_source.h"
 #include "operations/sources/image_folder_source.h"
 #include "operations/sources/input_file_system.h"
-#include "operations/sources/jsonl_source.h"
 #include "operations/sources/source_names.h"
 #include "operations/sources/source_walk.h"
+#include "operations/sources/table_source.h"
 #include "shardkit/manifest.h"
 #include "shardkit/shard.h"
 #include "shardkit/tar_index.h"
@@ -34,9 +34,10 @@ namespace {
 
 // What kind of data set the inputs are.
 struct DetectedInputs {
-  std::string_view kind;            // "webdataset", "mds", "sa1b", "imagefolder" or "files"
-  std::vector<SourceInput> inputs;  // for the last three kinds; a directory of only tars becomes these tars
+  std::string_view kind;            // one of OpenSource's
+  std::vector<SourceInput> inputs;  // but for "webdataset" and "mds"; a directory of only tars becomes these tars
   std::vector<std::string> notes;   // what the user may not intend, one line each
+  std::vector<std::string> files;   // SourceOptions::file, of a table
 };
 
 constexpr size_t kLookedAtGroups = 256;   // to recognize pairs of SA-1B
@@ -181,7 +182,7 @@ absl::StatusOr<bool> HasFiles(const std::string& path, const SourceOptions& opti
 }
 
 // What a reader of datasets would find at a path.
-enum class Found { kFiles, kTar, kTars, kMds };
+enum class Found { kFiles, kTar, kTars, kMds, kTable };
 
 // What the names in a directory say about it. Hidden names do not count.
 struct Contents {
@@ -249,7 +250,11 @@ absl::StatusOr<Found> FindInDirectory(const std::string& path, const SourceOptio
       if (below.mds > 0 && (below.mds_index || inside.others == 0)) return OrAsFiles(mds);
     }
   }
-  if (!inside.folders.empty() || inside.others > 0) return Found::kFiles;
+  if (!inside.folders.empty() || inside.others > 0) {
+    Tables metadata;
+    SHARDKIT_ASSIGN_OR_RETURN(const bool any, FindMetadata(path, inside.folders, options, &metadata));
+    return any ? Found::kTable : Found::kFiles;
+  }
   if (inside.tars > 0 && inside.shards == 0 && inside.mds == 0) return Found::kTars;
   const bool lost_manifest = inside.shards > 0 && inside.tars == 0 && inside.mds == 0;
   const bool lost_index = inside.mds > 0 && inside.tars == 0 && inside.shards == 0;
@@ -295,6 +300,7 @@ absl::StatusOr<DetectedInputs> DetectTars(const std::vector<std::string>& paths,
 absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::string>& inputs,
                                                       const SourceOptions& options) {
   const auto neither = [](const std::string& path) {
+    if (path.ends_with(".parquet")) return NoParquet(path);
     return InvalidArgument(path, ": neither a directory nor a tar or zip: give the directory that holds the files");
   };
   std::vector<SourceInput> result;
@@ -328,48 +334,36 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
   return result;
 }
 
-// The files of lines of JSON: inputs that are files, and those in directories that have such names, by path.
-absl::StatusOr<std::vector<SourceInput>> JsonLines(const std::vector<std::string>& inputs,
-                                                   const SourceOptions& options) {
-  std::vector<SourceInput> found;
+// "jsonl" if all inputs are files of lines of JSON, or directories of nothing else; "table" if all are files of rows.
+// Else empty: a CSV in a directory may be a sample.
+absl::StatusOr<std::string_view> KindOfRows(const std::vector<std::string>& inputs, const SourceOptions& options) {
+  std::string_view kind = "jsonl";
+  bool folders = false;
   for (const std::string& path : inputs) {
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
-    if (info.type != FileType::kDirectory) {
-      found.push_back({path, true});
+    if (info.type == FileType::kRegular && IsTableName(path)) {
+      if (IsCsvName(path)) kind = "table";
       continue;
     }
-    TreeWalk walk(options.file_system, path, NameSplit::kNever, RulesOf(options, PassOver::kHidden));
-    WalkedGroup group;
-    const size_t before = found.size();
-    while (true) {
-      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
-      if (!more) break;
-      if (IsJsonLinesName(group.stem)) found.push_back({JoinPath(path, StrCat(group.directory, group.stem)), true});
-    }
-    if (found.size() == before && !options.allow_empty) {
-      return InvalidArgument(path, ": has no files *.jsonl or *.ndjson; --allow-empty packs no samples");
-    }
-  }
-  return found;
-}
-
-// Whether all inputs are files of lines of JSON, or directories of nothing else.
-absl::StatusOr<bool> AreJsonLines(const std::vector<std::string>& inputs, const SourceOptions& options) {
-  for (const std::string& path : inputs) {
-    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
-    if (info.type == FileType::kRegular && IsJsonLinesName(path)) continue;
-    if (info.type != FileType::kDirectory) return false;
+    if (info.type != FileType::kDirectory) return std::string_view();
+    folders = true;
     TreeWalk walk(options.file_system, path, NameSplit::kNever, RulesOf(options, PassOver::kHidden));
     WalkedGroup group;
     size_t files = 0;
     for (; files < kLookedAtGroups; ++files) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
       if (!more) break;
-      if (!IsJsonLinesName(group.stem)) return false;
+      if (!IsJsonLinesName(group.stem)) return std::string_view();
     }
-    if (files == 0) return false;
+    if (files == 0) return std::string_view();
   }
-  return true;
+  return folders && kind == "table" ? std::string_view() : kind;
+}
+
+absl::StatusOr<DetectedInputs> DetectedTables(std::string_view kind, const std::vector<std::string>& inputs,
+                                              const SourceOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(Tables found, FindTables(kind, inputs, options));
+  return DetectedInputs{kind, std::move(found.inputs), {}, std::move(found.files)};
 }
 
 // The input with SourceOptions::files of it.
@@ -396,12 +390,8 @@ absl::StatusOr<std::vector<SourceInput>> ListedInput(std::string_view kind, cons
 // A kind other than "files" means that every input is of that kind. InvalidArgument when inputs are datasets of shards,
 // or when only some of them are datasets of another container. An incomplete dataset is an error too.
 absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths, const SourceOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const bool lines, AreJsonLines(paths, options));
-  if (lines) {
-    DetectedInputs detected{"jsonl", {}, {}};
-    SHARDKIT_ASSIGN_OR_RETURN(detected.inputs, JsonLines(paths, options));
-    return detected;
-  }
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view rows, KindOfRows(paths, options));
+  if (!rows.empty()) return DetectedTables(rows, paths, options);
   std::vector<Found> found;
   for (const std::string& path : paths) {
     SHARDKIT_ASSIGN_OR_RETURN(found.emplace_back(), FindContainer(path, options));
@@ -417,6 +407,9 @@ absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths,
     }
     if (container == Found::kMds) return DetectedInputs{"mds", {}};
     return DetectTars(paths, found, options);
+  }
+  if (std::ranges::all_of(found, [](Found what) { return what == Found::kTable; })) {
+    return DetectedTables("table", paths, options);
   }
   DetectedInputs detected{"files", {}};
   SHARDKIT_ASSIGN_OR_RETURN(detected.inputs, LookAtInputs(paths, options));
@@ -476,6 +469,17 @@ absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths,
 
 namespace shardkit {
 namespace {
+
+absl::Status CheckRoot(const SourceOptions& options) {
+  if (options.file.empty()) {
+    return InvalidArgument("--root: only with --file, which names the columns that name files in it");
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(options.root));
+  if (info.type == FileType::kDirectory) return absl::OkStatus();
+  return InvalidArgument("--root ", options.root,
+                         ": is neither a folder nor a zip: extract a tar into a folder, because members of a tar "
+                         "cannot be read in the order of a table");
+}
 
 absl::Status NoTypes(const std::string& path) {
   return InvalidArgument(path, ": --type: its columns have types that do not depend on what values look like");
@@ -539,7 +543,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
   SourceOptions options = given;
   SHARDKIT_ASSIGN_OR_RETURN(auto zips, operations::OpenInputs(inputs, &options));
   for (const auto& [name, type] : options.types) {
-    if (kind != "jsonl" && kind != "auto" && !IsByteString(type)) {
+    if (kind != "jsonl" && kind != "table" && kind != "auto" && !IsByteString(type)) {
       return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
     }
   }
@@ -548,8 +552,14 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     if (options.group_by && found != "files") {
       return InvalidArgument(input, ": is packed as ", found, ", and names are grouped of files only (--from files)");
     }
-    if (!options.key.empty() && found != "jsonl") {
+    if (!options.key.empty() && found != "jsonl" && found != "table") {
       return InvalidArgument(input, ": is packed as ", found, ", and only lines of JSON have a key to choose (--key)");
+    }
+    if (!(options.file.empty() && options.root.empty()) && found != "table") {
+      return InvalidArgument(input, ": is packed as ", found, ", and only tables name files (--from table)");
+    }
+    if (options.files && (found == "jsonl" || found == "table")) {
+      return InvalidArgument(input, ": is packed as ", found, ", which takes its files as inputs, not by --files-from");
     }
     if (options.order && found != "imagefolder") {
       return InvalidArgument(input, ": is packed as ", found, ", and only image folders are listed in another order");
@@ -568,12 +578,14 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     SHARDKIT_RETURN_IF_ERROR(other(kind));
     return OpenDatasets(kind, inputs, options, zips);
   }
-  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b" && kind != "jsonl") {
+  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b" && kind != "jsonl" &&
+      kind != "table") {
     return InvalidArgument("unknown kind of input '", kind,
-                           "': it is auto, files, imagefolder, sa1b, jsonl, webdataset or mds");
+                           "': it is auto, files, imagefolder, sa1b, jsonl, table, webdataset or mds");
   }
   if (inputs.empty()) return InvalidArgument("no input given");
   SHARDKIT_RETURN_IF_ERROR(operations::NameFilter::Check(options));
+  if (kind == "auto" && !options.file.empty()) kind = "table";
   std::vector<operations::SourceInput> looked_at;
   std::optional<std::vector<std::string>> notes;  // of what was found
   if (options.files) {
@@ -584,21 +596,25 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     kind = detected.kind;
     looked_at = std::move(detected.inputs);
     notes = std::move(detected.notes);
+    options.file = std::move(detected.files);
     if (kind == "webdataset" || kind == "mds") {
       SHARDKIT_RETURN_IF_ERROR(other(kind));
       return OpenDatasets(kind, inputs, options, zips);
     }
-  } else if (kind == "jsonl") {
-    SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::JsonLines(inputs, options));
+  } else if (kind == "jsonl" || kind == "table") {
+    SHARDKIT_ASSIGN_OR_RETURN(operations::Tables found, operations::FindTables(kind, inputs, options));
+    looked_at = std::move(found.inputs);
+    options.file = std::move(found.files);
   } else {
     SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::LookAtInputs(inputs, options));
   }
   SHARDKIT_RETURN_IF_ERROR(other(kind));
   for (const auto& [name, type] : options.types) {
-    if (kind != "jsonl" && !IsByteString(type)) {
+    if (kind != "jsonl" && kind != "table" && !IsByteString(type)) {
       return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
     }
   }
+  if (!options.root.empty()) SHARDKIT_RETURN_IF_ERROR(CheckRoot(options));
   SHARDKIT_ASSIGN_OR_RETURN(auto source, operations::OpenFileSource(kind, std::move(looked_at), options));
   if (notes) source->SetDetected(*std::move(notes));
   source->KeepZips(std::move(zips));
@@ -609,7 +625,9 @@ absl::StatusOr<std::unique_ptr<operations::FileSource>> operations::OpenFileSour
     std::string_view kind, std::vector<operations::SourceInput> inputs, const SourceOptions& options,
     const std::vector<std::string>& classes) {
   if (kind == "files") return std::make_unique<operations::FilesSource>(std::move(inputs), options);
-  if (kind == "jsonl") return std::make_unique<operations::JsonlSource>(std::move(inputs), options);
+  if (kind == "jsonl" || kind == "table") {
+    return std::make_unique<operations::TableSource>(kind, std::move(inputs), options);
+  }
   if (kind == "sa1b" && !options.types.empty()) return NoTypes(inputs[0].path);
   if (kind == "sa1b") return std::make_unique<operations::Sa1bSource>(std::move(inputs), options);
   for (const operations::SourceInput& input : inputs) {

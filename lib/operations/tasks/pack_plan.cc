@@ -51,10 +51,11 @@ std::string EncodeUnit(const PlannedUnit& unit) {
   AppendNumber(unit.inputs.size(), &text);
   for (const SourceInput& input : unit.inputs) {
     AppendNumber(input.path.size(), &text);
-    AppendNumber(input.tar ? 0 : input.listed->size(), &text);
+    const std::string& listed = input.tar ? input.key_prefix : *input.listed;
+    AppendNumber(listed.size(), &text);
     text.push_back(input.tar ? 't' : 'd');
     text += input.path;
-    if (!input.tar) text += *input.listed;
+    text += listed;
   }
   return text;
 }
@@ -83,7 +84,11 @@ bool DecodeUnit(std::string_view text, PlannedUnit* unit) {
       return false;
     }
     input.tar = kind == "t";
-    if (!input.tar) input.listed = std::make_shared<const std::string>(std::move(listed));
+    if (input.tar) {
+      input.key_prefix = std::move(listed);
+    } else {
+      input.listed = std::make_shared<const std::string>(std::move(listed));
+    }
     unit->inputs.push_back(std::move(input));
   }
   return text.empty();
@@ -115,8 +120,8 @@ std::string FormatHead(const PlanHead& head) {
   source.Set("verify_listed_hashes", head.source.verify_listed_hashes);
   source.Set("pending_pair_bytes", head.source.pending_pair_bytes).Set("allow_empty", head.source.allow_empty);
   source.Set("keep_hidden", head.source.keep_hidden).Set("follow_links", head.source.follow_links);
-  source.Set("key", head.source.key)
-      .Set("names", head.source.names)
+  source.Set("key", head.source.key).Set("file", FormatTexts(head.source.file)).Set("root", head.source.root);
+  source.Set("names", head.source.names)
       .Set("include", FormatTexts(head.source.include))
       .Set("exclude", FormatTexts(head.source.exclude));
   JsonValue options = JsonValue::Object();
@@ -166,6 +171,8 @@ absl::Status ReadSource(JsonReader& json, SourceOptions* source) {
                       {"follow_links", &source->follow_links},
                       {"key", &source->key},
                       {"names", &source->names},
+                      {"file", &source->file},
+                      {"root", &source->root},
                       {"include", &source->include},
                       {"exclude", &source->exclude}});
 }

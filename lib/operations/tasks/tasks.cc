@@ -260,9 +260,13 @@ absl::StatusOr<PackPlan> Plan(FileSystem& file_system, std::string_view kind, co
   PlanHead head;
   head.source = source_options;
   for (const std::string& input : inputs) head.inputs.push_back(AbsolutePath(input));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(kind, head.inputs, source_options));
+  if (!source_options.root.empty()) head.source.root = AbsolutePath(source_options.root);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(kind, head.inputs, head.source));
   head.kind = std::string(source->name());
-  if (const auto* const files = dynamic_cast<const FileSource*>(source.get())) head.classes = files->classes();
+  if (const auto* const files = dynamic_cast<const FileSource*>(source.get())) {
+    head.classes = files->classes();
+    head.source.file = files->options().file;  // those that were found, too
+  }
   SHARDKIT_ASSIGN_OR_RETURN(head.datasets, IdentityHash(*source));
   SHARDKIT_ASSIGN_OR_RETURN(head.columns, FirstColumns(*source, options));
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(head.columns));
@@ -298,10 +302,6 @@ class PlannedTasks {
     planned->source_options_ = head.source;
     SHARDKIT_ASSIGN_OR_RETURN(planned->zips_, OpenInputs(head.inputs, &planned->source_options_));
     job.types = head.source.types;
-    // A unit is a file of lines, and the first rows of all files decided.
-    for (const Column& column : head.kind == "jsonl" ? head.columns : std::vector<Column>()) {
-      if (!column.is_key) planned->source_options_.types[column.name] = column.type;
-    }
     job.unit_bytes = planned->plan_->unit_bytes();
     job.open = [raw = planned.get()](uint64_t unit, PackPart* part) { return raw->OpenUnit(unit, part); };
     job.whole = [raw = planned.get()] { return raw->OpenWhole(); };
@@ -318,8 +318,10 @@ class PlannedTasks {
     SHARDKIT_ASSIGN_OR_RETURN(PlannedUnit unit, plan_->Unit(number));
     part->count = unit.samples;
     if (!unit.inputs.empty()) {
-      SHARDKIT_ASSIGN_OR_RETURN(source_,
+      SHARDKIT_ASSIGN_OR_RETURN(auto source,
                                 OpenFileSource(head.kind, std::move(unit.inputs), source_options_, head.classes));
+      source->UseColumns(head.columns);
+      source_ = std::move(source);
       return source_.get();
     }
     // Opening a dataset may take long, so it is opened once for all its units.
@@ -335,6 +337,7 @@ class PlannedTasks {
   absl::StatusOr<Source*> OpenWhole() {
     const PlanHead& head = plan_->head();
     SHARDKIT_ASSIGN_OR_RETURN(source_, OpenSource(head.kind, head.inputs, head.source));
+    if (auto* const files = dynamic_cast<FileSource*>(source_.get())) files->UseColumns(head.columns);
     SHARDKIT_ASSIGN_OR_RETURN(const std::string datasets, IdentityHash(*source_));
     if (datasets == head.datasets) return source_.get();
     return FailedPrecondition(head.inputs[0], head.inputs.size() > 1 ? ", or another input," : "",
