@@ -20,7 +20,8 @@ NAMES = ["a", "text", "count", "score", "ok"]
 def made(count):
     """Rows that need quotes in every way."""
     texts = ["plain", "with, comma", 'with "quotes"', "two\nlines", "ü\r\nß", '"', "", " spaces ", "tab\there", "'", "a\\b"]
-    return [{"a": f"{i:04}", "text": texts[i % len(texts)], "count": str(i - 2), "score": str(i / 4), "ok": "true" if i % 3 else "False"} for i in range(count)]
+    return [{"a": f"{i:04}", "text": texts[i % len(texts)], "count": str(i - 2), "score": str(i / 4),
+             "ok": "true" if i % 3 else "False"} for i in range(count)]
 
 
 def csv_text(rows, names=None, **how):
@@ -68,7 +69,8 @@ class TableTest(CliTest):
     def test_rows_of_all_sizes(self):
         for count in (0, 1, 2, 5, 1000):
             rows = made(count)
-            for dialect, ending in (({}, "csv"), ({"lineterminator": "\n"}, "csv"), ({"delimiter": "\t"}, "tsv"), ({"quoting": csv.QUOTE_ALL}, "csv")):
+            for dialect, ending in (({}, "csv"), ({"lineterminator": "\n"}, "csv"), ({"delimiter": "\t"}, "tsv"),
+                                    ({"quoting": csv.QUOTE_ALL}, "csv")):
                 with self.subTest(count=count, ending=ending, dialect=dialect):
                     self.write(f"rows.{ending}", csv_text(rows, NAMES, **dialect))
                     self.assertIn(f"packed {count} sample{'' if count == 1 else 's'} (6 columns) from table", self.packed(f"rows.{ending}").stdout)
@@ -86,7 +88,8 @@ class TableTest(CliTest):
                         if row["text"]:
                             self.assertEqual(self.read("back", f"{key}.text").decode(), row["text"])
                     for i in {0, count - 1} if 0 < count else ():
-                        self.assertEqual((self.value("out", i, "count"), self.value("out", i, "score"), self.value("out", i, "ok")), (i - 2, i / 4, i % 3 != 0))
+                        self.assertEqual((self.value("out", i, "count"), self.value("out", i, "score"), self.value("out", i, "ok")),
+                                         (i - 2, i / 4, i % 3 != 0))
                     shutil.rmtree(self.path("back"))
 
     @staticmethod
@@ -101,13 +104,16 @@ class TableTest(CliTest):
     def test_what_is_no_csv_is_refused_by_its_line(self):
         for content, says in ((b"", "bad.csv: is empty: the first line of CSV names the columns"),
                               (b"a,,b\n1,2,3\n", "bad.csv: line 1: column 2 has no name"), (b"a,b,a\n", 'bad.csv: line 1: column "a" occurs twice'),
-                              (b'a,"b\nc"\n', "bad.csv: line 1: a column name has a NUL or a line feed"), (b"c," * 70000 + b"c\n", "bad.csv: line 1: names 70001 columns"),
+                              (b'a,"b\nc"\n', "bad.csv: line 1: a column name has a NUL or a line feed"),
+                              (b"c," * 70000 + b"c\n", "bad.csv: line 1: names 70001 columns"),
                               (b"a,b\n1,2\n\n1,2,3\n", "bad.csv: line 4: has 3 values, and the first line names 2 columns"),
                               (b"a,b\n1\n", "bad.csv: line 2: has 1 value, and the first line names 2 columns"),
                               (b'a,b\n1,"2\n3\n', "bad.csv: line 2: a quote opens value 2, and none closes it"),
                               (b'a,b\n1,"2"3\n', "bad.csv: line 2: value 2 goes on behind its closing quote"),
-                              (b"a,b\n1,2\r3\n", "bad.csv: line 2: value 2 has a carriage return"), (b"a,b\r1,2\r", "bad.csv: line 1: value 2 has a carriage return"),
-                              ("a,b\n1,ü\n".encode("latin1"), "bad.csv: line 2: is not UTF-8"), ("a,b\n".encode("utf-16"), "bad.csv: line 1: is not UTF-8")):
+                              (b"a,b\n1,2\r3\n", "bad.csv: line 2: value 2 has a carriage return"),
+                              (b"a,b\r1,2\r", "bad.csv: line 1: value 2 has a carriage return"),
+                              ("a,b\n1,ü\n".encode("latin1"), "bad.csv: line 2: is not UTF-8"),
+                              ("a,b\n".encode("utf-16"), "bad.csv: line 1: is not UTF-8")):
             with self.subTest(content=content):
                 self.write("bad.csv", content)
                 self.assertIn(says, self.packed("bad.csv", code=2).stderr)
@@ -122,11 +128,13 @@ class TableTest(CliTest):
     def test_types(self):
         cells = {"i": ["1", "-2", "", "0"], "f": ["1", "2.5", "", "-1e3"], "n": ["nan", "1", "-inf", ""], "b": ["TRUE", "false", "", "True"],
                  "zero": ["007", "1", "2", "3"], "plus": ["+1", "2", "3", "4"], "mixed": ["1", "x", "true", "2.5"], "empty": [""] * 4,
-                 "large": [str(2**63), "1", "2", "3"], "huge": [str(2**70), "1", "-1", ""], "space": [" 1", "2", "3", "4"], "json": ['{"a": 1}', "[1]", "2", '"x"']}
+                 "large": [str(2**63), "1", "2", "3"], "huge": [str(2**70), "1", "-1", ""], "space": [" 1", "2", "3", "4"],
+                 "json": ['{"a": 1}', "[1]", "2", '"x"']}
         rows = [{name: cells[name][i] for name in cells} for i in range(4)]
         self.write("rows.csv", b"\xef\xbb\xbf" + csv_text(rows))
         self.packed("rows.csv")
-        self.assertEqual(self.types("out"), {"key": "utf8", "i": "i64", "f": "f64", "n": "f64", "b": "bool", "zero": "utf8", "plus": "utf8", "mixed": "utf8", "empty": "utf8",
+        self.assertEqual(self.types("out"), {"key": "utf8", "i": "i64", "f": "f64", "n": "f64", "b": "bool", "zero": "utf8", "plus": "utf8",
+                                             "mixed": "utf8", "empty": "utf8",
                                              "large": "u64", "huge": "utf8", "space": "utf8", "json": "utf8"})
         for name in ("zero", "plus", "mixed", "empty", "huge", "space", "json"):
             for i in range(4):
@@ -136,7 +144,8 @@ class TableTest(CliTest):
         self.assertEqual([self.value("out", i, "b") for i in range(4)], [True, False, None, True])
         self.assertTrue(math.isnan(self.value("out", 0, "n")))
         self.assertEqual([self.value("out", i, "n") for i in (1, 2, 3)], [1, -math.inf, None])
-        self.packed("rows.csv", "--type", "i=i16", "--type", "f=f32", "--type", "json=json", "--type", "zero=utf8", "--type", "mixed=utf8", "--type", "later=i64")
+        self.packed("rows.csv", "--type", "i=i16", "--type", "f=f32", "--type", "json=json", "--type", "zero=utf8", "--type", "mixed=utf8",
+                    "--type", "later=i64")
         self.assertEqual([self.value("out", i, "i") for i in range(4)], [1, -2, None, 0])
         self.assertEqual(json.loads(self.value("out", 0, "json")), {"a": 1})
         self.assertIn("later", self.types("out"))
@@ -149,7 +158,8 @@ class TableTest(CliTest):
 
     def test_values_that_do_not_fit_behind_the_first_rows(self):
         self.write("rows.csv", "n,s\n" + "1,a\n" * 256 + "2.5,b\nx,c\n3,4\n")
-        self.assertIn('rows.csv: line 258: column "n": is a number with a fraction, which is no i64; --on-error skip', self.packed("rows.csv", code=2).stderr)
+        self.assertIn('rows.csv: line 258: column "n": is a number with a fraction, which is no i64; --on-error skip',
+                      self.packed("rows.csv", code=2).stderr)
         run = self.packed("rows.csv", "--on-error", "skip", code=4)
         self.assertIn('rows.csv: line 259: column "n": is a text, which is no i64', run.stderr)
         self.assertIn("packed 257 samples", run.stdout)
@@ -161,7 +171,8 @@ class TableTest(CliTest):
         self.write("rows.csv", content)
         self.packed("rows.csv", "--key", "a")
         expected = self.shardctl("ls", "out", "--values-xxh3").stdout
-        for ending, compressed in {"gz": gzip.compress(content[:9999]) + gzip.compress(content[9999:]), "bz2": bz2.compress(content), "xz": lzma.compress(content)}.items():
+        for ending, compressed in {"gz": gzip.compress(content[:9999]) + gzip.compress(content[9999:]), "bz2": bz2.compress(content),
+                                   "xz": lzma.compress(content)}.items():
             self.write(f"rows.csv.{ending}", compressed)
             for jobs in (1, 3):
                 with self.subTest(ending=ending, jobs=jobs):
@@ -183,7 +194,8 @@ class TableTest(CliTest):
             with self.subTest(count=count):
                 run = self.packed("list.csv", "--file", "image_path=image", "--file", "mask")
                 self.assertIn("(6 columns) from table", run.stdout)
-                self.assertEqual(self.types("out"), {"key": "utf8", "id": "utf8", "image_path": "utf8", "image": "jpeg" if count == 1 else "image", "mask": "png", "label": "i64"})
+                self.assertEqual(self.types("out"), {"key": "utf8", "id": "utf8", "image_path": "utf8",
+                                                     "image": "jpeg" if count == 1 else "image", "mask": "png", "label": "i64"})
                 self.assertEqual(self.keys("out"), [row["image_path"].rsplit(".", 1)[0] for row in rows])
                 for i in {0, count // 2, count - 1}:
                     self.assertEqual(self.value("out", i, "image"), self.read(rows[i]["image_path"]))
@@ -232,8 +244,10 @@ class TableTest(CliTest):
         os.mkdir(self.path("images/folder"))
         os.mkfifo(self.path("images/pipe"))
         os.symlink("0000.jpg", self.path("images/link.jpg"))
-        bad = {"missing.jpg": "missing.jpg", "../secret.jpg": "lies outside of", "a/../../secret.jpg": "lies outside of", self.path("secret.jpg"): "lies outside of",
-               "s3://bucket/x.jpg": "lies outside of", "page.jpg": "is no image of a known format", "folder": "is a folder", "folder/": "is no name of a file",
+        bad = {"missing.jpg": "missing.jpg", "../secret.jpg": "lies outside of", "a/../../secret.jpg": "lies outside of",
+               self.path("secret.jpg"): "lies outside of",
+               "s3://bucket/x.jpg": "lies outside of", "page.jpg": "is no image of a known format", "folder": "is a folder",
+               "folder/": "is no name of a file",
                "pipe": "not a regular file", "": 'has no key, and no "f" that names a file'}
         self.write("images/list.csv", csv_text([{"f": "0000.jpg", "n": "0"}, *({"f": name, "n": "1"} for name in bad), {"f": "0001.png", "n": "2"}]))
         run = self.packed("images/list.csv", "--file", "f", "--on-error", "skip", code=4)
@@ -247,7 +261,8 @@ class TableTest(CliTest):
         self.write("images/list.csv", "f,n\n0000.jpg,1\nlink.jpg,2\n")
         self.packed("images/list.csv", "--file", "f")
         self.assertEqual(self.value("out", 1, "f"), tiny_jpeg())
-        self.assertIn("images/link.jpg: a symbolic link, which is not followed", self.packed("images/list.csv", "--file", "f", "--no-follow", code=2).stderr)
+        self.assertIn("images/link.jpg: a symbolic link, which is not followed",
+                      self.packed("images/list.csv", "--file", "f", "--no-follow", code=2).stderr)
         # A column that is no key may name nothing.
         self.write("images/list.csv", "f,mask\n0000.jpg,\n0001.png,masks/0001.png\n")
         self.packed("images/list.csv", "--file", "f", "--file", "mask")
@@ -278,7 +293,8 @@ class TableTest(CliTest):
         self.write("list.csv", csv_text(rows))
         self.packed("list.csv", "--file", "image_path=image", "--type", "image=bytes", "--type", "label=f32")
         self.assertEqual((self.types("out")["image"], self.types("out")["label"]), ("bytes", "f32"))
-        self.assertIn("files are bytes, utf8, json, jpeg, png or image", self.packed("list.csv", "--file", "image_path", "--type", "image_path=i64", code=2).stderr)
+        self.assertIn("files are bytes, utf8, json, jpeg, png or image",
+                      self.packed("list.csv", "--file", "image_path", "--type", "image_path=i64", code=2).stderr)
         self.assertIn("cannot be of type jpeg", self.packed("list.csv", "--file", "image_path", "--type", "image_path=jpeg", code=2).stderr)
 
     def test_the_order_is_that_of_the_table(self):
@@ -299,7 +315,8 @@ class TableTest(CliTest):
     def test_tasks_and_resuming(self):
         for part in range(3):
             rows = self.files(60, f"in/p{part}")
-            self.write(f"in/{part}.csv", csv_text([{**row, "image_path": row["image_path"].removeprefix("in/"), "n": row["label"] if part else "0.5"} for row in rows]))
+            self.write(f"in/{part}.csv", csv_text([{**row, "image_path": row["image_path"].removeprefix("in/"),
+                                                    "n": row["label"] if part else "0.5"} for row in rows]))
         words = ["in", "--from", "table", "--file", "image_path=image", "--shard-samples", "25"]
         self.packed(*words)
         self.assertEqual(self.types("out")["n"], "f64")
@@ -329,9 +346,10 @@ class TableTest(CliTest):
     def test_metadata_of_hugging_face(self):
         for split in ("train", "test"):
             self.files(2, f"hf/{split}")
-            self.write(f"hf/{split}/metadata.csv", 'file_name,text,depth_file_name\n0000.jpg,"a, b",masks/0000.png\n0001.png,,masks/0001.png\n')
+            self.write(f"hf/{split}/metadata.csv", 'depth_file_name,file_name,text\nmasks/0000.png,0000.jpg,"a, b"\nmasks/0001.png,0001.png,\n')
         self.assertIn("packed 4 samples (6 columns) from table", self.packed("hf").stdout)
-        self.assertEqual(self.types("out"), {"key": "utf8", "file_name": "utf8", "image": "image", "text": "utf8", "depth_file_name": "utf8", "depth": "png"})
+        self.assertEqual(self.types("out"), {"key": "utf8", "file_name": "utf8", "image": "image", "text": "utf8",
+                                             "depth_file_name": "utf8", "depth": "png"})
         self.assertEqual(self.keys("out"), ["test/0000", "test/0001", "train/0000", "train/0001"])
         self.assertEqual([self.value("out", 2, name) for name in ("image", "text", "depth")], [tiny_jpeg(), b"a, b", tiny_png()])
         whole = self.dataset("out")

@@ -71,7 +71,8 @@ class ServersTest(RemoteTest):
 
         with self.stores(servers.moto(), upload) as proxy, tempfile.TemporaryDirectory(dir=self.folder) as folder:
             environment = {"AWS_ENDPOINT_URL": proxy.origin, **KEYS}
-            for number, words in enumerate((["s3://bucket/in/files"], ["s3://bucket/in/list.csv.gz", "--file", "name=file", "--root", "s3://bucket/in/files/"])):
+            list_words = ["s3://bucket/in/list.csv.gz", "--file", "name=file", "--root", "s3://bucket/in/files/"]
+            for number, words in enumerate((["s3://bucket/in/files"], list_words)):
                 out = os.path.join(folder, str(number))
                 self.assertIn("packed 5 samples (4 columns) from table", self.run_command("pack", *words, "-o", out, **environment))
                 self.assertEqual(self.run_command("cat", out, "--key", "3", "--column", "file"), "text 3")

@@ -553,7 +553,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
       return InvalidArgument(input, ": is packed as ", found, ", and names are grouped of files only (--from files)");
     }
     if (!options.key.empty() && found != "jsonl" && found != "table") {
-      return InvalidArgument(input, ": is packed as ", found, ", and only lines of JSON have a key to choose (--key)");
+      return InvalidArgument(input, ": is packed as ", found,
+                             ", and only lines of JSON have a key to choose, and tables (--key)");
     }
     if (!(options.file.empty() && options.root.empty()) && found != "table") {
       return InvalidArgument(input, ": is packed as ", found, ", and only tables name files (--from table)");

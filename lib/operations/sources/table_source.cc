@@ -85,7 +85,10 @@ absl::StatusOr<bool> AddMetadata(const std::string& directory, const SourceOptio
                                 : image       ? std::string_view("image")
                                               : kFileColumn);
     const auto same = [&](const std::string& other) { return other.starts_with(StrCat(name, "=")); };
-    if (std::ranges::none_of(found->files, same)) found->files.push_back(std::move(column));
+    if (std::ranges::none_of(found->files, same)) {
+      found->files.insert(name == kName ? found->files.begin() : found->files.end(),
+                          std::move(column));  // it is the key
+    }
   }
   if (any) found->inputs.push_back({.path = *path, .tar = true, .listed = nullptr});
   return any;
