@@ -69,8 +69,8 @@ def pack(
     Parameters
     ----------
     inputs : path, sequence of paths, or rows
-        Directories, tars, zips, or tables and files of lines of JSON, taken in this order. Or dicts from column to value: any
-        iterable, or a map-style dataset, whose rows are then fetched by ``threads`` threads.
+        Directories, tars, zips, tables or files of lines of JSON, taken in this order. Or dicts from column to value:
+        any iterable, or a map-style dataset, whose rows are then fetched by ``threads`` threads.
     output : path
         The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     kind : str

@@ -245,9 +245,9 @@ def make_zip(folder: Path) -> None:
 
 
 def make_metadata(folder: Path) -> None:
-    write(folder / "train" / "a.jpg")
-    write(folder / "train" / "b.png", PNG)
-    write(folder / "train" / "metadata.csv", 'file_name,text\na.jpg,a cat\nb.png,"a dog, asleep"\n')
+    write(folder / "data" / "train" / "a.jpg")
+    write(folder / "data" / "train" / "b.png", PNG)
+    write(folder / "data" / "train" / "metadata.csv", 'file_name,text\na.jpg,a cat\nb.png,"a dog, asleep"\n')
 
 
 def make_list(folder: Path) -> None:
@@ -419,7 +419,7 @@ def check_voc(dataset: Path) -> None:
 LINES: dict[str, Case] = {
     "shardctl pack FOLDER ": (make_files, check_files),
     "shardctl pack train ": (lambda folder: class_folders(folder / "train"), check_classes),
-    "shardctl pack --from table train/metadata.csv ": (make_metadata, check_texts),
+    "shardctl pack data ": (make_metadata, check_texts),
     "shardctl pack archive.zip ": (make_zip, check_classes),
     "shardctl pack --from table list.csv ": (make_list, check_texts),
     "shardctl pack lines ": (make_lines, check_lines),
