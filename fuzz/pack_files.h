@@ -7,8 +7,8 @@
 
 namespace shardkit::fuzz {
 
-enum PackFile : size_t { kPackZip, kPackLines };
+enum PackFile : size_t { kPackZip, kPackLines, kPackCsv };
 
-inline constexpr std::array<std::string_view, 2> kPackFiles = {"x.zip", "x.jsonl"};
+inline constexpr std::array<std::string_view, 3> kPackFiles = {"x.zip", "x.jsonl", "x.csv"};
 
 }  // namespace shardkit::fuzz

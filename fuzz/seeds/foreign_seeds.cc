@@ -164,6 +164,9 @@ void AddPacked(SeedWriter& seeds) {
   };
   add("zip", kPackZip, Zip({{"a.txt", "text"}, {"a.json", "{}"}, {"d/b.txt", "more"}}));
   add("zip-of-lines", kPackZip, Zip({{"x.jsonl", "{\"key\": 1}\n{\"key\": 2}\n"}}));
+  add("zip-of-metadata", kPackZip,
+      Zip({{"metadata.csv", "file_name,n\na.txt,1\nd/b.txt,\nc.txt,2\n"}, {"a.txt", "text"}, {"d/b.txt", "more"}}));
+  add("csv", kPackCsv, "key,n,f,t,b\r\na,1,0.5,\"x, \"\"y\"\"\nz\",true\r\nb,,nan,,False\r\n\r\n,3,2,,\r\n");
   add("lines", kPackLines,
       "{\"key\": \"a\", \"n\": 1, \"f\": 0.5, \"t\": \"x\", \"b\": true, \"l\": [1]}\n"
       "{\"key\": \"b\", \"n\": null, \"f\": 2}\n\n{\"key\": \"a\"}\n");
