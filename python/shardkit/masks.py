@@ -77,7 +77,8 @@ class Masks:
         Parameters
         ----------
         masks : sequence of sequences of array_like
-            Of each mask its polygons, which are united: x and y of each corner in pixels, [corners, 2] or flat as in COCO.
+            Of each mask its polygons, which are united: x and y of each corner in pixels, [corners, 2] or flat as in
+            COCO.
         height, width : int
             In pixels, of all masks.
 

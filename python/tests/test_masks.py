@@ -69,9 +69,13 @@ def test_polygons() -> None:
 def test_polygons_are_those_of_pycocotools() -> None:
     coco = pytest.importorskip("pycocotools.mask")
     random = np.random.default_rng(4)
-    shapes = [[(random.random(2 * count) * 60 - 10).tolist() for count in random.integers(3, 30, 2)] for _ in range(200)]
+    shapes = [
+        [(random.random(2 * count) * 60 - 10).tolist() for count in random.integers(3, 30, 2)] for _ in range(200)
+    ]
     theirs = [coco.merge(coco.frPyObjects(shape, 40, 37)) for shape in shapes]
-    assert [mask["counts"] for mask in sk.Masks.from_polygons(shapes, 40, 37).coco()] == [mask["counts"] for mask in theirs]
+    assert [mask["counts"] for mask in sk.Masks.from_polygons(shapes, 40, 37).coco()] == [
+        mask["counts"] for mask in theirs
+    ]
 
 
 def test_the_same_as_pycocotools() -> None:

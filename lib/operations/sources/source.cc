@@ -15,6 +15,7 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "foreign/mds/mds_directory.h"
 #include "foreign/webdataset/webdataset_names.h"
+#include "operations/coco/coco_source.h"
 #include "operations/sa1b/sa1b_source.h"
 #include "operations/sa1b/sa1b_tar.h"
 #include "operations/sources/dataset_source.h"
@@ -294,7 +295,10 @@ absl::StatusOr<DetectedInputs> DetectTars(const std::vector<std::string>& paths,
 absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::string>& inputs,
                                                       const SourceOptions& options) {
   const auto neither = [](const std::string& path) {
-    return InvalidArgument(path, ": neither a directory nor a tar or zip: give the directory that holds the files");
+    return InvalidArgument(path, ": neither a directory nor a tar or zip: give the directory that holds the files",
+                           path.ends_with(".json") ? "; an annotation file of COCO goes together with the place of its "
+                                                     "images: shardctl pack instances.json IMAGES -o OUT"
+                                                   : "");
   };
   std::vector<SourceInput> result;
   for (const std::string& path : inputs) {
@@ -547,7 +551,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     if (options.order && found != "imagefolder") {
       return InvalidArgument(input, ": is packed as ", found, ", and only image folders are listed in another order");
     }
-    if ((found == "webdataset" || found == "mds") && operations::NameFilter(options).chooses()) {
+    const bool by_names = found != "webdataset" && found != "mds" && found != "coco";
+    if (!by_names && operations::NameFilter(options).chooses()) {
       return InvalidArgument(input, ": is packed as ", found,
                              ", and --include and --exclude choose files: pack it with ",
                              "--from files, or choose samples afterwards (shardctl filter)");
@@ -558,12 +563,23 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     SHARDKIT_RETURN_IF_ERROR(other(kind));
     return OpenDatasets(kind, inputs, options, zips);
   }
-  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b" && kind != "jsonl") {
+  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b" && kind != "coco" &&
+      kind != "jsonl") {
     return InvalidArgument("unknown kind of input '", kind,
-                           "': it is auto, files, imagefolder, sa1b, jsonl, webdataset or mds");
+                           "': it is auto, files, imagefolder, sa1b, coco, jsonl, webdataset or mds");
   }
   if (inputs.empty()) return InvalidArgument("no input given");
   SHARDKIT_RETURN_IF_ERROR(operations::NameFilter::Check(options));
+  if (kind == "auto" && !options.files) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool coco, operations::CocoSource::AreInputs(inputs, options));
+    if (coco) kind = "coco";
+  }
+  if (kind == "coco") {
+    SHARDKIT_RETURN_IF_ERROR(other(kind));
+    if (!options.types.empty()) return NoTypes(inputs[0]);
+    if (options.files) return InvalidArgument("--files-from: not with coco, whose annotation file names the images");
+    return operations::CocoSource::Open(inputs, options, std::move(zips));
+  }
   std::vector<operations::SourceInput> looked_at;
   std::optional<std::vector<std::string>> notes;  // of what was found
   if (options.files) {
