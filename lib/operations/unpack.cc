@@ -13,6 +13,8 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "dataset/dataset_files.h"
+#include "operations/coco/coco_columns.h"
+#include "operations/coco/coco_writer.h"
 #include "operations/copy/value_conversion.h"
 #include "operations/sa1b/sa1b.h"
 #include "operations/sa1b/sa1b_columns.h"
@@ -33,6 +35,11 @@ struct SampleFile {
   std::string bytes;
 };
 
+// Elements of the lists of an annotation file of COCO.
+struct CocoEntries {
+  std::string images, annotations;
+};
+
 // Knows, for one shard's schema, which files a sample becomes. One thread at a time.
 class SampleFiles {
  public:
@@ -45,6 +52,11 @@ class SampleFiles {
 
   // Files of sample `i` of the block. `ordinal` names the sample when there is no key.
   virtual absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) = 0;
+
+  // Adds what the sample is in a file of the whole dataset.
+  virtual absl::Status AddEntries(const BlockView& /*block*/, uint32_t /*i*/, CocoEntries* /*entries*/) {
+    return absl::OkStatus();
+  }
 };
 
 std::string KeyOf(const Schema& schema, const BlockView& block, uint32_t i, uint64_t ordinal) {
@@ -140,6 +152,60 @@ class Sa1bFiles : public SampleFiles {
   std::vector<size_t> needed_;
 };
 
+// Images, by the names that their annotation file has for them.
+class CocoFiles : public SampleFiles {
+ public:
+  // Null when the schema has not the columns of COCO, as in other containers.
+  static std::unique_ptr<CocoFiles> Create(const Schema& schema) {
+    const std::vector<Column> columns = CocoColumns(std::nullopt);
+    const auto files = std::make_unique<CocoFiles>(schema);
+    for (size_t i = 0; i < kCocoColumnCount; ++i) {
+      const std::optional<size_t> position = schema.Find(columns[i].name);
+      if (!position) continue;
+      const Column& found = schema[*position];
+      const bool fits = i == kCocoImage
+                            ? IsByteString(found.type)
+                            : found.type == columns[i].type && found.dtype == columns[i].dtype && !found.shape;
+      if (fits) files->positions_[i] = position;
+    }
+    if (!files->positions_[kCocoKey] || !files->positions_[kCocoImage] || !files->positions_[kCocoFileName]) {
+      return nullptr;
+    }
+    for (size_t i = 0; i < kCocoColumnCount; ++i) {
+      if (files->IsNeeded(i)) files->needed_.push_back(*files->positions_[i]);
+    }
+    return std::make_unique<CocoFiles>(*files);
+  }
+
+  explicit CocoFiles(const Schema& schema) : schema_(schema) {}
+  const std::vector<size_t>& needed_columns() const override { return needed_; }
+
+  absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) override {
+    const std::optional<std::string_view> name = block.column(*positions_[kCocoFileName]).value(i);
+    if (!name) return DataLoss(KeyOf(schema_, block, i, ordinal), ": has no file_name");
+    files->push_back({std::string(*name), *positions_[kCocoImage], {}});
+    return absl::OkStatus();
+  }
+
+  absl::Status AddEntries(const BlockView& block, uint32_t i, CocoEntries* entries) override {
+    CocoValues values;
+    for (size_t column = 0; column < kCocoColumnCount; ++column) {
+      if (IsNeeded(column)) values[column] = block.column(*positions_[column]).value(i).value_or(std::string_view());
+    }
+    const absl::Status status = RegenerateCocoJson(values, &entries->images, &entries->annotations);
+    return Annotate(status, StrCat(values[kCocoFileName]));
+  }
+
+ private:
+  bool IsNeeded(size_t column) const {
+    return positions_[column] && column != kCocoImage && column != kCocoMasks && column != kCocoLabel;
+  }
+
+  const Schema schema_;
+  std::array<std::optional<size_t>, kCocoColumnCount> positions_;
+  std::vector<size_t> needed_;
+};
+
 absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& schema, const Metadata& metadata) {
   const auto entry = [&](std::string_view name) -> std::string_view {
     const auto found = metadata.find(std::string(name));
@@ -160,6 +226,9 @@ absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& s
       if (column == name || column.starts_with(StrCat(name, "."))) return std::make_unique<WholeFiles>(schema, i);
     }
     return lacks(name);
+  }
+  if (source == "coco") {
+    if (auto coco = CocoFiles::Create(schema)) return coco;
   }
   // In other containers SA-1B's samples are files already.
   const bool has_files = schema.Find("jpg") && schema.Find("json");
@@ -204,6 +273,12 @@ class Unpacker {
         tasks_(pool_, "writing files", options.cancellation, 2 * static_cast<size_t>(pool_.thread_count())) {}
 
   absl::Status Run() {
+    const auto source = dataset_.summary().metadata.find("shardkit.source");
+    if (source != dataset_.summary().metadata.end() && source->second == "coco" &&
+        operations::CocoFiles::Create(dataset_.summary().schema)) {
+      SHARDKIT_ASSIGN_OR_RETURN(coco_,
+                                operations::CocoWriter::Create(file_system_, directory_, dataset_.summary().metadata));
+    }
     const uint64_t end_sample = std::min(options_.end_sample, dataset_.sample_count());
     total_ = end_sample - std::min(options_.first_sample, end_sample);
     uint64_t first_sample = 0;
@@ -223,6 +298,11 @@ class Unpacker {
       }
     }
     while (!tasks_.empty()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+    if (coco_) {
+      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t bytes, coco_->Finish());
+      ++report_.files;
+      report_.bytes += bytes;
+    }
     std::ranges::stable_sort(report_.skipped, {}, &SkippedSample::position);
     return absl::OkStatus();
   }
@@ -305,15 +385,16 @@ class Unpacker {
   }
 
   absl::Status TakeOne() {
-    const absl::Status status = tasks_.Take().result;
+    const absl::StatusOr<operations::CocoEntries> entries = tasks_.Take().result;
     if (options_.progress) {
       std::lock_guard lock(mutex_);
       options_.progress(report_.samples, total_);
     }
-    return status;
+    if (!entries.ok() || !coco_) return entries.status();
+    return coco_->Append(entries->images, entries->annotations);
   }
 
-  absl::Status WriteBlock(const Job& job) {
+  absl::StatusOr<operations::CocoEntries> WriteBlock(const Job& job) {
     const Schema& schema = job.shard ? job.shard->schema() : dataset_.summary().schema;
     auto layout = operations::SampleFiles::Create(schema, *job.metadata);
     if (!layout.ok()) return Annotate(layout.status(), job.path(dataset_));
@@ -334,12 +415,13 @@ class Unpacker {
     }
     const std::optional<size_t> key_column = schema.key_column();
     UnpackReport done;
+    operations::CocoEntries entries;
     for (uint32_t i = 0; i < job.place.sample_count; ++i) {
       const uint64_t ordinal = job.place.first_sample + i;
       if (ordinal < job.begin || ordinal >= job.end) continue;
       SHARDKIT_RETURN_IF_ERROR(tasks_.Check());
       absl::Status status = read.ok() ? damage.OfSample(i) : read;
-      if (status.ok()) status = WriteSample(job, **layout, view, i, &done);
+      if (status.ok()) status = WriteSample(job, **layout, view, i, &done, &entries);
       if (status.ok()) {
         ++done.samples;
         continue;
@@ -353,12 +435,12 @@ class Unpacker {
     report_.samples += done.samples;
     report_.files += done.files;
     report_.bytes += done.bytes;
-    return absl::OkStatus();
+    return entries;
   }
 
-  // Writes all files of a sample, or none of them.
+  // Writes all files of a sample and adds its entries, or none of them.
   absl::Status WriteSample(const Job& job, operations::SampleFiles& layout, const BlockView& view, uint32_t i,
-                           UnpackReport* done) {
+                           UnpackReport* done, operations::CocoEntries* entries) {
     // In the shard, as messages name it with the shard's path.
     const uint64_t local = job.shard ? view.first_sample() + i : job.place.first_sample + i;
     std::vector<operations::SampleFile> files;
@@ -366,6 +448,8 @@ class Unpacker {
     for (operations::SampleFile& file : files) {
       SHARDKIT_RETURN_IF_ERROR(FinishName(job, view, i, local, &file));
     }
+    operations::CocoEntries own;
+    SHARDKIT_RETURN_IF_ERROR(layout.AddEntries(view, i, &own));
     const UnpackReport before = *done;
     std::vector<std::string> made;
     for (const operations::SampleFile& file : files) {
@@ -375,6 +459,9 @@ class Unpacker {
       *done = before;
       return status;
     }
+    entries->images += StrCat(entries->images.empty() || own.images.empty() ? "" : ",\n", own.images);
+    entries->annotations +=
+        StrCat(entries->annotations.empty() || own.annotations.empty() ? "" : ",\n", own.annotations);
     return absl::OkStatus();
   }
 
@@ -484,8 +571,10 @@ class Unpacker {
   std::mutex mutex_;
   UnpackReport report_;
   std::unordered_set<std::string> made_;
+  std::unique_ptr<operations::CocoWriter> coco_;  // of a dataset that was packed from COCO
   ThreadPool pool_;
-  OrderedTasks<absl::Status> tasks_;  // last: its destructor waits for tasks, which use the other members
+  OrderedTasks<absl::StatusOr<operations::CocoEntries>>
+      tasks_;  // last: its destructor waits for tasks, which use the other members
 };
 
 // Removes links themselves, not the files that they lead to.

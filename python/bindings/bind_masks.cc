@@ -67,6 +67,12 @@ void AppendRuns(RleList& masks, uint32_t height, uint32_t width, std::vector<uin
   masks.Append(mask);
 }
 
+void AppendPolygons(RleList& masks, uint32_t height, uint32_t width, const std::vector<std::vector<double>>& polygons) {
+  const auto mask = RleFromPolygons(polygons, height, width);
+  Raise(mask.status());
+  masks.Append(*mask);
+}
+
 nb::bytes CocoText(const RleList& masks, size_t i) {
   if (i >= masks.size()) throw nb::index_error("no such mask");
   std::string text;
@@ -148,6 +154,7 @@ void BindMasks(nb::module_& module) {
       .def("to_stored", &ToStored)
       .def("append_coco", &AppendCoco, nb::arg("height"), nb::arg("width"), nb::arg("text"))
       .def("append_runs", &AppendRuns, nb::arg("height"), nb::arg("width"), nb::arg("runs"))
+      .def("append_polygons", &AppendPolygons, nb::arg("height"), nb::arg("width"), nb::arg("polygons"))
       .def("coco_text", &CocoText, nb::arg("index"))
       .def("dense", [](const RleList& masks) { return Rasterize(masks, false); })
       .def("packed", [](const RleList& masks) { return Rasterize(masks, true); })

@@ -69,12 +69,14 @@ def pack(
     Parameters
     ----------
     inputs : path, sequence of paths, or rows
-        Directories, tars, zips, tables or files of lines of JSON, taken in this order. Or dicts from column to value:
-        any iterable, or a map-style dataset, whose rows are then fetched by ``threads`` threads.
+        Directories, tars, zips, tables or files of lines of JSON, taken in this order. An annotation file of COCO and
+        the place of its images. Or dicts from column to value: any iterable, or a map-style dataset, whose rows are
+        then fetched by ``threads`` threads.
     output : path
         The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     kind : str
-        ``"auto"``, ``"files"``, ``"imagefolder"``, ``"sa1b"``, ``"jsonl"``, ``"table"``, ``"webdataset"`` or ``"mds"``.
+        ``"auto"``, ``"files"``, ``"imagefolder"``, ``"sa1b"``, ``"coco"``, ``"jsonl"``, ``"table"``, ``"webdataset"``
+        or ``"mds"``.
     types : mapping of str to str
         Types of columns by name, whatever their values look like.
     group_by : str

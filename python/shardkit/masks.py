@@ -17,7 +17,7 @@ class Masks:
     Parameters
     ----------
     runs : shardkit._core.RleList
-        Made by `from_dense`, `from_coco` or by reading a dataset.
+        Made by `from_dense`, `from_coco`, `from_polygons` or by reading a dataset.
     """
 
     __slots__ = ("_runs",)
@@ -68,6 +68,32 @@ class Masks:
             except (_core.DataLossError, KeyError, TypeError, ValueError) as error:
                 reason = "it has no " + str(error) if isinstance(error, KeyError) else str(error).split("\n")[0]
                 raise ValueError(f"mask {number} is none of COCO: {reason}") from None
+        return cls(runs)
+
+    @classmethod
+    def from_polygons(cls, masks: Sequence[Sequence[npt.ArrayLike]], height: int, width: int) -> Masks:
+        """Make masks of polygons, with the runs that pycocotools makes of them.
+
+        Parameters
+        ----------
+        masks : sequence of sequences of array_like
+            Of each mask its polygons, which are united: x and y of each corner in pixels, [corners, 2] or flat as in
+            COCO.
+        height, width : int
+            In pixels, of all masks.
+
+        Raises
+        ------
+        ValueError
+            For a polygon with an odd count of numbers, or with one beyond 2,097,152 pixels.
+        """
+        runs = _core.RleList()
+        for number, polygons in enumerate(masks):
+            flat = [np.asarray(_numbers.plain(polygon), np.float64).ravel().tolist() for polygon in polygons]
+            try:
+                runs.append_polygons(_numbers.ordinal(height), _numbers.ordinal(width), flat)
+            except ValueError as error:
+                raise ValueError(f"mask {number}: {error}") from None
         return cls(runs)
 
     @classmethod

@@ -52,6 +52,32 @@ def test_coco_in_every_form() -> None:
     assert sk.Masks.of(as_runs[0]) == masks[0]
 
 
+def test_polygons() -> None:
+    square, beside = [1, 1, 3, 1, 3, 3, 1, 3], np.array([[4, 0], [5, 0], [5, 4], [4, 4]])
+    masks = sk.Masks.from_polygons([[square], [square, beside], []], 4, 6)
+    expected = np.zeros((3, 4, 6), np.uint8)
+    expected[:2, 1:3, 1:3] = 1
+    expected[1, :, 4] = 1
+    np.testing.assert_array_equal(masks.dense(), expected)
+    assert len(sk.Masks.from_polygons([], 4, 6)) == 0
+    with pytest.raises(ValueError, match="mask 1: polygon 0: has 3 numbers"):
+        sk.Masks.from_polygons([[square], [[1, 2, 3]]], 4, 6)
+    with pytest.raises(ValueError, match="limit of a coordinate"):
+        sk.Masks.from_polygons([[[0, 0, 1, 1, float("nan"), 2]]], 4, 6)
+
+
+def test_polygons_are_those_of_pycocotools() -> None:
+    coco = pytest.importorskip("pycocotools.mask")
+    random = np.random.default_rng(4)
+    shapes = [
+        [(random.random(2 * count) * 60 - 10).tolist() for count in random.integers(3, 30, 2)] for _ in range(200)
+    ]
+    theirs = [coco.merge(coco.frPyObjects(shape, 40, 37)) for shape in shapes]
+    assert [mask["counts"] for mask in sk.Masks.from_polygons(shapes, 40, 37).coco()] == [
+        mask["counts"] for mask in theirs
+    ]
+
+
 def test_the_same_as_pycocotools() -> None:
     coco = pytest.importorskip("pycocotools.mask")
     pixels = random_masks(3, 5, 21, 34)

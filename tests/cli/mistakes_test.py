@@ -222,7 +222,7 @@ ROWS = [
     ("pack loose -o OUT -j -1", 2, "--jobs"),
     ("pack loose -o OUT --shard-size 1.5", 2, "--shard-size"),
     ("pack loose -o OUT --codec txt=lz4", 2, "--codec"),
-    ("pack loose -o OUT --from tar", 2, "auto, files, imagefolder, sa1b, jsonl, table, webdataset, mds"),
+    ("pack loose -o OUT --from tar", 2, "auto, files, imagefolder, sa1b, coco, jsonl, table, webdataset, mds"),
     ("pack loose", 2, "-o OUT is missing"),
     ("convert ds -o OUT", 2, "--to is missing: shard, webdataset or mds"),
     ("convert ds -o OUT --to tar", 2, "shard, webdataset, mds"),

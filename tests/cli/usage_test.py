@@ -107,7 +107,7 @@ class UsageTest(CliTest):
                 self.usage_error("pack", "-o", "out", *words, says=says)
 
     def test_unknown_sources_list_those_there_are(self):
-        self.usage_error("pack", "in", "-o", "out", "--from", "ffcv", says="auto, files, imagefolder, sa1b, jsonl, table, webdataset, mds")
+        self.usage_error("pack", "in", "-o", "out", "--from", "ffcv", says="auto, files, imagefolder, sa1b, coco, jsonl, table, webdataset, mds")
 
     def test_sizes(self):
         # The size of the generated file shows how the text was parsed. Sizes too large for that must only be accepted.

@@ -195,7 +195,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
       plan ? "plan-pack" : "pack",
       plan ? "divide packing into tasks, for any number of machines" : "pack files into a dataset of shards",
       plan ? "[OPTION]... INPUT... -o OUT --tasks N" : "[OPTION]... INPUT... -o OUT");
-  const std::vector<std::string> sources = {"auto",  "files", "imagefolder", "sa1b",
+  const std::vector<std::string> sources = {"auto",  "files", "imagefolder", "sa1b", "coco",
                                             "jsonl", "table", "webdataset",  "mds"};
   constexpr shardkit::GroupBy kGroupings[] = {shardkit::GroupBy::kFirstDot, shardkit::GroupBy::kLastDot,
                                               shardkit::GroupBy::kNone};
@@ -219,6 +219,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
               "what the inputs are: files (those named alike up to the first dot are a sample, what follows "
               "it is the column), "
               "imagefolder (class directories), sa1b (pairs sa_N.jpg and sa_N.json, or tars of them), "
+              "coco (an annotation file instances_*.json and the place of its images), "
               "jsonl (files *.jsonl, perhaps compressed: each line is a sample, its members are the columns), "
               "table (rows of *.csv, *.tsv and *.jsonl, and with --file the files that they name), "
               "webdataset or mds (datasets of these, as convert reads them), or auto, which looks "

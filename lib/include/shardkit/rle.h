@@ -85,6 +85,12 @@ absl::Status DecodePacked(const RleView& mask, std::span<uint8_t> out);
 // unless `pixels` has height * width bytes, or above kMaxMaskPixels.
 absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width);
 
+// The union of polygons, each x0, y0, x1, y1, … in pixels, with the runs that pycocotools makes of them (frPyObjects,
+// then merge), to the bit. Without polygons all pixels are background. InvalidArgument, naming the polygon (counted
+// from 0), for an odd count of numbers and for one that is not between -2^21 and 2^21, and above kMaxMaskPixels;
+// ResourceExhausted for more than 2^24 changes between background and foreground.
+absl::StatusOr<Rle> RleFromPolygons(std::span<const std::vector<double>> polygons, uint32_t height, uint32_t width);
+
 // Number of foreground pixels.
 uint64_t Area(const RleView& mask);
 

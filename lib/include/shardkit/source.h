@@ -71,7 +71,7 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  // "files", "imagefolder", "sa1b", "jsonl", "table", "webdataset", "mds", "shard".
+  // "files", "imagefolder", "sa1b", "coco", "jsonl", "table", "webdataset", "mds", "shard".
   virtual std::string_view name() const = 0;
 
   // Columns that are known before any sample is loaded, the key column first. Samples may have other columns: the
@@ -120,8 +120,8 @@ class Source {
   // units.
   virtual absl::StatusOr<uint64_t> Skip(uint64_t count);
 
-  // User metadata for the dataset: "imagefolder.classes" has the class names, a JSON list in the order of their labels.
-  // Empty for other sources.
+  // User metadata for the dataset: "imagefolder.classes" has the class names, a JSON list in the order of their labels;
+  // "coco.members" what a COCO file has beside images and annotations, "coco.file" its name. Empty for other sources.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 
   // Possibly unintended findings before samples are listed, one line each: about a kind of input that was found by
@@ -211,14 +211,16 @@ struct SourceOptions : InputOptions {
   bool follow_links = true;
 };
 
-// `kind` is "auto", "files", "imagefolder", "sa1b", "jsonl", "table", "webdataset" or "mds". Inputs are directories,
-// tars (plain or compressed) or zips, taken in the given order. A zip (*.zip) is read in place, as the directory of its
-// members; a member's checksum is compared when it is read. For "jsonl" and "table" they are files, or directories of
-// such files; for "webdataset" and "mds" they are datasets, read as by Convert.
+// `kind` is "auto", "files", "imagefolder", "sa1b", "coco", "jsonl", "table", "webdataset" or "mds". Inputs are
+// directories, tars (plain or compressed) or zips, taken in the given order. A zip (*.zip) is read in place, as the
+// directory of its members; a member's checksum is compared when it is read. For "jsonl" and "table" they are files, or
+// directories of such files; for "webdataset" and "mds" they are datasets, read as by Convert; for "coco" an annotation
+// file (*.json) and the directory, zip or plain tar of its images, in either order.
 // "auto" looks at the inputs:
 //
 // - shards of MDS, or folders of them: "mds"
 // - directories of only tars and their indexes: "webdataset", or "sa1b"
+// - a file *.json and one more input: "coco"
 // - files *.jsonl and *.ndjson, perhaps compressed, or directories of them alone: "jsonl"
 // - files *.csv and *.tsv, perhaps compressed, and perhaps some of these: "table"
 // - directories with a metadata.csv or metadata.jsonl that has columns file_name or *_file_name, as Hugging Face has

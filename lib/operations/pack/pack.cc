@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/write/dataset_job.h"
+#include "operations/coco/coco_source.h"
 #include "operations/pack/packer.h"
 #include "operations/sources/dataset_source.h"
 #include "operations/sources/file_source.h"
@@ -40,6 +41,9 @@ absl::StatusOr<DatasetWriterOptions> operations::WriterOptionsOf(const Source& s
   if (const auto* const datasets = dynamic_cast<const operations::DatasetSource*>(&source)) {
     SHARDKIT_ASSIGN_OR_RETURN(const std::string inputs, datasets->Identity());
     writer_options.job += StrCat("\n", inputs);
+  }
+  if (const auto* const coco = dynamic_cast<const operations::CocoSource*>(&source)) {
+    writer_options.job += StrCat("\n", coco->Identity());
   }
   for (auto& [name, value] : source.metadata()) writer_options.shard.metadata[name] = value;
   return writer_options;

@@ -1,4 +1,5 @@
 #include "operations/pack/packer.h"
+#include "operations/coco/coco_source.h"
 
 #include <algorithm>
 #include <iterator>
@@ -114,22 +115,32 @@ absl::StatusOr<uint64_t> ListingOfTars(const Source& source) {
 }
 
 // FailedPrecondition when the input is no longer the one of a job that is finished. Reads no tars.
-absl::Status CheckInputOf(FileSource& source, const PackOptions& options, const dataset::DatasetJob& job) {
+absl::Status CheckInputOf(Source& source, const PackOptions& options, const dataset::DatasetJob& job) {
   constexpr size_t kListedAtOnce = 512;
   using Listing = absl::StatusOr<uint64_t>;
   ThreadPool& pool = job.threads();
   OrderedTasks<Listing> tasks(pool, "listing samples", options.dataset.cancellation,
                               static_cast<size_t>(pool.thread_count()) + 1);
   SHARDKIT_ASSIGN_OR_RETURN(uint64_t listing, ListingOfTars(source));
+  auto* const files = dynamic_cast<FileSource*>(&source);
+  // Null for a tar, as a whole, which is counted above.
+  const auto list = [&]() -> absl::StatusOr<std::optional<std::shared_ptr<const WorkUnit>>> {
+    if (files != nullptr) {
+      SHARDKIT_ASSIGN_OR_RETURN(auto listed, files->List(kListedAtOnce));
+      return listed ? std::optional<std::shared_ptr<const WorkUnit>>(std::move(listed->tree)) : std::nullopt;
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(auto unit, source.Next(kListedAtOnce));
+    return unit ? std::optional<std::shared_ptr<const WorkUnit>>(std::move(unit)) : std::nullopt;
+  };
   for (bool more = true; more || !tasks.empty();) {
     while (more && !tasks.full()) {
-      SHARDKIT_ASSIGN_OR_RETURN(auto next, source.List(kListedAtOnce));
+      SHARDKIT_ASSIGN_OR_RETURN(auto next, list());
       more = next.has_value();
-      if (!more || next->tree == nullptr) continue;
-      tasks.Add([&source, tree = std::move(next->tree)]() -> Listing {
-        SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> bytes, source.InputBytes(*tree));
+      if (!more || *next == nullptr) continue;
+      tasks.Add([&source, unit = *std::move(next)]() -> Listing {
+        SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> bytes, source.InputBytes(*unit));
         uint64_t sum = 0;
-        for (size_t i = 0; i < tree->size(); ++i) sum += ListedHash(tree->Names(i), bytes[i]);
+        for (size_t i = 0; i < unit->sample_count; ++i) sum += ListedHash(unit->Names(i), bytes[i]);
         return sum;
       });
     }
@@ -504,8 +515,10 @@ absl::StatusOr<PackReport> RunPack(Source& source, const PackOptions& options, d
   absl::Status status, repeated;
   PackPart part{.count = options.limit, .resume = job.resume_position()};
   if (part.resume == UINT64_MAX) {
-    if (auto* const files = dynamic_cast<FileSource*>(&source); files != nullptr && units != nullptr) {
-      status = Guarded("listing", [&] { return CheckInputOf(*files, options, *units); });
+    const bool of_files =
+        dynamic_cast<FileSource*>(&source) != nullptr || dynamic_cast<CocoSource*>(&source) != nullptr;
+    if (of_files && units != nullptr) {
+      status = Guarded("listing", [&] { return CheckInputOf(source, options, *units); });
     }
   } else {
     if (units != nullptr) part.unit = units->first_unit();

@@ -1,5 +1,3 @@
-#include <cmath>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -7,6 +5,7 @@
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "codec/content_type.h"
+#include "operations/annotation_json.h"
 #include "operations/sa1b/sa1b.h"
 #include "operations/sa1b/sa1b_columns.h"
 #include "operations/sa1b/sa1b_text.h"
@@ -24,36 +23,6 @@ struct ComparingSink {
     return true;
   }
 };
-
-// Reads an integer in any notation. Regenerates() finds out when the notation differs from the one we write.
-bool ReadInteger(JsonElement value, int64_t* out) {
-  if (value.Get(out)) return true;
-  double number = 0;
-  if (value.kind() != JsonKind::kFraction || !value.Get(&number)) return false;
-  if (std::fabs(number) > 9007199254740992.0 || number != std::trunc(number)) return false;  // 2^53
-  *out = static_cast<int64_t>(number);
-  return true;
-}
-
-// Appends exactly `count` numbers.
-bool ReadFloats(JsonElement value, size_t count, std::vector<double>* out) {
-  const size_t end = out->size() + count;
-  bool fits = true;
-  value.ForEach([&](JsonElement item) {
-    double number = 0;
-    fits = out->size() < end && item.Get(&number);
-    if (fits) out->push_back(number);
-    return fits;
-  });
-  return fits && out->size() == end;
-}
-
-bool ReadUint32(JsonElement value, uint32_t* out) {
-  int64_t number = 0;
-  if (!ReadInteger(value, &number) || number < 0 || number > std::numeric_limits<uint32_t>::max()) return false;
-  *out = static_cast<uint32_t>(number);
-  return true;
-}
 
 // The members of one annotation. When a member is repeated the last one counts, as in Python.
 struct Members {
@@ -117,7 +86,6 @@ struct Sa1bConverter::State {
   void TakeImage(JsonElement object);
   absl::Status TakeAnnotation(JsonElement annotation);
   absl::Status TakeMask(const std::optional<JsonElement>& segmentation);
-  absl::Status TakeCounts(JsonElement counts);
   void TakePoints(const std::optional<JsonElement>& points);
   static absl::Status MaskError(size_t annotation, const absl::Status& status);
   absl::Status CheckMasks() const;
@@ -223,32 +191,11 @@ absl::Status Sa1bConverter::State::MaskError(size_t annotation, const absl::Stat
 }
 
 absl::Status Sa1bConverter::State::TakeMask(const std::optional<JsonElement>& segmentation) {
-  std::optional<JsonElement> size, counts;
-  if (segmentation) {
-    segmentation->ForEachMember([&](std::string_view name, JsonElement value) {
-      if (name == "size") size = value;
-      if (name == "counts") counts = value;
-      return true;
-    });
-  }
-  uint32_t extent[2] = {0, 0};  // height, width
-  size_t dimensions = 0;
-  if (size) {
-    size->ForEach([&](JsonElement dimension) {
-      const bool fits = dimensions < 2 && ReadUint32(dimension, &extent[dimensions]);
-      dimensions = fits ? dimensions + 1 : 0;
-      return fits;
-    });
-  }
-  if (dimensions != 2 || !counts || (counts->kind() != JsonKind::kText && counts->kind() != JsonKind::kList)) {
-    masks_fit = false;
-    masks.Append({});  // keeps the place of the annotation
-    return absl::OkStatus();
-  }
-  if (absl::Status status = TakeCounts(*counts); !status.ok()) return MaskError(annotations, status);
-  masks.heights.push_back(extent[0]);
-  masks.widths.push_back(extent[1]);
-  masks.run_begin.push_back(masks.runs.size());
+  const absl::StatusOr<bool> taken = segmentation ? AppendRunLengths(*segmentation, &masks) : false;
+  if (!taken.ok()) return MaskError(annotations, taken.status());
+  if (*taken) return absl::OkStatus();
+  masks_fit = false;
+  masks.Append({});  // keeps the place of the annotation
   return absl::OkStatus();
 }
 
@@ -257,20 +204,6 @@ absl::Status Sa1bConverter::State::CheckMasks() const {
     if (absl::Status status = ValidateRle(masks[i]); !status.ok()) return MaskError(i, status);
   }
   return absl::OkStatus();
-}
-
-absl::Status Sa1bConverter::State::TakeCounts(JsonElement counts) {
-  std::string_view text;
-  if (counts.Get(&text)) return RunsFromCocoText(text, &masks.runs);
-  uint32_t run = 0;
-  bool fits = true;
-  const bool is_list = counts.ForEach([&](JsonElement count) {
-    fits = ReadUint32(count, &run);
-    if (fits) masks.runs.push_back(run);
-    return fits;
-  });
-  if (!is_list) return DataLoss("counts are neither text nor a list");
-  return fits ? absl::OkStatus() : DataLoss("a count is not an integer from 0 to 2^32 - 1");
 }
 
 bool Sa1bConverter::State::Regenerates(std::string_view json) {

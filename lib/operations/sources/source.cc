@@ -16,6 +16,7 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "foreign/mds/mds_directory.h"
 #include "foreign/webdataset/webdataset_names.h"
+#include "operations/coco/coco_source.h"
 #include "operations/sa1b/sa1b_source.h"
 #include "operations/sa1b/sa1b_tar.h"
 #include "operations/sources/dataset_source.h"
@@ -301,7 +302,10 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
                                                       const SourceOptions& options) {
   const auto neither = [](const std::string& path) {
     if (path.ends_with(".parquet")) return NoParquet(path);
-    return InvalidArgument(path, ": neither a directory nor a tar or zip: give the directory that holds the files");
+    return InvalidArgument(path, ": neither a directory nor a tar or zip: give the directory that holds the files",
+                           path.ends_with(".json") ? "; an annotation file of COCO goes together with the place of its "
+                                                     "images: shardctl pack instances.json IMAGES -o OUT"
+                                                   : "");
   };
   std::vector<SourceInput> result;
   for (const std::string& path : inputs) {
@@ -565,10 +569,12 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     if (options.order && found != "imagefolder") {
       return InvalidArgument(input, ": is packed as ", found, ", and only image folders are listed in another order");
     }
-    if ((found == "webdataset" || found == "mds" || found == "jsonl") && !options.names.empty()) {
-      return InvalidArgument(input, ": is packed as ", found, ", and --names is for files: give the tars themselves");
+    const bool datasets = found == "webdataset" || found == "mds";
+    if ((datasets || found == "jsonl" || found == "coco") && !options.names.empty()) {
+      return InvalidArgument(input, ": is packed as ", found, ", and --names is for files",
+                             datasets ? ": give the tars themselves" : "");
     }
-    if ((found == "webdataset" || found == "mds") && operations::NameFilter(options).chooses()) {
+    if ((datasets || found == "coco") && operations::NameFilter(options).chooses()) {
       return InvalidArgument(input, ": is packed as ", found,
                              ", and --include and --exclude choose files: pack it with ",
                              "--from files, or choose samples afterwards (shardctl filter)");
@@ -579,14 +585,24 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     SHARDKIT_RETURN_IF_ERROR(other(kind));
     return OpenDatasets(kind, inputs, options, zips);
   }
-  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b" && kind != "jsonl" &&
-      kind != "table") {
+  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b" && kind != "coco" &&
+      kind != "jsonl" && kind != "table") {
     return InvalidArgument("unknown kind of input '", kind,
-                           "': it is auto, files, imagefolder, sa1b, jsonl, table, webdataset or mds");
+                           "': it is auto, files, imagefolder, sa1b, coco, jsonl, table, webdataset or mds");
   }
   if (inputs.empty()) return InvalidArgument("no input given");
   SHARDKIT_RETURN_IF_ERROR(operations::NameFilter::Check(options));
   if (kind == "auto" && !options.file.empty()) kind = "table";
+  if (kind == "auto" && !options.files) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool coco, operations::CocoSource::AreInputs(inputs, options));
+    if (coco) kind = "coco";
+  }
+  if (kind == "coco") {
+    SHARDKIT_RETURN_IF_ERROR(other(kind));
+    if (!options.types.empty()) return NoTypes(inputs[0]);
+    if (options.files) return InvalidArgument("--files-from: not with coco, whose annotation file names the images");
+    return operations::CocoSource::Open(inputs, options, std::move(zips));
+  }
   std::vector<operations::SourceInput> looked_at;
   std::optional<std::vector<std::string>> notes;  // of what was found
   if (options.files) {

@@ -17,6 +17,7 @@
 #include "base/utf8.h"
 #include "dataset/dataset_files.h"
 #include "io/publish_file.h"
+#include "operations/coco/coco_source.h"
 #include "operations/pack/packer.h"
 #include "operations/sources/dataset_source.h"
 #include "shardkit/manifest.h"
@@ -245,6 +246,28 @@ class UnitLister {
     return EndUnit();
   }
 
+  absl::Status ListImages(CocoSource& source) {
+    using Sizes = absl::StatusOr<std::vector<uint64_t>>;
+    ThreadPool pool(std::max(options_.dataset.threads, 1));
+    OrderedTasks<Sizes> tasks(pool, "listing samples", options_.dataset.cancellation,
+                              static_cast<size_t>(pool.thread_count()) + 1);
+    for (bool more = true; more || !tasks.empty();) {
+      while (more && !tasks.full()) {
+        SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const WorkUnit> unit, source.Next(kListedAtOnce));
+        more = unit != nullptr;
+        if (more) tasks.Add([&source, unit]() -> Sizes { return source.InputBytes(*unit); });
+      }
+      if (tasks.empty()) break;
+      SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> sizes, tasks.Take().result);
+      SHARDKIT_RETURN_IF_ERROR(Check());
+      for (const uint64_t bytes : sizes) {
+        unit_.skip = listed_ - unit_.samples;
+        SHARDKIT_RETURN_IF_ERROR(Count(1, bytes));
+      }
+    }
+    return EndUnit();
+  }
+
   absl::Status ListFiles(FileSource& source) {
     using Sizes = absl::StatusOr<std::vector<uint64_t>>;
     ThreadPool pool(std::max(options_.dataset.threads, 1));
@@ -339,6 +362,8 @@ absl::StatusOr<PackPlan> ListUnits(Source& source, const PackOptions& options,
   UnitLister lister(options, take);
   if (auto* const datasets = dynamic_cast<DatasetSource*>(&source)) {
     SHARDKIT_RETURN_IF_ERROR(lister.ListDatasets(*datasets));
+  } else if (auto* const coco = dynamic_cast<CocoSource*>(&source)) {
+    SHARDKIT_RETURN_IF_ERROR(lister.ListImages(*coco));
   } else if (auto* const files = dynamic_cast<FileSource*>(&source)) {
     SHARDKIT_RETURN_IF_ERROR(lister.ListFiles(*files));
   } else {

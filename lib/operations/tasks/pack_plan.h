@@ -26,14 +26,14 @@ struct PlanHead {
   PackOptions pack;                  // with the job and the metadata that the dataset gets
   std::vector<Column> columns;       // of the dataset, before any sample is looked at
   std::vector<std::string> classes;  // of an image folder
-  std::string datasets;              // DatasetSource::Identity of inputs that are datasets, as a hash
+  std::string datasets;              // as a hash, DatasetSource::Identity of inputs that are datasets, or CocoSource's
 };
 
 // Some consecutive samples, with shards of their own.
 struct PlannedUnit {
   uint64_t samples = UINT64_MAX;    // UINT64_MAX: a tar's, not known
   uint64_t bytes = 0;               // in the input
-  uint64_t skip = 0;                // of datasets: samples before it
+  uint64_t skip = 0;                // of datasets and COCO: samples before it
   std::vector<SourceInput> inputs;  // of other sources
 };
 

@@ -17,6 +17,7 @@
 #include "base/thread_pool.h"
 #include "dataset/write/dataset_job.h"
 #include "dataset/write/job_folder.h"
+#include "operations/coco/coco_source.h"
 #include "operations/copy/conversion.h"
 #include "operations/pack/packer.h"
 #include "operations/sources/dataset_source.h"
@@ -247,6 +248,9 @@ std::string AbsolutePath(const std::string& path) {
 
 // Empty for other sources.
 absl::StatusOr<std::string> IdentityHash(const Source& source) {
+  if (const auto* const coco = dynamic_cast<const CocoSource*>(&source)) {
+    return StrCat(absl::Hex(Hash64(coco->Identity()), absl::kZeroPad16));
+  }
   const auto* const datasets = dynamic_cast<const DatasetSource*>(&source);
   if (datasets == nullptr) return std::string();
   SHARDKIT_ASSIGN_OR_RETURN(const std::string identity, datasets->Identity());
@@ -324,7 +328,7 @@ class PlannedTasks {
       source_ = std::move(source);
       return source_.get();
     }
-    // Opening a dataset may take long, so it is opened once for all its units.
+    // Opening a dataset or COCO's annotations may take long, so they are opened once for all units.
     if (!source_) {
       SHARDKIT_RETURN_IF_ERROR(OpenWhole().status());
       SHARDKIT_RETURN_IF_ERROR(source_->InitialColumns().status());

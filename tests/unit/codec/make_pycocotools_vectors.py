@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes pycocotools_vectors.json: random masks with pycocotools' results for them.
+"""Writes pycocotools_vectors.json and pycocotools_polygons.json: random masks and polygons with pycocotools' results for them.
 
 Needs numpy and pycocotools (made with 2.0.11). Run it in this folder; the output is the same every time.
 `packed` is numpy.packbits of every row, in hex.
@@ -39,3 +39,39 @@ for mask in masks():
     })
 with open("pycocotools_vectors.json", "w") as file:
     file.write("[\n" + ",\n".join(json.dumps(vector) for vector in vectors) + "\n]\n")
+
+
+def polygons():
+    """(height, width, polygons) of every kind: corners on and beside the grid, outside, repeated, holes, parts that overlap."""
+    random = np.random.default_rng(20261128)
+    for number in range(140):
+        height, width = (int(side) for side in random.integers(1, [8, 70][number % 2], 2))
+        parts = []
+        for _ in range(random.choice([1, 1, 2, 4])):
+            corners = random.random((int(random.choice([3, 4, 7, 20])), 2)) * [width, height]
+            kind = number % 7
+            if kind == 0:
+                corners = np.round(corners)
+            elif kind == 1:
+                corners = np.round(corners, 2)
+            elif kind == 2:
+                corners = corners * 3 - [width, height]
+            elif kind == 3:
+                corners = np.round(corners * 5) / 5 + 0.1
+            elif kind == 4:
+                corners = np.round(np.repeat(corners, random.integers(1, 3, len(corners)), 0) * 2 - 2)
+            elif kind == 5:
+                angles = np.sort(random.random(len(corners))) * 2 * np.pi
+                corners = np.stack([np.cos(angles), np.sin(angles)], 1) * [width / 2, height / 2] + [width / 2, height / 2]
+            parts.append([float(number) for number in corners.reshape(-1)])
+        yield height, width, parts
+    yield 3, 4, [[0, 0, 4, 0, 4, 3, 0, 3]]
+    yield 3, 4, [[0, 0, 4, 0, 4, 3, 0, 3], [1, 1, 1, 2, 2, 2, 2, 1]]
+    yield 4, 3, [[-1e6, -1e6, 1e6, -1e6, 0, 2e6]]
+    yield 4, 3, [[1, 1, 1, 1, 1, 1]]
+
+
+shapes = [{"height": height, "width": width, "polygons": parts,
+           "counts": coco.merge(coco.frPyObjects(parts, height, width))["counts"].decode()} for height, width, parts in polygons()]
+with open("pycocotools_polygons.json", "w") as file:
+    file.write("[\n" + ",\n".join(json.dumps(shape) for shape in shapes) + "\n]\n")

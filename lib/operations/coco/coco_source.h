@@ -1,0 +1,65 @@
+// COCO: an annotation file (instances, captions, person_keypoints) and the images that it is about.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "operations/coco/coco_convert.h"
+#include "operations/coco/coco_images.h"
+#include "operations/coco/coco_index.h"
+#include "operations/sources/source_unit.h"
+#include "shardkit/source.h"
+
+namespace shardkit::operations {
+
+// Samples are the entries of "images", in their order. The key is "file_name" without its ending.
+class CocoSource final : public Source {
+ public:
+  // `inputs` are a file *.json and the place of the images, in any order. `zips` reads them if they are zips.
+  static absl::StatusOr<std::unique_ptr<CocoSource>> Open(const std::vector<std::string>& inputs,
+                                                          const SourceOptions& options,
+                                                          std::shared_ptr<ReadableFileSystem> zips);
+
+  // Whether inputs are those of COCO: a file *.json, and one that is none.
+  static absl::StatusOr<bool> AreInputs(const std::vector<std::string>& inputs, const SourceOptions& options);
+
+  // Tells the annotation file from others, and from what it was before it changed.
+  std::string Identity() const;
+
+  std::string_view name() const override { return "coco"; }
+  absl::StatusOr<std::vector<Column>> InitialColumns() override;
+  bool keys_ascend() const override { return false; }
+  absl::StatusOr<std::vector<std::string>> FindKey(std::string_view key) override;
+  absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
+  void Load(WorkUnit& unit, SampleBatch* batch) override;
+  absl::StatusOr<std::vector<uint64_t>> InputBytes(const WorkUnit& unit) const override;
+  absl::StatusOr<uint64_t> Skip(uint64_t count) override;
+  std::map<std::string, std::string> metadata() const override;
+  std::vector<std::string> warnings() const override;
+  absl::StatusOr<uint64_t> Count() override { return index_->size(); }
+
+ private:
+  CocoSource(std::unique_ptr<CocoIndex> index, std::unique_ptr<CocoImages> images, const SourceOptions& options,
+             std::shared_ptr<ReadableFileSystem> zips);
+  absl::StatusOr<const Column*> ImageColumn(const Value& value, std::string_view file_name);
+  absl::Status LoadSample(size_t image, CocoConverter& converter, ByteArena* arena, Sample* sample);
+
+  const std::shared_ptr<ReadableFileSystem> zips_;
+  const std::unique_ptr<CocoIndex> index_;
+  const std::unique_ptr<CocoImages> images_;
+  const SourceOptions options_;
+  const std::vector<Column> columns_;
+  ColumnTable image_columns_{/*nullable=*/false};
+  size_t next_ = 0;                         // image to list
+  std::atomic<uint64_t> unmasked_ = 0;      // loaded samples with segmentations of another form
+  std::atomic<uint64_t> other_images_ = 0;  // loaded images that are neither JPEG nor PNG
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<CocoConverter>> idle_;
+};
+
+}  // namespace shardkit::operations

@@ -1,0 +1,40 @@
+// The annotation file of a dataset that was packed from COCO.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "operations/coco/coco_columns.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/schema.h"
+
+namespace shardkit::operations {
+
+// Writes it while samples are read: annotations go to a second file at first, because a JSON file has one list after
+// the other. One thread at a time.
+class CocoWriter {
+ public:
+  // The file is named by kCocoFile, and has kCocoMembers around the lists.
+  static absl::StatusOr<std::unique_ptr<CocoWriter>> Create(FileSystem& file_system, const std::string& directory,
+                                                            const Metadata& metadata);
+
+  // Elements with commas between them, none before the first and behind the last; perhaps none at all.
+  absl::Status Append(std::string_view images, std::string_view annotations);
+
+  // Returns the bytes of the file. Removes the second one.
+  absl::StatusOr<uint64_t> Finish();
+
+ private:
+  CocoWriter(FileSystem& file_system, std::string path) : file_system_(file_system), path_(std::move(path)) {}
+
+  FileSystem& file_system_;
+  const std::string path_;
+  bool has_annotations_ = false;  // the file has a list of them
+  bool any_images_ = false, any_annotations_ = false;
+  std::unique_ptr<WritableFile> file_, annotations_;
+};
+
+}  // namespace shardkit::operations

@@ -1,0 +1,250 @@
+"""Annotation files of COCO with their images: each image is a sample, and unpack makes both again."""
+import json
+import os
+import shutil
+import tarfile
+import zipfile
+
+from support import CliTest, tiny_jpeg
+
+CATEGORIES = [{"supercategory": "person", "id": 1, "name": "person", "keypoints": ["nose", "eye"], "skeleton": [[1, 2]]}, {"id": 90, "name": "brush"}]
+SQUARE = [[1, 1, 5, 1, 5, 4, 1, 4]]
+
+
+def instances(count=4):
+    """An annotation file whose annotations stand in another order than its images; the last image has none."""
+    images = [{"license": 3, "file_name": f"{i:012}.jpg", "coco_url": f"http://images.org/{i}.jpg", "height": 6, "width": 8,
+               "date_captured": "2013-11-14 17:02:52", "id": i} for i in range(count, 0, -1)]
+    annotations = []
+    for i in range(1, count):
+        annotations += [
+            {"segmentation": SQUARE, "area": 702.1057499999998, "iscrowd": 0, "image_id": i, "bbox": [473.07, 395.93, 38.65, 28.67], "category_id": 90, "id": 10 * i},
+            {"segmentation": {"counts": [20, 4, 24], "size": [6, 8]}, "area": 4, "iscrowd": 1, "image_id": i, "bbox": [1, 2, 3, 4], "category_id": 1, "id": 10 * i + 1},
+            {"segmentation": {"counts": "d04h0", "size": [6, 8]}, "area": 3.5, "iscrowd": 1, "image_id": i, "bbox": [0.1, 0.2, 1e-7, 4], "category_id": 1, "id": 900001 + i},
+        ]
+    return {"info": {"description": "COCO \u00fc \"quoted\" [{", "year": 2017}, "licenses": [{"id": 3, "name": "by\\"}], "images": images,
+            "annotations": annotations[::-1], "categories": CATEGORIES}
+
+
+def meaning(document):
+    """What a file says, whatever the order of its annotations."""
+    return {**document, "annotations": sorted(document["annotations"], key=lambda annotation: json.dumps(annotation, sort_keys=True))}
+
+
+class CocoTest(CliTest):
+    def given(self, document, name="instances.json", images="images", **format):
+        self.write(name, json.dumps(document, **format).encode())
+        for i, image in enumerate(document["images"]):
+            self.write(f"{images}/{image['file_name']}", tiny_jpeg(8, 6) + bytes([i % 256]))
+        return document
+
+    def unpacked(self, dataset, name="instances.json"):
+        """The annotation file that unpack makes, as JSON. It also compares the images."""
+        self.shardctl("unpack", dataset, "-o", f"{dataset}.back")
+        for image in self.tree(f"{dataset}.back"):
+            if image.endswith(".jpg"):
+                self.assertEqual(self.read(f"{dataset}.back", image), self.read("images", image))
+        return json.loads(self.read(f"{dataset}.back", name))
+
+    def values(self, dataset, key, column):
+        return self.shardctl("cat", dataset, "--key", key, "--column", column).stdout
+
+    def test_instances_come_back_with_the_same_meaning(self):
+        given = self.given(instances())
+        run = self.shardctl("pack", "instances.json", "images", "-o", "out")
+        self.assertIn("packed 4 samples (15 columns) from coco", run.stdout)
+        self.assertEqual(run.stderr, "")
+        inspected = self.shardctl("inspect", "out", "--json").json()
+        types = {column["name"]: column["type"] for column in inspected["columns"]}
+        self.assertEqual({name: types[name] for name in ("image", "image_id", "masks", "segmentation", "bbox")},
+                         {"image": "jpeg", "image_id": "i64", "masks": "rle", "segmentation": "json", "bbox": "ndarray"})
+        self.assertEqual([line.split()[-1] for line in self.shardctl("ls", "out").stdout.splitlines()], [f"{i:012}" for i in (4, 3, 2, 1)])
+        self.assertEqual(meaning(self.unpacked("out")), meaning(given))
+        self.assertEqual(len(self.tree("out.back")), 5)
+        self.shardctl("validate", "--deep", "out")
+
+    def test_captions_and_keypoints(self):
+        images = instances(3)["images"]
+        captions = {"images": images, "annotations": [{"image_id": i, "id": 10 * i + k, "caption": f"A \u201cman\u201d {k}\n"} for k in range(5) for i in (1, 2)]}
+        keypoints = {"images": images, "categories": CATEGORIES[:1], "annotations": [
+            {"keypoints": [1, 2, 2, 0, 0, 0], "num_keypoints": 1, "image_id": i, "id": i, "category_id": 1, "bbox": [1, 2, 3, 4], "segmentation": SQUARE,
+             "area": 1.5, "iscrowd": 0} for i in (1, 2)]}
+        for number, (name, document) in enumerate({"captions_val.json": captions, "person_keypoints_val.json": keypoints}.items()):
+            with self.subTest(name=name):
+                self.given(document, name)
+                self.shardctl("pack", "--from", "coco", "images", name, "-o", f"out{number}")
+                self.assertEqual(meaning(self.unpacked(f"out{number}", name)), meaning(document))
+        columns = {column["name"] for column in self.shardctl("inspect", "out0", "--json").json()["columns"]}
+        self.assertEqual(columns, {"key", "image", "image_id", "width", "height", "file_name", "annotation_id", "captions", "source_json"})
+        self.assertEqual(json.loads(self.values("out0", f"{3:012}", "captions")), [])
+        self.assertEqual(len(json.loads(self.values("out0", f"{1:012}", "captions"))), 5)
+
+    def test_what_fits_no_column_comes_back_too(self):
+        images = instances(2)["images"]
+        images[0].update(width=8.5, height=None)
+        rest = [{"id": "text", "image_id": 1, "attributes": {"a": [1, None, 2.5]}}, {"image_id": 1, "bbox": [1, 2], "iscrowd": True, "segmentation": None},
+                {"image_id": 1, "bbox": [1, 2, 3, 2**60 + 1], "area": 2**60 + 1, "keypoints": [], "caption": None, "segmentation": "none"},
+                {"image_id": 2, "keypoints": [1, 2, 3, 4], "area": -0.0, "id": 2**40, "\u00fc\"": 1e300}]
+        document = {"images": images, "extra": None, "annotations": rest}
+        self.given(document)
+        run = self.shardctl("pack", "instances.json", "images", "-o", "out")
+        self.assertIn("1 sample has annotations whose segmentation is neither polygons nor RLE", run.stderr)
+        self.assertEqual(meaning(self.unpacked("out")), meaning(document))
+        no_list = {"images": images, "info": {}}
+        self.given(no_list, "none.json")
+        self.shardctl("pack", "none.json", "images", "-o", "none")
+        self.assertEqual(self.unpacked("none", "none.json"), no_list)
+        empty = {"images": [], "annotations": []}
+        self.given(empty, "empty.json")
+        self.shardctl("pack", "empty.json", "images", "-o", "empty")
+        self.assertEqual(self.unpacked("empty", "empty.json"), empty)
+
+    def test_masks_are_those_of_pycocotools(self):
+        """The texts are those of annToRLE (pycocotools 2.0.11)."""
+        document = instances(2)
+        segmentations = {"73300000a0": SQUARE, "7152N2NO1N2O6": [[0.5, 0.5, 7.2, 1.1, 3.3, 5.9]], "733002N01O0000": [SQUARE[0], [3, 2, 7.5, 2, 7.5, 6, 3, 6]],
+                         "615000000000000": [[-3, -3, 20, 2, 1, 1, 1, 1]], "d04h0": {"size": [6, 8], "counts": [20, 4, 24]},
+                         ":3d02F": {"size": [6, 8], "counts": ":3d02F"}, "`1": []}
+        document["annotations"] = [{**document["annotations"][0], "segmentation": segmentation} for segmentation in segmentations.values()]
+        self.given(document)
+        self.shardctl("pack", "instances.json", "images", "-o", "out")
+        masks = self.shardctl("cat", "out", "--key", f"{1:012}", "--column", "masks", "--decode").json()
+        self.assertEqual(masks, [{"size": [6, 8], "counts": counts} for counts in segmentations])
+        self.assertEqual(json.loads(self.values("out", f"{1:012}", "segmentation")), list(segmentations.values()))
+
+    def test_values_may_lie_across_what_is_read_at_once(self):
+        for shift in range(3):
+            with self.subTest(shift=shift):
+                document = {"pad": " " * shift, "info": '\\"' * 400_000, **instances(3), "more": [[1.5, "]}"]] * 100_000}
+                document["annotations"] += [{"image_id": 1, "id": i, "note": "\\" * 40} for i in range(8000)]
+                self.given(document, indent=shift)
+                self.shardctl("pack", "instances.json", "images", "-o", f"out{shift}")
+                self.assertEqual(meaning(self.unpacked(f"out{shift}")), meaning(document))
+
+    def test_zips_tars_folders_and_threads_give_the_same(self):
+        document = self.given(instances(30), images="images")
+        self.shardctl("pack", "instances.json", "images", "-o", "plain", "--shard-samples", 7)
+        expected = self.dataset("plain")
+        with zipfile.ZipFile(self.path("train.zip"), "w") as file:
+            for image in document["images"]:
+                file.write(self.path("images", image["file_name"]), f"train/{image['file_name']}")
+        with tarfile.open(self.path("train.tar"), "w") as file:
+            file.add(self.path("images"), "train")
+        shutil.copytree(self.path("images"), self.path("root/train"))
+        os.mkdir(self.path("root/val"))
+        for place in ("train.zip", "train.tar", "root"):
+            for jobs in (1, 3):
+                with self.subTest(place=place, jobs=jobs):
+                    self.shardctl("pack", place, "instances.json", "-o", "out", "-j", jobs, "--shard-samples", 7)
+                    self.assertEqual(self.dataset("out"), expected)
+                    shutil.rmtree(self.path("out"))
+        with tarfile.open(self.path("train.tar.gz"), "w:gz") as file:
+            file.add(self.path("images"), "train")
+        self.assertIn("train.tar.gz: is a compressed tar", self.shardctl("pack", "train.tar.gz", "instances.json", "-o", "out", code=2).stderr)
+        shutil.copytree(self.path("images"), self.path("root/copy"))
+        self.assertIn("root: both copy/ and train/ have", self.shardctl("pack", "root", "instances.json", "-o", "out", code=2).stderr)
+
+    def test_tasks_and_resuming(self):
+        self.given(instances(60))
+        inputs = ["instances.json", "images"]
+        self.shardctl("pack", *inputs, "-o", "whole", "--shard-samples", 7)
+        self.shardctl("plan-pack", *inputs, "-o", "tasks", "--tasks", 3, "--shard-samples", 7)
+        for task in ("1/3", "0/3", "2/3"):
+            self.shardctl("pack", "-o", "tasks", "--task", task)
+        self.shardctl("pack", "-o", "tasks", "--finish")
+        self.assertEqual(self.dataset("tasks"), self.dataset("whole"))
+        run = self.interrupt(["pack", *inputs, "-o", "out", "--shard-samples", "1", "--resume"], lambda: os.path.exists(self.path("out/00000003.shard")))
+        self.assertNotEqual(run.code, 0)
+        self.shardctl("pack", *inputs, "-o", "out", "--shard-samples", "1", "--resume")
+        self.shardctl("pack", *inputs, "-o", "other", "--shard-samples", "1")
+        self.assertEqual(self.dataset("out"), self.dataset("other"))
+        self.shardctl("pack", *inputs, "-o", "out", "--shard-samples", "1", "--resume")
+        self.write("images/000000000003.jpg", tiny_jpeg(8, 6) + b"longer")
+        self.assertIn("its input has changed since", self.shardctl("pack", *inputs, "-o", "out", "--shard-samples", "1", "--resume", code=2).stderr)
+        self.shardctl("plan-pack", *inputs, "-o", "changed", "--tasks", 2, "--shard-samples", 7)
+        changed = instances(60)
+        changed["annotations"][0]["area"] += 1
+        self.write("instances.json", json.dumps(changed).encode())
+        self.assertIn("has changed since it was planned", self.shardctl("pack", "-o", "changed", "--task", "0/2", code=2).stderr)
+        self.assertNotEqual(self.shardctl("pack", *inputs, "-o", "out", "--shard-samples", "1", "--resume", code=None).code, 0)
+
+    def refused(self, document, *options, images="images", code=1):
+        text = document if isinstance(document, (str, bytes)) else json.dumps(document)
+        self.write("bad.json", text.encode() if isinstance(text, str) else text)
+        return self.shardctl("pack", "--from", "coco", "bad.json", images, "-o", "new", *options, code=code).stderr
+
+    def test_bad_annotations_are_named_and_skipped(self):
+        self.given(instances())
+        wrong = {
+            "polygon 0: has 3 numbers, an odd count": {"segmentation": [[1, 2, 3]]},
+            "polygon 1: has 7 numbers": {"segmentation": [SQUARE[0], [1, 2, 3, 4, 5, 6, 7]]},
+            "sum to 47 instead of 48": {"segmentation": {"size": [6, 8], "counts": [47]}},
+            "a count is not an integer": {"segmentation": {"size": [6, 8], "counts": [-1, 49]}},
+            "category 7 is none of \"categories\"": {"category_id": 7},
+        }
+        for what, members in wrong.items():
+            with self.subTest(what=what):
+                document = instances()
+                number = next(i for i, annotation in enumerate(document["annotations"]) if annotation["id"] == 20)
+                document["annotations"][number].update(members)
+                error = self.refused(document)
+                offset = json.dumps(document).index(json.dumps(document["annotations"][number]))
+                self.assertIn(f"bad.json: byte {offset}: annotation 20: ", error)
+                self.assertIn(what, error)
+                self.assertIn("--on-error skip", error)
+                error = self.refused(document, "--on-error", "skip", code=4)
+                self.assertIn("1 sample skipped", error)
+                shutil.rmtree(self.path("new"))
+
+    def test_missing_images_and_names_that_lead_out(self):
+        self.given(instances())
+        os.remove(self.path("images/000000000002.jpg"))
+        error = self.shardctl("pack", "instances.json", "images", "-o", "new", code=3).stderr
+        self.assertIn("images/000000000002.jpg: is missing, and the annotation file names it; --on-error skip leaves", error)
+        run = self.shardctl("pack", "instances.json", "images", "-o", "new", "--on-error", "skip", code=4)
+        self.assertIn("packed 3 samples", run.stdout)
+        self.write("secret.jpg", tiny_jpeg())
+        for name in ("../secret.jpg", "/etc/passwd", "a/../../secret.jpg", ""):
+            document = instances(3)
+            document["images"][1]["file_name"] = name
+            shutil.rmtree(self.path("new"), ignore_errors=True)
+            self.assertIn(f"images{name and '/'}{name.lstrip('/')}: ", self.refused(document, "--on-error", "skip", code=4))
+            self.assertNotIn("secret", self.shardctl("ls", "new").stdout)
+        os.symlink(self.path("instances.json"), self.path("images/000000000002.jpg"))
+        self.assertIn("is not followed", self.shardctl("pack", "instances.json", "images", "-o", "link", "--no-follow", code=2).stderr)
+
+    def test_annotations_of_unknown_images_are_left_out_with_a_warning(self):
+        document = instances()
+        document["annotations"] += [{"image_id": 77 + i, "id": i} for i in range(5)]
+        self.given(document)
+        run = self.shardctl("pack", "instances.json", "images", "-o", "out")
+        self.assertIn('instances.json: 5 annotations are left out, because their images are not in "images" (at byte', run.stderr)
+        self.assertIn("of image 79, …)", run.stderr)
+        self.assertEqual(meaning(self.unpacked("out")), meaning(instances()))
+
+    def test_what_is_no_annotation_file_is_refused_with_its_place(self):
+        self.given(instances())
+        text = json.dumps(instances())
+        cases = {"": "byte 0: expected '{'", "[]": "byte 0: expected '{'", "{}": 'has no list "images"', text[:-1]: "expected ',' or '}'",
+                 text[:500]: "ends within the value that begins at byte", text + "x": "expected the end of the file", '{"images": 3}': '"images" is no list',
+                 '{"images": [1]}': 'byte 12: an image without "id"', '{"images": [{"id": 1}]}': 'image 1 has no "file_name"',
+                 '{"images": [{"id": 1, "file_name": "a"}, {"id": 1, "file_name": "b"}]}': "byte 41: image 1 is there twice",
+                 '{"images": [], "annotations": [{"id": 4}]}': 'byte 31: an annotation without "image_id"', '{"images": [], "images": []}': 'has "images" twice',
+                 '{"images": [{"id": 01}]}': "byte 12: in the value that begins here", '{"images": [,]}': "byte 12: expected a value", '{"info": {"a": 1]}': "byte 9",
+                 '{"images": []]': "expected ',' or '}'", '{"info" 1}': "expected ':'", '{info: 1}': "expected the name of a member", '{"a": "b\\': "ends within"}
+        for content, what in cases.items():
+            with self.subTest(content=content[:60]):
+                self.assertIn(what, self.refused(content))
+
+    def test_inputs_of_the_wrong_kind(self):
+        self.given(instances())
+        for inputs in (["instances.json"], ["images"], ["images", "images"], ["instances.json", "instances.json"]):
+            self.assertIn("--from coco takes one annotation file", self.shardctl("pack", "--from", "coco", *inputs, "-o", "new", code=2).stderr)
+        self.assertIn("an annotation file of COCO goes together with", self.shardctl("pack", "instances.json", "-o", "new", code=2).stderr)
+        pair = ["instances.json", "images", "-o", "new"]
+        self.assertIn("--include and --exclude", self.shardctl("pack", *pair, "--include", "*.jpg", code=2).stderr)
+        self.assertIn("have types that do not depend", self.shardctl("pack", "--from", "coco", *pair, "--type", "image=bytes", code=2).stderr)
+        self.assertIn("only lines of JSON have a key", self.shardctl("pack", *pair, "--key", "id", code=2).stderr)
+        twice = instances(3)
+        twice["images"][1]["file_name"] = twice["images"][0]["file_name"]
+        self.assertIn("occurs twice", self.refused(twice, code=2))
