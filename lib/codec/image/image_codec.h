@@ -45,7 +45,11 @@ struct ImageCodec {
 };
 
 // By their names in the table; each is thread-safe.
+extern const ImageCodec kBmpCodec;
+extern const ImageCodec kGifCodec;
 extern const ImageCodec kPngCodec;
+extern const ImageCodec kTiffCodec;
+extern const ImageCodec kWebpCodec;
 
 // The row of the table for these bytes. DataLoss if they begin like no known format, Unimplemented if the format is not
 // decoded, or not by this build. REQUIRES: no JPEG.
