@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   SeedWriter seeds(argv[2]);
   AddDatasetSeeds(argv[1], seeds);
   AddForeignSeeds(seeds);
+  AddImageSeeds(seeds);
   AddPictureSeeds(seeds);
   AddPredicateSeeds(seeds);
   AddViewSeeds(seeds);

@@ -27,7 +27,10 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds);
 // tar, mds, pack, foreign, numbers, remote, and bytes for writer, convert, npy, unpack.
 void AddForeignSeeds(SeedWriter& seeds);
 
-// jpeg, rle, sa1b.
+// bmp, gif, tiff, webp.
+void AddImageSeeds(SeedWriter& seeds);
+
+// jpeg, png, rle, sa1b.
 void AddPictureSeeds(SeedWriter& seeds);
 
 // predicate.

@@ -149,9 +149,9 @@ class Tokens:
 @checked
 @dataclass(frozen=True)
 class LabelMap:
-    """The numbers of PNGs, classes for semantic segmentation or depths, through the geometry of the image.
+    """The numbers of PNGs and TIFFs, classes for semantic segmentation or depths, through the geometry of the image.
 
-    Gray values come as they are stored, of 1 to 16 bits, and of a PNG with a palette the indices. Where the size
+    Gray values come as they are stored, of 1 to 16 bits, and of a file with a palette the indices. Where the size
     changes each number is that of the nearest pixel, never a blend. An array [samples, height, width]; `Ragged` when
     sizes differ. A map that was drawn on the upright picture of an image that EXIF turns is taken as it is, by its
     size.

@@ -86,11 +86,12 @@ class Geometry:
 @checked
 @dataclass(frozen=True)
 class Image:
-    """JPEG and PNG decoded to uint8, [samples, height, width, channels]; `Ragged` when sizes differ.
+    """Image files decoded to uint8, [samples, height, width, channels]; `Ragged` when sizes differ.
 
-    Arrays of uint8, [height, width] or [height, width, 1 or 3], are images, too. With another `dtype` images come as a
-    model takes them, made by the threads that decode, or on the device: ``mean`` and ``std`` are those of torchvision's
-    Normalize, and without them pixels are from 0 to 1.
+    The formats are JPEG, PNG, WebP, GIF, BMP and TIFF; of an animation the first frame is the image. Arrays of uint8,
+    [height, width] or [height, width, 1 or 3], are images, too. With another `dtype` images come as a model takes them,
+    made by the threads that decode, or on the device: ``mean`` and ``std`` are those of torchvision's Normalize, and
+    without them pixels are from 0 to 1.
 
     Parameters
     ----------
@@ -131,13 +132,13 @@ class Image:
         Of pixels from 0 to 1, for each channel, the first alone for gray; for floats.
     channels : int
         3 for RGB, 1 for gray. Not for label maps, which `LabelMap` decodes: what this gives of a gray PNG of class ids
-        is blended where the size changes, and a PNG with a palette is refused with 1, because gray would replace its
+        is blended where the size changes, and a file with a palette is refused with 1, because gray would replace its
         indices.
     scaled_decode : bool
         When it shrinks, decode at 1/2, 1/4 or 1/8: faster, with slightly other pixels.
     reduce_depth : bool
-        Of PNGs of 16 bits per channel take the upper 8; without it they are refused, because 8 bits hold one of 256
-        values of a depth map: ``LabelMap("u16", fill=0)`` takes all 16 of a gray one.
+        Of PNGs and TIFFs of 16 bits per channel take the upper 8; without it they are refused, because 8 bits hold one
+        of 256 values of a depth map: ``LabelMap("u16", fill=0)`` takes all 16 of a gray one.
     strict : bool
         Take a JPEG that libjpeg decodes with a warning (bytes too many before a marker, a premature end, after which
         the rest is gray) for a bad sample. Without it such images are decoded, as PIL and browsers do, and counted:
@@ -316,7 +317,7 @@ def decode_image(
     strict: bool = False,
     max_memory: int = 224 << 20,
 ) -> npt.NDArray[np.uint8]:
-    """Decode a JPEG or PNG. Does not hold the GIL.
+    """Decode a JPEG, PNG, WebP, GIF, BMP or TIFF. Does not hold the GIL.
 
     Parameters
     ----------
@@ -325,13 +326,13 @@ def decode_image(
     size : (height, width)
         Resize to so many pixels, bilinear and antialiased; as stored by default.
     channels : int
-        3 for RGB, 1 for gray. A PNG with a palette is refused with 1, because gray would replace its indices.
+        3 for RGB, 1 for gray. A file with a palette is refused with 1, because gray would replace its indices.
     apply_orientation : bool
         Turn the image upright as its EXIF orientation says.
     scaled_decode : bool
         When it shrinks, decode at 1/2, 1/4 or 1/8, which is faster and gives slightly other pixels.
     reduce_depth : bool
-        Of a PNG of 16 bits per channel take the upper 8; without it such a PNG is refused.
+        Of a PNG or TIFF of 16 bits per channel take the upper 8; without it such a file is refused.
     strict : bool
         Refuse a JPEG that libjpeg decodes with a warning (a premature end, after which the rest is gray); without it
         that is a ``UserWarning``.
@@ -348,9 +349,9 @@ def decode_image(
     DataLossError
         When the file is damaged.
     ValueError
-        For a PNG that is refused as above.
+        For a file that is refused as above.
     NotImplementedError
-        For other formats.
+        For other formats, and for those whose library this build lacks.
     MemoryError
         For an image that needs more than `max_memory`.
     """

@@ -242,6 +242,11 @@ def tiny_png():
             chunk(b"IDAT", zlib.compress(b"\0\x80")) + chunk(b"IEND", b""))
 
 
+def tiny_bmp():
+    """A BMP of two pixels, red and blue, of 24 bits."""
+    return b"BM" + struct.pack("<IIIIiiHH6I", 62, 0, 54, 40, 2, 1, 1, 24, 0, 0, 0, 0, 0, 0) + b"\0\0\xff\xff\0\0\0\0"
+
+
 def coco_text(runs):
     """Run lengths as COCO writes them (pycocotools, rleToString)."""
     text = ""

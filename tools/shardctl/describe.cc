@@ -72,9 +72,30 @@ Description DescribePng(std::string_view value, uint64_t length) {
   const uint32_t width = big_endian(16);
   const uint32_t height = big_endian(20);
   const int bits = static_cast<uint8_t>(value[24]);
-  return {std::to_string(width) + "x" + std::to_string(height) + ", " + std::to_string(bits) + " bits per channel, " +
-              FormatBytes(length),
-          Json{{"width", width}, {"height", height}, {"bits", bits}}};
+  // The orientation may stand behind the pixels.
+  const absl::StatusOr<shardkit::StoredSize> size = shardkit::ProbeImage(value);
+  const int orientation = size.ok() && value.size() == length ? size->orientation : 0;
+  std::string text =
+      std::to_string(width) + "x" + std::to_string(height) + ", " + std::to_string(bits) + " bits per channel";
+  if (orientation != 0) text += ", EXIF orientation " + std::to_string(orientation);
+  return {text + ", " + FormatBytes(length),
+          Json{{"width", width},
+               {"height", height},
+               {"bits", bits},
+               {"exif_orientation", orientation == 0 ? Json(nullptr) : Json(orientation)}}};
+}
+
+// An image file of any format.
+Description DescribePixels(std::string_view value) {
+  const absl::StatusOr<shardkit::StoredSize> size = shardkit::ProbeImage(value);
+  if (absl::IsUnimplemented(size.status())) return {FormatBytes(value.size()), Json::object()};
+  if (!size.ok()) return Malformed(size.status());
+  std::string text = std::to_string(size->width) + "x" + std::to_string(size->height);
+  if (size->orientation != 0) text += ", EXIF orientation " + std::to_string(size->orientation);
+  return {text + ", " + FormatBytes(value.size()),
+          Json{{"width", size->width},
+               {"height", size->height},
+               {"exif_orientation", size->orientation == 0 ? Json(nullptr) : Json(size->orientation)}}};
 }
 
 Description DescribeImage(std::string_view value, uint64_t length) {
@@ -84,6 +105,7 @@ Description DescribeImage(std::string_view value, uint64_t length) {
     return Malformed(absl::DataLossError("begins like no known format of images"));
   }
   Description description{FormatBytes(length), Json::object()};
+  if (value.size() == length) description = DescribePixels(value);
   if (format == shardkit::ImageFormat::kJpeg) description = DescribeJpeg(value, length);
   if (format == shardkit::ImageFormat::kPng) description = DescribePng(value, length);
   description.text = name + ", " + description.text;

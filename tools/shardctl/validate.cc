@@ -103,7 +103,7 @@ int RunValidate(int argc, char** argv) {
   line.Arguments("PATH", 1, SIZE_MAX, &paths);
   line.Flag(
       "--deep", &options.deep,
-      "decode every value too: JPEG and PNG pixels, JSON, UTF-8, masks and whether they fit their image, array shapes");
+      "decode every value too: pixels of images, JSON, UTF-8, masks and whether they fit their image, array shapes");
   line.Text("--task", "I/N", &task,
             "check part I, counted from 0, of N parts of the shards of each dataset; part 0 also its segments");
   jobs.AddTo(&line, "threads that read and check");

@@ -112,12 +112,15 @@ absl::StatusOr<Thumbnail> MakeThumbnail(const Snapshot& snapshot, uint64_t ordin
   if (!value) return absl::NotFoundError("sample " + std::to_string(ordinal) + " has no image");
   const std::string_view bytes = *value;
   const std::string type = MediaType(described, bytes);
-  if (type != "image/jpeg" && type != "image/png") {
-    if (!type.starts_with("image/")) return absl::UnimplementedError("no format of images that can be shown");
+  if (!type.starts_with("image/") && shardkit::DetectImageFormat(bytes) == shardkit::ImageFormat::kUnknown) {
+    return absl::UnimplementedError("no format of images that can be shown");
+  }
+  const auto stored = shardkit::ProbeImage(bytes);
+  if (absl::IsUnimplemented(stored.status())) {
+    if (!type.starts_with("image/")) return stored.status();
     if (bytes.size() > kMostGiven) return absl::ResourceExhaustedError("too large to be shown as it is");
     return Thumbnail{type, std::string(bytes)};
   }
-  const auto stored = shardkit::ProbeImage(bytes);
   if (!stored.ok()) return stored.status();
   shardkit::Geometry geometry = shardkit::FullImage(*stored);
   const double scale =

@@ -24,10 +24,10 @@ struct ThumbnailOptions {
   uint32_t size = 256;          // pixels of the longer side, at most: an image is not enlarged
 };
 
-// The image of a sample, upright. JPEG and PNG are decoded, at a fraction of their size where that is enough; other
-// formats that a browser shows are given as they are, up to 8 MiB, without masks. NotFound when all values are absent,
-// InvalidArgument for a column that has no images, DataLoss for a damaged image, Unimplemented and ResourceExhausted
-// for one that cannot be shown.
+// The image of a sample, upright. It is decoded, a JPEG at a fraction of its size where that is enough; formats that
+// this build does not decode and a browser shows are given as they are, up to 8 MiB, without masks. NotFound when all
+// values are absent, InvalidArgument for a column that has no images, DataLoss for a damaged image, Unimplemented and
+// ResourceExhausted for one that cannot be shown.
 absl::StatusOr<Thumbnail> MakeThumbnail(const Snapshot& snapshot, uint64_t ordinal, const ThumbnailOptions& options,
                                         WorkspacePool& pool);
 

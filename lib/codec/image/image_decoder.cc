@@ -1,15 +1,13 @@
 // Applies a geometry to an image file: region, scale, resizing, turning, padding.
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "codec/content_type.h"
+#include "codec/image/image_codec.h"
 #include "codec/image/jpeg_pixels.h"
 #include "codec/image/jpeg_region.h"
 #include "codec/image/orientation.h"
-#include "codec/image/png.h"
 #include "codec/image/resize.h"
 #include "shardkit/image.h"
 
@@ -73,72 +71,47 @@ void FillPadding(const Geometry& geometry, const MutableImageView& out, const st
 
 // Copies pixels [left, left + to.width) of rows from `top` on, gray and colors as Pillow converts them.
 void CopyPixels(const ImageView& image, uint32_t left, uint32_t top, const MutableImageView& to) {
-  const auto from_channels = static_cast<size_t>(image.channels);
   for (uint32_t y = 0; y < to.height; ++y) {
-    const uint8_t* from = image.pixels + (top + y) * image.row_stride + left * from_channels;
-    uint8_t* out = to.pixels + y * to.row_stride;
-    if (image.channels == to.channels) {
-      std::memcpy(out, from, to.width * from_channels);
-    } else if (to.channels == 1) {
-      for (uint32_t x = 0; x < to.width; ++x, from += 3) *out++ = codec::LumaOf(from[0], from[1], from[2]);
-    } else {
-      for (uint32_t x = 0; x < to.width; ++x, out += 3) std::memset(out, *from++, 3);
-    }
+    codec::ConvertRow(image.pixels + (top + y) * image.row_stride + left * static_cast<size_t>(image.channels),
+                      image.channels, to.width, to.channels, to.pixels + y * to.row_stride);
   }
 }
 
 // Memory above this is freed after an image.
 constexpr size_t kKeptScratchBytes = size_t{64} << 20;
 
-// ResourceExhausted, like CheckDecodable.
-absl::Status CheckDecodable(const codec::PngInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
-  // A whole interlaced image may have 2^64 bytes and more.
-  if (info.width <= kMaxImageSide && info.height <= kMaxImageSide && pixel_bytes + info.held_bytes() <= max_memory) {
-    return absl::OkStatus();
-  }
-  return ResourceExhausted("PNG: decoding ", info.width, " x ", info.height, info.interlaced ? " interlaced" : "",
-                           " pixels takes more than ", max_memory, " bytes of memory");
-}
-
 // Whether the output holds what the file tells.
-absl::Status CheckMeaning(const codec::PngInfo& info, int channels, bool reduce_depth) {
-  if (info.depth == 16 && !reduce_depth) {
-    return InvalidArgument("PNG: has 16 bits per channel, and the output 8: reduce_depth takes the upper 8 of them, a ",
-                           "label map (of u16) all of a gray one");
+absl::Status CheckMeaning(ImageFormat format, const codec::ImageHeader& header, int channels, bool reduce_depth) {
+  if (header.depth == 16 && !reduce_depth) {
+    return InvalidArgument(ImageFormatName(format), ": has 16 bits per channel, and the output 8: reduce_depth takes ",
+                           "the upper 8 of them, a label map (of u16) all of a gray one");
   }
-  if (info.palette && channels == 1) {
-    return InvalidArgument(
-        "PNG: has a palette, whose indices are lost in gray, and with them the classes of a label map; 3 channels give "
-        "its colors");
+  if (header.palette && channels == 1) {
+    return InvalidArgument(ImageFormatName(format), ": has a palette, whose indices are lost in gray, and with them ",
+                           "the classes of a label map; 3 channels give its colors");
   }
   return absl::OkStatus();
 }
 
-// Headers of either kind of file; the members of the other kind are empty.
+// Headers of a file: those of a JPEG, or with its codec those of another format.
 struct ImageFileInfo {
-  std::optional<codec::PngInfo> png;
+  const codec::ImageCodec* codec = nullptr;
+  codec::ImageHeader header;
   JpegInfo jpeg;
   StoredSize size;
 };
 
 absl::StatusOr<ImageFileInfo> Probe(std::string_view bytes) {
   ImageFileInfo info;
-  switch (const ImageFormat format = DetectImageFormat(bytes)) {
-    case ImageFormat::kJpeg: {
-      SHARDKIT_ASSIGN_OR_RETURN(info.jpeg, ProbeJpeg(bytes));
-      info.size = {info.jpeg.width, info.jpeg.height, info.jpeg.exif_orientation};
-      return info;
-    }
-    case ImageFormat::kPng: {
-      SHARDKIT_ASSIGN_OR_RETURN(info.png, codec::ProbePng(bytes));
-      info.size = {info.png->width, info.png->height, 0};
-      return info;
-    }
-    case ImageFormat::kUnknown:
-      return DataLoss("image: no signature of a known format at byte 0");
-    default:
-      return Unimplemented("image: ", ImageFormatName(format), " is not decoded to pixels, only JPEG and PNG");
+  if (DetectImageFormat(bytes) == ImageFormat::kJpeg) {
+    SHARDKIT_ASSIGN_OR_RETURN(info.jpeg, ProbeJpeg(bytes));
+    info.size = {info.jpeg.width, info.jpeg.height, info.jpeg.exif_orientation};
+    return info;
   }
+  SHARDKIT_ASSIGN_OR_RETURN(info.codec, codec::CodecOf(bytes));
+  SHARDKIT_ASSIGN_OR_RETURN(info.header, info.codec->probe(bytes));
+  info.size = {info.header.width, info.header.height, info.header.orientation};
+  return info;
 }
 
 void Trim(std::vector<uint8_t>* scratch) {
@@ -146,8 +119,8 @@ void Trim(std::vector<uint8_t>* scratch) {
 }
 
 absl::Status CheckDecodable(const ImageFileInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
-  return info.png ? CheckDecodable(*info.png, pixel_bytes, max_memory)
-                  : codec::CheckDecodable(info.jpeg, pixel_bytes, max_memory);
+  return info.codec != nullptr ? codec::CheckDecodable(info.codec->format, info.header, pixel_bytes, max_memory)
+                               : codec::CheckDecodable(info.jpeg, pixel_bytes, max_memory);
 }
 
 }  // namespace
@@ -205,18 +178,18 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Im
                                                 const Geometry& geometry, const ImageDecodeOptions& options,
                                                 const MutableImageView& content) {
   const codec::StoredGeometry stored = codec::InStoredAxes(geometry);
-  const bool png = info.png.has_value();
-  const int scale = options.scaled_decode && !png ? ChooseScale(stored) : 8;
-  if (!png) SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info.jpeg, scale, content.channels, options.strict));
-  const uint32_t whole_width = png ? info.png->width : reader.whole_width();
-  const uint32_t whole_height = png ? info.png->height : reader.whole_height();
+  const bool jpeg = info.codec == nullptr;
+  const int scale = options.scaled_decode && jpeg ? ChooseScale(stored) : 8;
+  if (jpeg) SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info.jpeg, scale, content.channels, options.strict));
+  const uint32_t whole_width = jpeg ? reader.whole_width() : info.header.width;
+  const uint32_t whole_height = jpeg ? reader.whole_height() : info.header.height;
   Prepare(stored, scale, whole_width, whole_height, options.interpolation);
 
   const auto channels = static_cast<size_t>(content.channels);
-  if (!png) SHARDKIT_RETURN_IF_ERROR(reader.Crop(resizer.left(), resizer.right()));
+  if (jpeg) SHARDKIT_RETURN_IF_ERROR(reader.Crop(resizer.left(), resizer.right()));
   // Keeps all columns that libjpeg delivers, which avoids a copy.
-  const uint32_t left = png ? resizer.left() : reader.crop_left();
-  const uint32_t width = png ? resizer.right() - left : reader.crop_width();
+  const uint32_t left = jpeg ? reader.crop_left() : resizer.left();
+  const uint32_t width = jpeg ? reader.crop_width() : resizer.right() - left;
   const uint32_t height = resizer.bottom() - resizer.top();
   const size_t row_bytes = width * channels;
   const uint64_t turned_pixels = stored.turn.transpose ? uint64_t{stored.width} * stored.height : 0;
@@ -224,8 +197,8 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Im
   region.resize(row_bytes * height);
   const MutableImageView part{region.data(), width, height, content.channels, row_bytes};
   SHARDKIT_RETURN_IF_ERROR(
-      png ? codec::DecodePng(bytes, *info.png, left, resizer.top(), part)
-          : reader.Read(left, resizer.top(), left + width, resizer.bottom(), part.pixels, row_bytes));
+      jpeg ? reader.Read(left, resizer.top(), left + width, resizer.bottom(), part.pixels, row_bytes)
+           : info.codec->decode(bytes, info.header, left, resizer.top(), &part));
   Resize(part, left, stored, content);
   Trim(&region);
   return absl::OkStatus();
@@ -243,7 +216,9 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
   SHARDKIT_ASSIGN_OR_RETURN(const ImageFileInfo info, Probe(bytes));
   SHARDKIT_RETURN_IF_ERROR(CheckDecodable(info, 0, options.max_memory));
-  if (info.png) SHARDKIT_RETURN_IF_ERROR(CheckMeaning(*info.png, out.channels, options.reduce_depth));
+  if (info.codec != nullptr) {
+    SHARDKIT_RETURN_IF_ERROR(CheckMeaning(info.codec->format, info.header, out.channels, options.reduce_depth));
+  }
   if (info.size.width != geometry.stored_width || info.size.height != geometry.stored_height) {
     return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ", geometry.stored_height,
                            " pixels; the file has ", info.size.width, " x ", info.size.height);
@@ -251,8 +226,8 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
   State& state = *state_;
   const MutableImageView content = ContentOf(geometry, out);
   const bool identity = geometry.WithoutPadding().IsIdentity();
-  if (identity && info.png) {
-    SHARDKIT_RETURN_IF_ERROR(codec::DecodePng(bytes, *info.png, 0, 0, content));
+  if (identity && info.codec != nullptr) {
+    SHARDKIT_RETURN_IF_ERROR(info.codec->decode(bytes, info.header, 0, 0, &content));
   } else if (identity) {
     state.whole.set_max_memory(options.max_memory);
     state.whole.set_strict(options.strict);
@@ -260,7 +235,7 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
     state.warning = state.whole.warning();
   } else {
     SHARDKIT_RETURN_IF_ERROR(state.DecodeContent(bytes, info, geometry, options, content));
-    if (!info.png) state.warning = state.reader.warning();
+    if (info.codec == nullptr) state.warning = state.reader.warning();
   }
   FillPadding(geometry, out, options.fill);
   return absl::OkStatus();

@@ -4,59 +4,11 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "codec/content_type.h"
+#include "codec/image/orientation.h"
 #include "shardkit/image.h"
 
 namespace shardkit {
 namespace {
-
-// Big- or little-endian reads that return false beyond the end.
-class ByteReader {
- public:
-  ByteReader(std::string_view bytes, bool little) : bytes_(bytes), little_(little) {}
-
-  bool Read16(uint64_t offset, uint32_t* out) const {
-    if (offset > bytes_.size() || bytes_.size() - offset < 2) return false;
-    const uint32_t a = At(offset);
-    const uint32_t b = At(offset + 1);
-    *out = little_ ? a | b << 8 : a << 8 | b;
-    return true;
-  }
-  bool Read32(uint64_t offset, uint32_t* out) const {
-    uint32_t a, b;
-    if (!Read16(offset, &a) || !Read16(offset + 2, &b)) return false;
-    *out = little_ ? a | b << 16 : a << 16 | b;
-    return true;
-  }
-
- private:
-  uint32_t At(uint64_t offset) const { return static_cast<unsigned char>(bytes_[offset]); }
-  std::string_view bytes_;
-  bool little_;
-};
-
-// The orientation in an APP1 segment's content; 0 when it has none or is malformed, which does no harm.
-int ExifOrientation(std::string_view segment) {
-  constexpr std::string_view kSignature("Exif\0\0", 6);
-  if (segment.substr(0, kSignature.size()) != kSignature) return 0;
-  const std::string_view tiff = segment.substr(kSignature.size());
-  const bool little = tiff.substr(0, 2) == "II";
-  if (!little && tiff.substr(0, 2) != "MM") return 0;
-  const ByteReader reader(tiff, little);
-  uint32_t magic, directory, entries;
-  if (!reader.Read16(2, &magic) || magic != 42 || !reader.Read32(4, &directory)) return 0;
-  if (!reader.Read16(directory, &entries)) return 0;
-  for (uint32_t i = 0; i < entries; ++i) {
-    const uint64_t entry = uint64_t{directory} + 2 + uint64_t{i} * 12;
-    uint32_t tag, type, value;
-    if (!reader.Read16(entry, &tag)) return 0;
-    if (tag != 0x0112) continue;
-    constexpr uint32_t kShort = 3;
-    if (!reader.Read16(entry + 2, &type) || type != kShort || !reader.Read16(entry + 8, &value)) return 0;
-    return value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
-  }
-  return 0;
-}
 
 // SOF0 to SOF15, except DHT, JPG and DAC, which are in the same range.
 bool IsFrameHeader(uint8_t marker) {
@@ -136,10 +88,10 @@ absl::StatusOr<JpegInfo> ProbeJpeg(std::string_view bytes) {
     }
     if (marker == kEndOfImage || marker == kStartOfScan) return end();
 
-    uint32_t length;
-    if (!ByteReader(bytes, false).Read16(position, &length) || length < 2 || length > bytes.size() - position) {
-      return end();
-    }
+    if (bytes.size() - position < 2) return end();
+    const auto byte = [&](size_t at) { return size_t{static_cast<unsigned char>(bytes[at])}; };
+    const size_t length = byte(position) << 8 | byte(position + 1);
+    if (length < 2 || length > bytes.size() - position) return end();
     const std::string_view segment = bytes.substr(position + 2, length - 2);
     if (IsFrameHeader(marker) && !have_frame) {
       if (absl::Status status = ParseFrameHeader(marker, segment, position - 2, &info, &coefficient_bytes);
@@ -150,7 +102,9 @@ absl::StatusOr<JpegInfo> ProbeJpeg(std::string_view bytes) {
       have_frame = true;
     }
     constexpr uint8_t kApp1 = 0xe1;
-    if (marker == kApp1 && info.exif_orientation == 0) info.exif_orientation = ExifOrientation(segment);
+    if (marker == kApp1 && info.exif_orientation == 0 && segment.starts_with(codec::kExifSignature)) {
+      info.exif_orientation = codec::ExifOrientation(segment);
+    }
     position += length;
   }
 }

@@ -4,9 +4,8 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "codec/content_type.h"
+#include "codec/image/image_codec.h"
 #include "codec/image/orientation.h"
-#include "codec/image/png.h"
 #include "shardkit/image.h"
 
 namespace shardkit {
@@ -72,29 +71,32 @@ absl::Status DecodeLabelMap(std::string_view bytes, const Geometry& geometry, Ty
     return InvalidArgument("label map: ", out.size(), " bytes are not ", geometry.output_width, " x ",
                            geometry.output_height, " numbers of ", TypeName(dtype));
   }
-  if (const ImageFormat format = DetectImageFormat(bytes); format != ImageFormat::kPng) {
+  const ImageFormat format = DetectImageFormat(bytes);
+  const auto codec = codec::CodecOf(bytes);
+  if (format == ImageFormat::kJpeg || !codec.ok() || (*codec)->numbers == nullptr) {
     return InvalidArgument("label map: is ", format == ImageFormat::kUnknown ? "no image" : ImageFormatName(format),
-                           ", and only PNG keeps class numbers");
+                           ", and only PNG and TIFF keep class numbers");
   }
-  SHARDKIT_ASSIGN_OR_RETURN(const codec::PngInfo info, codec::ProbePng(bytes));
+  SHARDKIT_ASSIGN_OR_RETURN(const codec::ImageHeader info, (*codec)->probe(bytes));
   if (info.channels != 1 && !info.palette) {
-    return InvalidArgument(
-        "label map: the PNG has colors, and which class each stands for is not known: store the "
-        "classes as gray values or palette indices");
+    return InvalidArgument("label map: the ", ImageFormatName(format),
+                           " has colors, and which class each stands for is not known: store the classes as gray "
+                           "values or palette indices");
   }
   if (info.width != geometry.stored_width || info.height != geometry.stored_height) {
     return InvalidArgument("label map: the geometry is for ", geometry.stored_width, " x ", geometry.stored_height,
                            " pixels; the file has ", info.width, " x ", info.height);
   }
   const bool wide = info.depth == 16;
-  const uint64_t pixels = uint64_t{info.width} * info.height;
-  const uint64_t needed = pixels * (wide ? 2 : 1) * (info.interlaced ? 2 : 1);
-  if (needed > max_memory) {
-    return ResourceExhausted("label map: ", info.width, " x ", info.height, " pixels take ", needed,
-                             " bytes of memory, over the limit of ", max_memory);
+  const uint64_t bytes_of_numbers = uint64_t{info.width} * info.height * (wide ? 2 : 1);
+  // Of an interlaced PNG all numbers are held twice.
+  const uint64_t needed = bytes_of_numbers * (info.held_bytes > info.check_bytes ? 2 : 1);
+  if (info.check_bytes > max_memory || needed > max_memory - info.check_bytes) {
+    return ResourceExhausted("label map: ", info.width, " x ", info.height, " pixels take more than the limit of ",
+                             max_memory, " bytes of memory");
   }
-  std::vector<uint8_t> numbers(pixels * (wide ? 2 : 1));
-  SHARDKIT_RETURN_IF_ERROR(codec::DecodePngNumbers(bytes, info, numbers));
+  std::vector<uint8_t> numbers(bytes_of_numbers);
+  SHARDKIT_RETURN_IF_ERROR((*codec)->numbers(bytes, info, numbers));
   switch (dtype) {
     case Type::kU8:
       return TakeEither<uint8_t>(wide, numbers, geometry, fill, out.data());

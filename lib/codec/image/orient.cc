@@ -1,4 +1,4 @@
-// Turns pixels upright.
+// Finds orientations, and turns pixels upright.
 #include <algorithm>
 #include <cstring>
 
@@ -8,6 +8,55 @@
 
 namespace shardkit {
 namespace codec {
+namespace {
+
+// Big- or little-endian reads that return false beyond the end.
+class ByteReader {
+ public:
+  ByteReader(std::string_view bytes, bool little) : bytes_(bytes), little_(little) {}
+
+  bool Read16(uint64_t offset, uint32_t* out) const {
+    if (offset > bytes_.size() || bytes_.size() - offset < 2) return false;
+    const uint32_t a = At(offset);
+    const uint32_t b = At(offset + 1);
+    *out = little_ ? a | b << 8 : a << 8 | b;
+    return true;
+  }
+  bool Read32(uint64_t offset, uint32_t* out) const {
+    uint32_t a, b;
+    if (!Read16(offset, &a) || !Read16(offset + 2, &b)) return false;
+    *out = little_ ? a | b << 16 : a << 16 | b;
+    return true;
+  }
+
+ private:
+  uint32_t At(uint64_t offset) const { return static_cast<unsigned char>(bytes_[offset]); }
+  std::string_view bytes_;
+  bool little_;
+};
+
+}  // namespace
+
+int ExifOrientation(std::string_view exif) {
+  const std::string_view tiff = exif.starts_with(kExifSignature) ? exif.substr(kExifSignature.size()) : exif;
+  const bool little = tiff.substr(0, 2) == "II";
+  if (!little && tiff.substr(0, 2) != "MM") return 0;
+  const ByteReader reader(tiff, little);
+  uint32_t magic, directory, entries;
+  if (!reader.Read16(2, &magic) || magic != 42 || !reader.Read32(4, &directory)) return 0;
+  if (!reader.Read16(directory, &entries)) return 0;
+  for (uint32_t i = 0; i < entries; ++i) {
+    const uint64_t entry = uint64_t{directory} + 2 + uint64_t{i} * 12;
+    uint32_t tag, type, value;
+    if (!reader.Read16(entry, &tag)) return 0;
+    if (tag != 0x0112) continue;
+    constexpr uint32_t kShort = 3;
+    if (!reader.Read16(entry + 2, &type) || type != kShort || !reader.Read16(entry + 8, &value)) return 0;
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
+  }
+  return 0;
+}
+
 namespace {
 
 // `from` is the pixel for (0, 0) of `out`. `right` and `down` are the steps, in bytes, to its neighbours' pixels.

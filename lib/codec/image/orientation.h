@@ -4,10 +4,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 
 #include "shardkit/image.h"
 
 namespace shardkit::codec {
+
+// Before the TIFF structure of EXIF in a JPEG; some writers put it into other files, too.
+inline constexpr std::string_view kExifSignature("Exif\0\0", 6);
+
+// The orientation that EXIF gives, 1 to 8, of a TIFF structure with or without the signature; 0 when it gives none or
+// is malformed, which does no harm.
+int ExifOrientation(std::string_view exif);
 
 // How to turn a stored image upright: exchange the axes first, then mirror.
 struct Turn {

@@ -1,5 +1,4 @@
-#include "codec/image/png.h"
-
+// PNG files (ISO 15948), through libpng.
 #include <png.h>
 
 #include <algorithm>
@@ -11,7 +10,8 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "codec/image/jpeg_pixels.h"
+#include "codec/image/image_codec.h"
+#include "codec/image/orientation.h"
 
 namespace shardkit::codec {
 namespace {
@@ -85,19 +85,8 @@ class PngReader {
 
   // Takes the requested part of a row.
   void Take(const png_byte* row, uint32_t left, uint32_t y, const MutableImageView& out) const {
-    uint8_t* to = out.pixels + y * out.row_stride;
-    const png_byte* from = row + left * channels_;
-    if (channels_ == static_cast<size_t>(out.channels)) {
-      std::memcpy(to, from, out.width * channels_);
-      return;
-    }
-    for (uint32_t x = 0; x < out.width; ++x, from += channels_) {
-      if (out.channels == 3) {
-        for (int i = 0; i < 3; ++i) *to++ = *from;
-      } else {
-        *to++ = LumaOf(from[0], from[1], from[2]);
-      }
-    }
+    ConvertRow(row + left * channels_, static_cast<int>(channels_), out.width, out.channels,
+               out.pixels + y * out.row_stride);
   }
 
   static void OnError(png_structp png, png_const_charp message) {
@@ -125,50 +114,58 @@ class PngReader {
   std::jmp_buf jump_;
 };
 
-}  // namespace
+// The orientation in the chunk eXIf, which lies before the pixels or behind them. 0 if there is none.
+int Orientation(std::string_view bytes) {
+  constexpr size_t kFront = 8, kAround = 12;  // length, name and CRC
+  for (size_t at = kFront; bytes.size() - at >= kAround;) {
+    const size_t length = LoadBig32(bytes.data() + at);
+    if (length > bytes.size() - at - kAround) return 0;
+    const std::string_view name = bytes.substr(at + 4, 4);
+    if (name == "eXIf") return ExifOrientation(bytes.substr(at + 8, length));
+    if (name == "IEND") return 0;
+    at += kAround + length;
+  }
+  return 0;
+}
 
-absl::StatusOr<PngInfo> ProbePng(std::string_view bytes) {
+absl::StatusOr<ImageHeader> ProbePng(std::string_view bytes) {
   // Signature, length and name of the first chunk; width, height, bits, color type, two methods, interlacing.
   constexpr std::string_view kFront("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
   constexpr size_t kHeaderBytes = 29;
   if (!bytes.starts_with(kFront) || bytes.size() < kHeaderBytes) return DataLoss("PNG: does not begin with a header");
-  PngInfo info;
-  info.width = LoadBig32(bytes.data() + 16);
-  info.height = LoadBig32(bytes.data() + 20);
-  info.depth = static_cast<uint8_t>(bytes[24]);
-  info.palette = bytes[25] == PNG_COLOR_TYPE_PALETTE;
-  info.channels = (bytes[25] & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1;
-  info.interlaced = bytes[28] != 0;
-  if (info.width == 0 || info.height == 0) {
-    return DataLoss("PNG: the header gives ", info.width, " x ", info.height, " pixels");
+  ImageHeader header;
+  header.width = LoadBig32(bytes.data() + 16);
+  header.height = LoadBig32(bytes.data() + 20);
+  header.orientation = Orientation(bytes);
+  header.depth = static_cast<uint8_t>(bytes[24]);
+  header.palette = bytes[25] == PNG_COLOR_TYPE_PALETTE;
+  header.channels = (bytes[25] & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1;
+  if (header.width == 0 || header.height == 0) {
+    return DataLoss("PNG: the header gives ", header.width, " x ", header.height, " pixels");
   }
-  return info;
+  // All pixels of an interlaced image are held, 2^64 bytes and more of one whose sides no limit allows. Beside them
+  // libpng takes memory for one row and for chunks, at most 8 MB each.
+  const auto side = [](uint32_t size) { return std::min<uint64_t>(size, uint64_t{kMaxImageSide} + 1); };
+  const bool interlaced = bytes[28] != 0;
+  if (interlaced) header.held_bytes = side(header.width) * side(header.height) * static_cast<uint64_t>(header.channels);
+  return header;
 }
 
-absl::Status CheckPng(std::string_view bytes) {
-  // libpng also takes files in which another chunk comes before the header.
-  SHARDKIT_RETURN_IF_ERROR(ProbePng(bytes).status());
+absl::Status DecodePng(std::string_view bytes, const ImageHeader&, uint32_t left, uint32_t top,
+                       const MutableImageView* out) {
   PngReader reader(bytes);
-  return reader.Run(0, 0, nullptr) ? absl::OkStatus() : DataLoss("PNG: ", reader.message());
+  return reader.Run(left, top, out) ? absl::OkStatus() : DataLoss("PNG: ", reader.message());
 }
 
-absl::Status DecodePng(std::string_view bytes, const PngInfo& info, uint32_t left, uint32_t top,
-                       const MutableImageView& out) {
-  if (left > info.width || out.width > info.width - left || top > info.height || out.height > info.height - top) {
-    return InvalidArgument("PNG: the region lies outside of ", info.width, " x ", info.height, " pixels");
-  }
+absl::Status DecodePngNumbers(std::string_view bytes, const ImageHeader& header, std::span<uint8_t> out) {
+  const uint32_t row_bytes = header.depth == 16 ? 2 * header.width : header.width;
   PngReader reader(bytes);
-  return reader.Run(left, top, &out) ? absl::OkStatus() : DataLoss("PNG: ", reader.message());
-}
-
-absl::Status DecodePngNumbers(std::string_view bytes, const PngInfo& info, std::span<uint8_t> out) {
-  const uint32_t row_bytes = info.depth == 16 ? 2 * info.width : info.width;
-  if ((info.channels != 1 && !info.palette) || out.size() != uint64_t{row_bytes} * info.height) {
-    return InvalidArgument("PNG: ", out.size(), " bytes are not for numbers of ", info.width, " x ", info.height);
-  }
-  PngReader reader(bytes);
-  const MutableImageView view{out.data(), row_bytes, info.height, 1, row_bytes};
+  const MutableImageView view{out.data(), row_bytes, header.height, 1, row_bytes};
   return reader.Run(0, 0, &view, PngReader::As::kNumbers) ? absl::OkStatus() : DataLoss("PNG: ", reader.message());
 }
+
+}  // namespace
+
+const ImageCodec kPngCodec = {ImageFormat::kPng, "", ProbePng, DecodePng, DecodePngNumbers};
 
 }  // namespace shardkit::codec

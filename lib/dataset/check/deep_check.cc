@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "codec/content_type.h"
-#include "codec/image/png.h"
+#include "codec/image/image_codec.h"
 #include "shardkit/image.h"
 #include "shardkit/schema.h"
 
@@ -20,17 +20,13 @@ absl::Status DeepChecker::CheckJpeg(std::string_view value) {
 }
 
 absl::Status DeepChecker::CheckImage(std::string_view value) {
-  switch (DetectImageFormat(value)) {
-    case ImageFormat::kJpeg:
-      return CheckJpeg(value);
-    case ImageFormat::kPng:
-      return codec::CheckPng(value);
-    case ImageFormat::kUnknown:
-      return DataLoss("image: begins like no known format");
-    default:
-      ++undecoded_images_;
-      return absl::OkStatus();
-  }
+  const ImageFormat format = DetectImageFormat(value);
+  if (format == ImageFormat::kUnknown) return DataLoss("image: begins like no known format");
+  if (format == ImageFormat::kJpeg) return CheckJpeg(value);
+  const absl::Status decoded = codec::CheckImage(value, max_image_memory_);
+  if (!absl::IsUnimplemented(decoded)) return decoded;
+  ++undecoded_images_;
+  return absl::OkStatus();
 }
 
 namespace {
@@ -70,7 +66,8 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
     case Type::kJpeg:
       return CheckJpeg(value);
     case Type::kPng:
-      return codec::CheckPng(value);
+      return DetectImageFormat(value) == ImageFormat::kPng ? CheckImage(value)
+                                                           : DataLoss("PNG: does not begin with a header");
     case Type::kImage:
       return CheckImage(value);
     case Type::kBool:

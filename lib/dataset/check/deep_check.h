@@ -21,23 +21,26 @@ namespace shardkit::dataset {
 class DeepChecker {
  public:
   // `max_image_memory`: most bytes for decoding one image. An image that needs more gives ResourceExhausted.
-  explicit DeepChecker(uint64_t max_image_memory) { jpeg_.set_max_memory(max_image_memory); }
+  explicit DeepChecker(uint64_t max_image_memory) : max_image_memory_(max_image_memory) {
+    jpeg_.set_max_memory(max_image_memory);
+  }
 
   // DataLoss saying what is wrong. A JPEG that the libraries cannot decode (lossless or 12-bit) is checked by its
-  // markers only. An image of another format than JPEG and PNG is checked by its first bytes only.
+  // markers only, another image that this build does not decode by its first bytes only.
   absl::Status Check(const Column& column, std::string_view value);
 
   // What libjpeg warns of in the last value, which it decodes nevertheless, and other programs without a word. Empty
   // when there is nothing. Borrowed until the next value.
   std::string_view warning() const { return warning_; }
 
-  // Number of images of such other formats so far.
+  // Number of images other than JPEG so far that were checked by their first bytes only.
   uint64_t undecoded_images() const { return undecoded_images_; }
 
  private:
   absl::Status CheckJpeg(std::string_view value);
   absl::Status CheckImage(std::string_view value);
 
+  const uint64_t max_image_memory_;
   uint64_t undecoded_images_ = 0;
   std::string_view warning_;
   JpegDecoder jpeg_;

@@ -1,4 +1,4 @@
-// From a stored JPEG or PNG to the pixels of a training step: crop, size and orientation, and the same geometry for the
+// From a stored image file to the pixels of a training step: crop, size and orientation, and the same geometry for the
 // masks, boxes and points of the image.
 //
 // Coordinates. A stored image (or mask) is as in the file. The upright image is the stored one after its EXIF
@@ -44,7 +44,9 @@ struct MutableImageView {
 
 // ---- Formats ----
 
-// The format of an image file, from its first bytes (format-spec/values.md, section 4.2). JPEG and PNG can be decoded.
+// The format of an image file, from its first bytes (format-spec/values.md, section 4.2). JPEG, PNG and BMP can be
+// decoded, and where the build has libwebp, giflib and libtiff, WebP, GIF and TIFF: of an animation or a file of
+// several images, the first.
 enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kGif, kBmp, kTiff, kAvif, kJpegXl, kPnm };
 
 // The first kImageHeadBytes bytes are enough: the rest of the file does not change the result. Pure.
@@ -107,8 +109,8 @@ struct StoredSize {
   int orientation = 1;  // EXIF; 0 (the file does not say) counts as 1
 };
 
-// The size of a JPEG or PNG, from its headers. The orientation of a PNG (its eXIf chunk) is ignored. DataLoss if the
-// file does not give its size or has no known format; Unimplemented, naming the format, for another format.
+// The size and orientation of an image of a format that can be decoded, from its headers. DataLoss if the file does not
+// give its size or has no known format; Unimplemented, naming the format and what the build lacks, for another format.
 // Thread-safe.
 absl::StatusOr<StoredSize> ProbeImage(std::string_view bytes);
 
@@ -268,8 +270,8 @@ struct ImageDecodeOptions {
   // Decodes at 1/8, 1/4 or 1/2 of the size (libjpeg's DCT scaling) if that still has at least the content's width and
   // height. Faster, but gives other pixels. False: only decoding outside the region is saved.
   bool scaled_decode = true;
-  // Takes the upper 8 bits of a PNG of 16 bits per channel. False: such a PNG is refused (InvalidArgument), because 8
-  // bits hold only one of 256 values of a depth map or a thermal image.
+  // Takes the upper 8 bits of a PNG or TIFF of 16 bits per channel. False: such a file is refused (InvalidArgument),
+  // because 8 bits hold only one of 256 values of a depth map or a thermal image.
   bool reduce_depth = false;
   // Refuses JPEGs that libjpeg decodes with a warning (DataLoss). False: see ImageDecoder::warning.
   bool strict = false;
@@ -281,7 +283,7 @@ struct ImageDecodeOptions {
   uint64_t max_memory = kDefaultImageMemory;
 };
 
-// Decodes JPEGs and PNGs to training input. Reuses its memory. One thread at a time; use one decoder per thread.
+// Decodes image files to training input. Reuses its memory. One thread at a time; use one decoder per thread.
 class ImageDecoder {
  public:
   ImageDecoder();
@@ -292,10 +294,10 @@ class ImageDecoder {
   // Fills `out`, which has the geometry's output size; its channels, 1 or 3, choose gray or RGB. Decodes only the
   // region that the geometry needs. The identity decodes directly into `out`, without a copy.
   //
-  // PNG: pixels as by Pillow's convert("RGB") and convert("L"): gray is repeated, colors become gray by 0.299, 0.587
-  // and 0.114, and transparency is dropped without blending. A PNG is decoded at full size, from the first row to the
-  // last one of the region; an interlaced PNG completely. Gray output of a PNG with a palette is refused: its indices
-  // may be classes, and the lightness of their colors does not identify them.
+  // Other formats than JPEG: pixels as by Pillow's convert("RGB") and convert("L"): gray is repeated, colors become
+  // gray by 0.299, 0.587 and 0.114, and transparency is dropped without blending. They are decoded at full size, a PNG
+  // from the first row to the last one of the region; an interlaced PNG completely. Gray output of a file with a
+  // palette of colors is refused: its indices may be classes, and the lightness of their colors does not identify them.
   //
   // JPEG: pixels as by JpegDecoder::DecodeRegion at the chosen scale, resized by Resizer from the geometry's box; at
   // full scale without a crop, as by JpegDecoder::Decode. If the geometry turns or mirrors, each bilinear value is
@@ -304,7 +306,7 @@ class ImageDecoder {
   //
   // As in DecodeRegion, damage outside the region may not be found. After an error the contents of `out` are
   // unspecified. InvalidArgument for a geometry that CheckGeometry refuses, that was made for another file size, or
-  // that does not match `out`, and for a PNG refused as above; otherwise the errors of ProbeImage and
+  // that does not match `out`, and for a file refused as above; otherwise the errors of ProbeImage and
   // JpegDecoder::Decode.
   absl::Status Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
                       const MutableImageView& out);
@@ -314,8 +316,8 @@ class ImageDecoder {
   absl::Status Transform(const ImageView& image, const Geometry& geometry, const ImageDecodeOptions& options,
                          const MutableImageView& out);
 
-  // As JpegDecoder::warning, for the part of the last image that was read. Empty for a PNG, in which all damage is an
-  // error.
+  // As JpegDecoder::warning, for the part of the last image that was read. Empty for other formats, in which all
+  // damage is an error.
   std::string_view warning() const;
 
  private:
@@ -406,13 +408,13 @@ absl::Status RasterizeMaskPacked(const RleView& mask, const Geometry& geometry, 
 
 // ---- Label maps ----
 
-// Fills `out` with the class numbers that a PNG holds for the pixels of an image: gray values as stored (of 1 to 16
-// bits, not scaled), or indices into a palette, whose colors do not count. Each number is of the pixel by
+// Fills `out` with the class numbers that a PNG or TIFF holds for the pixels of an image: gray values as stored (of 1
+// to 16 bits, not scaled), or indices into a palette, whose colors do not count. Each number is of the pixel by
 // MaskRasterizer's rule, never a blend of several. Padding is `fill`. `out` has output_height x output_width numbers of
 // `dtype`, an integer of 8 to 64 bits, in this machine's byte order. Thread-safe.
 //
 // - InvalidArgument: a geometry that CheckGeometry refuses or that was made for another size; an `out`, `dtype` or
-//   `fill` that does not fit; another kind of file; a PNG of colors without a palette.
+//   `fill` that does not fit; another kind of file; a file of colors without a palette.
 // - DataLoss: the file is damaged.
 // - OutOfRange: a number does not fit `dtype`.
 // - ResourceExhausted: the stored numbers take more than `max_memory` bytes.

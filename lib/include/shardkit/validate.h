@@ -17,7 +17,7 @@ namespace shardkit {
 
 // Progress counts bytes.
 struct ValidateOptions : JobOptions {
-  // Also decodes every value: pixels of JPEG and PNG, JSON, UTF-8, masks, array shapes. Compares the size of a sample's
+  // Also decodes every value: pixels of images, JSON, UTF-8, masks, array shapes. Compares the size of a sample's
   // masks with the size of its image (one of several images), like a loader that decodes both.
   bool deep = false;
   ReadMode mode = ReadMode::kBuffered;

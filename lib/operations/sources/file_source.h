@@ -106,10 +106,9 @@ class FileSource : public Source {
   virtual void CloseInput() { walk_.reset(); }
 
   const SourceInput& input() const { return inputs_[input_]; }
-  // Of a loaded image whose type was found from its bytes. Thread-safe.
-  void CountImage(Type type) {
-    if (type == Type::kImage) ++undecoded_images_;
-  }
+  // Counts a loaded value whose type was found from its bytes, if it is an image that this build does not decode.
+  // Thread-safe.
+  void CountImage(Type type, const Value& value);
   // The walk through input(), a directory.
   GroupWalk& Walk(NameSplit split);
   TreeUnit NewUnit() const { return TreeUnit(input().path, input_); }

@@ -335,9 +335,11 @@ TEST_F(LimitsTest, ImagesInADeepCheck) {
   EXPECT_EQ(DeepProblem("/progressive", kCoefficients), "");
   WriteOne("/html", Type::kImage, "<!DOCTYPE html>");
   EXPECT_NE(DeepProblem("/html", 0).find("image: begins like no known format"), std::string::npos);
-  WriteOne("/gif", Type::kImage, "GIF89a");
+  WriteOne("/bmp", Type::kImage, "BM");
+  EXPECT_NE(DeepProblem("/bmp", 0).find("BMP: ends within its headers"), std::string::npos);
+  WriteOne("/pnm", Type::kImage, "P6\n1 1\n255\nabc");
   for (const bool deep : {false, true}) {
-    const auto report = Validate(*files_, "/gif", {.deep = deep});
+    const auto report = Validate(*files_, "/pnm", {.deep = deep});
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_TRUE(report->ok());
     EXPECT_EQ(report->undecoded_images, deep ? 1u : 0u);

@@ -239,10 +239,10 @@ TEST_F(BadSamplesTest, ImagesOfOtherFormats) {
     files_ = NewMemoryFileSystem();
     rows_.clear();
     columns_[1].type = type;
-    images_ = {{5, GrayPng()}, {20, GrayPng()}, {40, "RIFF1234WEBPVP8 "}};
+    images_ = {{5, GrayPng()}, {20, GrayPng()}, {40, "P6\n1 1\n255\nabc"}};
     Write();
     Expect(true, {40},
-           {"/data: sample #", "(shard 1, block 1)", "column \"image\"", "image: WebP is not decoded to pixels"},
+           {"/data: sample #", "(shard 1, block 1)", "column \"image\"", "image: PNM is not decoded to pixels"},
            absl::StatusCode::kUnimplemented);
     images_[40] = "<!DOCTYPE html>";
     files_ = NewMemoryFileSystem();

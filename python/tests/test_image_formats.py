@@ -1,0 +1,142 @@
+"""Formats of image files: their pixels are those of Pillow, and their orientation is applied where that is asked."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import shardkit as sk
+
+Image = pytest.importorskip("PIL.Image")
+pytest.importorskip("PIL.features")
+
+Pixels = npt.NDArray[np.uint8]
+
+
+def _picture(mode: str = "RGB", height: int = 29, width: int = 37) -> Any:
+    """Make an image of smooth colors, which lossy formats keep, and some noise."""
+    y, x = np.mgrid[0:height, 0:width]
+    noise = np.random.default_rng(5).integers(0, 20, (height, width, 3))
+    pixels = np.stack([x * 6, y * 7, x + y], -1) % 230 + noise
+    return Image.fromarray(pixels.astype(np.uint8), "RGB").convert(mode)
+
+
+def _file(image: Any, kind: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def _as_pillow(data: bytes, mode: str = "RGB") -> Pixels:
+    pixels = np.asarray(Image.open(io.BytesIO(data)).convert(mode))
+    return pixels if mode == "RGB" else pixels[:, :, None]
+
+
+def _transparent() -> Any:
+    image = _picture("RGBA")
+    image.putalpha(Image.fromarray(np.arange(29 * 37, dtype=np.uint8).reshape(29, 37), "L"))
+    return image
+
+
+FILES = {
+    "webp-lossless": lambda: _file(_picture(), "WEBP", lossless=True),
+    "webp-lossy": lambda: _file(_picture(), "WEBP", quality=70),
+    "webp-alpha": lambda: _file(_transparent(), "WEBP", lossless=True, exact=True),
+    "webp-lossy-alpha": lambda: _file(_transparent(), "WEBP", quality=50),
+    "webp-animation": lambda: _file(
+        _picture(), "WEBP", save_all=True, append_images=[_picture().transpose(0)], lossless=True
+    ),
+    "gif": lambda: _file(_picture("P"), "GIF"),
+    "gif-gray": lambda: _file(_picture("L"), "GIF"),
+    "gif-interlaced": lambda: _file(_picture("P"), "GIF", interlace=1),
+    "gif-animation": lambda: _file(
+        _picture("P"), "GIF", save_all=True, append_images=[_picture("P").transpose(0)], transparency=3
+    ),
+    "bmp": lambda: _file(_picture(), "BMP"),
+    "bmp-gray": lambda: _file(_picture("L"), "BMP"),
+    "bmp-palette": lambda: _file(_picture("P"), "BMP"),
+    "bmp-bilevel": lambda: _file(_picture("1"), "BMP"),
+    "tiff": lambda: _file(_picture(), "TIFF"),
+    "tiff-lzw": lambda: _file(_picture(), "TIFF", compression="tiff_lzw"),
+    "tiff-deflate": lambda: _file(_picture("L"), "TIFF", compression="tiff_adobe_deflate"),
+    "tiff-packbits": lambda: _file(_picture(), "TIFF", compression="packbits"),
+    "tiff-alpha": lambda: _file(_transparent(), "TIFF"),
+    "tiff-gray-alpha": lambda: _file(_transparent().convert("LA"), "TIFF"),
+    "tiff-palette": lambda: _file(_picture("P"), "TIFF"),
+    "tiff-bilevel": lambda: _file(_picture("1"), "TIFF", compression="group4"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_pixels_are_those_of_pillow(name: str, tmp_path: Path) -> None:
+    data = FILES[name]()
+    expected = _as_pillow(data)
+    assert (sk.decode_image(data) == expected).all()
+    palette = name in ("gif", "gif-interlaced", "gif-animation", "bmp-palette", "tiff-palette")
+    if palette:
+        with pytest.raises(ValueError, match="palette"):
+            sk.decode_image(data, channels=1)
+    else:
+        assert (sk.decode_image(data, channels=1) == _as_pillow(data, "L")).all()
+    # Through a dataset, at another size, in a batch with a JPEG.
+    path = os.fspath(tmp_path / "data")
+    with sk.Writer(path, {"image": "image"}) as w:
+        w.write("a", image=data)
+        w.write("b", image=_file(_picture(), "JPEG"))
+    assert sk.validate(path, deep=True).undecoded_images == 0
+    (batch,) = sk.Loader(path, 2, columns={"image": sk.Image(crop="resize", size=16)}, order="sequential")
+    resized = Image.fromarray(expected).resize((16, 16), Image.Resampling.BILINEAR)
+    assert np.abs(batch["image"][0].astype(int) - np.asarray(resized)).max() <= 1
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_ends_too_early_is_damage(name: str) -> None:
+    data = FILES[name]()
+    for length in (len(data) // 4, len(data) // 2):
+        with pytest.raises(sk.DataLossError):
+            sk.decode_image(data[:length])
+
+
+def test_cmyk_jpegs_are_shown_as_pillow_shows_them() -> None:
+    data = _file(_picture("CMYK"), "JPEG", quality=95, subsampling=0)
+    assert np.abs(sk.decode_image(data).astype(int) - _as_pillow(data)).max() <= 1
+
+
+def test_cmyk_tiffs_are_shown_as_pillow_shows_them() -> None:
+    data = _file(_picture("CMYK"), "TIFF")
+    assert np.abs(sk.decode_image(data).astype(int) - _as_pillow(data)).max() <= 1
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_orientation_of_exif_is_applied(kind: str, orientation: int) -> None:
+    operations = pytest.importorskip("PIL.ImageOps")
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    options: dict[str, Any] = {"lossless": True} if kind == "WEBP" else {}
+    data = _file(_picture(), kind, exif=exif, **options)
+    stored = np.asarray(_picture())
+    assert (sk.decode_image(data) == stored).all()
+    png = _file(_picture(), "PNG", exif=exif)
+    upright = operations.exif_transpose(Image.open(io.BytesIO(png)))
+    assert (sk.decode_image(data, apply_orientation=True) == np.asarray(upright)).all()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_sixteen_bits_are_kept_in_label_maps(kind: str, tmp_path: Path) -> None:
+    depths = (np.arange(20 * 30, dtype=np.uint32).reshape(20, 30) * 109 % 65536).astype(np.uint16)
+    data = _file(Image.fromarray(depths), kind)
+    with pytest.raises(ValueError, match="reduce_depth"):
+        sk.decode_image(data)
+    assert (sk.decode_image(data, channels=1, reduce_depth=True)[:, :, 0] == depths >> 8).all()
+    path = os.fspath(tmp_path / "data")
+    with sk.Writer(path, {"depth": "image"}) as w:
+        w.write("a", depth=data)
+    (batch,) = sk.Loader(path, 1, columns={"depth": sk.LabelMap("u16", fill=0)}, order="sequential")
+    assert (batch["depth"][0] == depths).all()
