@@ -100,7 +100,7 @@ std::string CocoImages::PathOf(std::string_view file_name) const {
 
 absl::Status CocoImages::CheckName(std::string_view file_name) const {
   if (file_name.empty() || file_name.ends_with('/')) return InvalidArgument("\"file_name\" is none of a file");
-  return CheckOutputName("", file_name);
+  return OutputName("", file_name).status();
 }
 
 absl::StatusOr<Value> CocoImages::Load(std::string_view file_name, ByteArena* arena) const {

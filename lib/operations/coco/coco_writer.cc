@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<CocoWriter>> CocoWriter::Create(FileSystem& file_
     return found == metadata.end() ? std::string() : found->second;
   };
   std::string name = entry(kCocoFile);
-  if (name.empty() || BasePart(name) != name || !CheckOutputName(directory, name).ok()) name = "annotations.json";
+  if (name.empty() || BasePart(name) != name || !OutputName(directory, name).ok()) name = "annotations.json";
   std::unique_ptr<CocoWriter> writer(new CocoWriter(file_system, JoinPath(directory, name)));
   std::string members;
   if (const std::string text = entry(kCocoMembers); !text.empty()) {

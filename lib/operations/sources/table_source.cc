@@ -437,7 +437,7 @@ absl::Status TableSource::LoadFiles(const std::vector<NamedFile>& files, const R
                                 LoadFile(options_.file_system, file.path, *file.size, options_.stream_above, arena));
       const auto type = values_.TypeOf(file.column->values, value, LastExtension(file.path));
       if (!type.ok()) return Annotate(type.status(), file.path);
-      if (!values_.Asked(file.column->values)) CountImage(*type);
+      if (!values_.Asked(file.column->values)) CountImage(*type, value);
       sample->fields.push_back({values_.Find(file.column->values, *type), std::move(value)});
       return absl::OkStatus();
     };
