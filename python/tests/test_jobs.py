@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import os
 import pickle
@@ -349,3 +350,26 @@ def test_tables(tmp_path: Path) -> None:
     (tmp_path / "files" / "1.txt").unlink()
     skipped = sk.pack(path, tmp_path / "less", file="text_path", root=tmp_path / "files", skip_errors=True)
     assert (skipped.samples, len(skipped.skipped)) == (2, 1)
+
+
+def test_annotations_of_coco(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    (images / "a.ppm").write_bytes(b"P6 1 1 255 abc")
+    square = [1, 1, 3, 1, 3, 3, 1, 3]
+    document = {
+        "images": [{"id": 7, "file_name": "a.ppm", "height": 4, "width": 6}],
+        "categories": [{"id": 3, "name": "cat"}],
+        "annotations": [{"id": 1, "image_id": 7, "category_id": 3, "segmentation": [square], "bbox": [1, 1, 2, 2.5]}],
+    }
+    annotations = tmp_path / "instances.json"
+    annotations.write_text(json.dumps(document))
+    assert sk.pack([annotations, images], tmp_path / "out", kind="coco").samples == 1
+    dataset = sk.open(tmp_path / "out")
+    sample = dataset["a"]
+    assert sample["masks"] == sk.Masks.from_polygons([[square]], 4, 6)
+    np.testing.assert_array_equal(sample["bbox"], [[1, 1, 2, 2.5]])
+    np.testing.assert_array_equal(sample["label"], [0])
+    assert dataset.schema["label"].class_names == ["cat"]
+    sk.unpack(tmp_path / "out", tmp_path / "back")
+    assert json.loads((tmp_path / "back" / "instances.json").read_text()) == document
