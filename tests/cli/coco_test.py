@@ -20,7 +20,8 @@ def instances(count=4):
         annotations += [
             {"segmentation": SQUARE, "area": 702.1057499999998, "iscrowd": 0, "image_id": i, "bbox": [473.07, 395.93, 38.65, 28.67], "category_id": 90, "id": 10 * i},
             {"segmentation": {"counts": [20, 4, 24], "size": [6, 8]}, "area": 4, "iscrowd": 1, "image_id": i, "bbox": [1, 2, 3, 4], "category_id": 1, "id": 10 * i + 1},
-            {"segmentation": {"counts": "d04h0", "size": [6, 8]}, "area": 3.5, "iscrowd": 1, "image_id": i, "bbox": [0.1, 0.2, 1e-7, 4], "category_id": 1, "id": 900001 + i},
+            {"segmentation": {"counts": "d04h0", "size": [6, 8]}, "area": 3.5, "iscrowd": 1, "image_id": i, "bbox": [0.1, 0.2, 1e-7, 4], "category_id": 1, "id": 900001 + i,
+             "attributes": {"occluded": True}},
         ]
     return {"info": {"description": "COCO \u00fc \"quoted\" [{", "year": 2017}, "licenses": [{"id": 3, "name": "by\\"}], "images": images,
             "annotations": annotations[::-1], "categories": CATEGORIES}
@@ -125,6 +126,7 @@ class CocoTest(CliTest):
         document = self.given(instances(30), images="images")
         self.shardctl("pack", "instances.json", "images", "-o", "plain", "--shard-samples", 7)
         expected = self.dataset("plain")
+        self.assertEqual(meaning(self.unpacked("plain")), meaning(document))
         with zipfile.ZipFile(self.path("train.zip"), "w") as file:
             for image in document["images"]:
                 file.write(self.path("images", image["file_name"]), f"train/{image['file_name']}")

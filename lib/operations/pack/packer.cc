@@ -286,7 +286,9 @@ class Packer {
   const absl::flat_hash_set<const Column*>& seen_columns() const { return seen_columns_; }
 
  private:
-  bool CountsQuickly() const { return source_.keys_ascend() || source_.has_own_units(); }
+  bool CountsQuickly() const {
+    return source_.keys_ascend() || source_.has_own_units() || dynamic_cast<const CocoSource*>(&source_) != nullptr;
+  }
 
   // Units whose size the source chooses are large, so only a few of them wait.
   static size_t MostAhead(const Source& source, const ThreadPool& pool) {
