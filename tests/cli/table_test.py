@@ -328,18 +328,26 @@ class TableTest(CliTest):
         whole = self.dataset("out")
         again = ["pack", *words[:-1], "5", "-o", "out", "--resume"]
         shutil.rmtree(self.path("out"))
-        self.interrupt(again, lambda: os.path.exists(self.path("out/00000000_00003.shard")))
+        self.stop_at(rows[50]["image_path"], again)
         self.assertIn("begun with other input or options", self.shardctl(*again[:5], "mask=image", *again[6:], code=2).stderr)
         self.shardctl(*again)
         self.shardctl("pack", *words[:-1], "5", "-o", "other")
         self.assertEqual(self.dataset("out"), self.dataset("other"))
         self.assertNotEqual(self.dataset("out"), whole)
 
+    def stop_at(self, name, words):
+        """Runs a command that keeps its finished shards, while the file is missing."""
+        content = self.read(name)
+        os.unlink(self.path(name))
+        self.assertIn(name, self.shardctl(*words, code=3).stderr)
+        self.assertTrue(any(path.endswith(".shard") for path in self.tree("out")))
+        self.write(name, content)
+
     def test_a_file_that_changed_stops_resuming(self):
         rows = self.files(60)
         self.write("list.csv", csv_text(rows))
         again = ["pack", "list.csv", "--file", "image_path", "--shard-samples", "5", "-o", "out", "--resume"]
-        self.interrupt(again, lambda: os.path.exists(self.path("out/00000000_00003.shard")))
+        self.stop_at(rows[50]["image_path"], again)
         self.write(rows[1]["image_path"], tiny_png() + b"more")
         self.assertIn("was begun with another input", self.shardctl(*again, code=None).stderr)
 

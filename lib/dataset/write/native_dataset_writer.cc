@@ -146,8 +146,10 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   absl::Status StartUnit(const dataset::UnitShard& number, const dataset::InputPosition& position) override {
     SHARDKIT_RETURN_IF_ERROR(EndShard(position));
     next_shard_ = number;
-    if (mapper_.schema() == first_schema_) return absl::OkStatus();
-    SHARDKIT_RETURN_IF_ERROR(Fail(mapper_.Start(first_schema_, options_.codecs)));
+    // Where an interrupted run's unit goes on, its earlier shards have widened the schema.
+    const Schema& schema = number.shard == 0 ? first_schema_ : resumed_schema_;
+    if (mapper_.schema() == schema) return absl::OkStatus();
+    SHARDKIT_RETURN_IF_ERROR(Fail(mapper_.Start(schema, options_.codecs)));
     return Fail(UseSchema());
   }
 
@@ -236,7 +238,10 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
     }
     SHARDKIT_ASSIGN_OR_RETURN(const FinishedShard shard, reading_.Take().result);
     SHARDKIT_RETURN_IF_ERROR(index_->Add(shard.schema, shard.part));
-    if (kind_ != dataset::JobKind::kWriter) return WidenBySchema(shard.schema);
+    if (kind_ != dataset::JobKind::kWriter) {
+      resumed_schema_ = shard.schema;
+      return WidenBySchema(shard.schema);
+    }
     return mapper_.Start(shard.schema, options_.codecs);
   }
 
@@ -571,6 +576,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
   uint64_t shard_raw_samples_ = 0;
   uint64_t shard_raw_bytes_ = 0;
   Schema first_schema_;            // of each unit
+  Schema resumed_schema_;          // of the last shard of an interrupted run
   Schema stored_schema_;           // mapper_'s, with the names that its columns have in shards
   ShardOptions shard_options_;     // with these names
   dataset::UnitShard next_shard_;  // the number of the shard that begins next
