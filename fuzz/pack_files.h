@@ -7,8 +7,8 @@
 
 namespace shardkit::fuzz {
 
-enum PackFile : size_t { kPackZip, kPackLines, kPackCsv };
+enum PackFile : size_t { kPackZip, kPackLines, kPackCsv, kPackCoco };
 
-inline constexpr std::array<std::string_view, 3> kPackFiles = {"x.zip", "x.jsonl", "x.csv"};
+inline constexpr std::array<std::string_view, 4> kPackFiles = {"x.zip", "x.jsonl", "x.csv", "x.json"};
 
 }  // namespace shardkit::fuzz

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "pack_files.h"
 #include "shardkit/pack.h"
@@ -18,12 +19,12 @@ namespace {
 using namespace shardkit;
 using namespace shardkit::fuzz;
 
-absl::StatusOr<PackReport> PackFile(FileSystem& files, const std::string& input, const std::string& output,
-                                    bool skip_errors) {
+absl::StatusOr<PackReport> PackFile(FileSystem& files, const std::vector<std::string>& inputs,
+                                    const std::string& output, bool skip_errors) {
   SourceOptions from;
   from.file_system = &files;
   from.skip_errors = skip_errors;
-  const auto source = OpenSource("auto", {input}, from);
+  const auto source = OpenSource("auto", inputs, from);
   if (!source.ok()) return source.status();
   PackOptions to;
   to.skip_errors = skip_errors;
@@ -31,9 +32,9 @@ absl::StatusOr<PackReport> PackFile(FileSystem& files, const std::string& input,
   return Pack(files, **source, output, to);
 }
 
-void Check(FileSystem& files, const std::string& input) {
-  const auto packed = PackFile(files, input, "/out", /*skip_errors=*/false);
-  const auto salvaged = PackFile(files, input, "/salvaged", /*skip_errors=*/true);
+void Check(FileSystem& files, const std::vector<std::string>& inputs) {
+  const auto packed = PackFile(files, inputs, "/out", /*skip_errors=*/false);
+  const auto salvaged = PackFile(files, inputs, "/salvaged", /*skip_errors=*/true);
   if (!salvaged.ok()) {
     Require(!packed.ok(), "what is packed without a failure is packed when failures are skipped");
     return;
@@ -58,7 +59,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::unique_ptr<FileSystem> files = NewMemoryFileSystem();
     WriteSections(*files, "/d", kPackFiles, {reinterpret_cast<const char*>(data), size});
     const std::string path = JoinPath("/d", name);
-    if (files->Stat(path).ok()) Check(*files, path);
+    if (!files->Stat(path).ok()) continue;
+    std::vector<std::string> inputs = {path};
+    if (name == kPackFiles[kPackCoco]) {
+      inputs.emplace_back("/images");
+      RequireOk(files->CreateDirectory("/images"), "making a folder in memory");
+      for (const char* image : {"a.ppm", "b.ppm"}) WriteWhole(*files, JoinPath("/images", image), "P6 1 1 255 abc");
+    }
+    Check(*files, inputs);
   }
   return 0;
 }

@@ -167,6 +167,17 @@ void AddPacked(SeedWriter& seeds) {
   add("zip-of-metadata", kPackZip,
       Zip({{"metadata.csv", "file_name,n\na.txt,1\nd/b.txt,\nc.txt,2\n"}, {"a.txt", "text"}, {"d/b.txt", "more"}}));
   add("csv", kPackCsv, "key,n,f,t,b\r\na,1,0.5,\"x, \"\"y\"\"\nz\",true\r\nb,,nan,,False\r\n\r\n,3,2,,\r\n");
+  add("coco", kPackCoco,
+      "{\"info\": {\"year\": 2017}, \"images\": [{\"id\": 7, \"file_name\": \"a.ppm\", \"height\": 4, \"width\": 6},"
+      " {\"id\": 8, \"file_name\": \"b.ppm\", \"height\": 4, \"width\": 6}], \"categories\": [{\"id\": 3, \"name\": "
+      "\"cat\"}],"
+      " \"annotations\": [{\"id\": 1, \"image_id\": 7, \"category_id\": 3, \"segmentation\": [[1, 1, 3, 1, 3, 3.5]],"
+      " \"bbox\": [1, 1, 2, 2.5], \"area\": 2.5, \"iscrowd\": 0}, {\"id\": 2, \"image_id\": 8, \"category_id\": 3,"
+      " \"segmentation\": {\"size\": [4, 6], \"counts\": [3, 5, 16]}, \"bbox\": [0, 0, 1, 1], \"area\": 5, "
+      "\"iscrowd\": 1}]}");
+  add("captions", kPackCoco,
+      "{\"images\": [{\"id\": 7, \"file_name\": \"a.ppm\"}], \"annotations\": [{\"id\": 1, \"image_id\": 7,"
+      " \"caption\": \"a \\\"cat\\\"\"}, {\"id\": 2, \"image_id\": 7, \"caption\": \"\"}]}");
   add("lines", kPackLines,
       "{\"key\": \"a\", \"n\": 1, \"f\": 0.5, \"t\": \"x\", \"b\": true, \"l\": [1]}\n"
       "{\"key\": \"b\", \"n\": null, \"f\": 2}\n\n{\"key\": \"a\"}\n");

@@ -468,13 +468,6 @@ def test_what_pack_md_tells_to_type(cell: str, tmp_path: Path, monkeypatch: pyte
     if anchor is None:
         assert code is not None
         ((make, check),) = (case for begin, case in LINES.items() if code[1].startswith(begin))
-        kind = re.search(r"--from (\w+)", code[1])
-        # Until these kinds are merged.
-        usage = subprocess.run(
-            [os.environ.get("SHARDCTL", "shardctl"), "pack", "--help"], capture_output=True, text=True
-        )
-        if kind is not None and not re.search(rf"\b{kind[1]}\b", usage.stdout):
-            pytest.skip(f"shardctl pack knows no --from {kind[1]}")
         make(tmp_path)
         assert typed(tmp_path, code[1]) == ""
         check(tmp_path / "OUT")
