@@ -27,6 +27,10 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> Open(ReadableFileSystem& file_system
   }
   const size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   const bool named = operations::IsJsonLinesName(path) || path.ends_with(".json");
+  if (!named && text.starts_with("\x1f\x8b")) {
+    return InvalidArgument(path,
+                           ": is compressed by gzip; decompress it, or name it *.jsonl.gz if it has lines of JSON");
+  }
   if (text.empty() && !named) return InvalidArgument(path, ": is empty");
   if (named || (first != text.npos && text[first] == '{')) return operations::OpenNdjsonRows(std::move(file), options);
   absl::StatusOr<std::unique_ptr<ColumnRows>> rows = operations::OpenDatasetRows(file_system, path, options);

@@ -172,7 +172,7 @@ absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns
     for (size_t i = 0; i < group.files.size(); ++i) {
       const WalkedFile& file = group.files[i];
       const std::string_view column = ColumnOfFile({group.stem, file.rest, file.has_dot}, split_);
-      if (file.kind != EntryKind::kFile || !CheckColumnName(column).ok()) continue;
+      if (file.kind != EntryKind::kFile || !CheckExtension(column).ok()) continue;
       name.assign(group.stem);
       if (file.has_dot) name.append(".").append(file.rest);
       NoteContainer(name, group.files.size(), file.size.value_or(0));
@@ -271,7 +271,7 @@ absl::Status FilesSource::LoadTreeSample(const TreeUnit& unit, size_t i, ByteAre
       sample->key = arena->Copy(StrCat(unit.directory(i), parts.stem));
       SHARDKIT_RETURN_IF_ERROR(Annotate(CheckKey(sample->key), path));
     }
-    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckColumnName(column), path));
+    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckExtension(column), path));
     SHARDKIT_ASSIGN_OR_RETURN(Value value,
                               LoadFile(options_.file_system, path, file.size, options_.stream_above, arena));
     const auto type = columns_.TypeOf(column, value, LastExtension(name));

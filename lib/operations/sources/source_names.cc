@@ -303,7 +303,7 @@ absl::Status CheckKey(std::string_view key) {
       "bytes");
 }
 
-absl::Status CheckColumnName(std::string_view column) {
+absl::Status CheckExtension(std::string_view column) {
   SHARDKIT_RETURN_IF_ERROR(CheckKey(column));
   if (const absl::Status status = CheckName(column, "column name"); !status.ok()) {
     return InvalidArgument("the extension cannot name a column (", ToStd(status.message()), "): rename the file");

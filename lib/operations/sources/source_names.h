@@ -124,7 +124,7 @@ class NameEncoding {
 
 // InvalidArgument when a key is not UTF-8, or a column name not UTF-8 of at most 255 bytes.
 absl::Status CheckKey(std::string_view key);
-absl::Status CheckColumnName(std::string_view column);
+absl::Status CheckExtension(std::string_view column);
 
 // The bytes of a name below `directory` whose text is given. InvalidArgument as foreign::CheckMemberName, and for text
 // that is not UTF-8, has no bytes, or holds a NUL byte; ResourceExhausted for a component of more than 255 bytes, or a

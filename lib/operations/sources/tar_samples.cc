@@ -61,7 +61,7 @@ absl::Status TarSamples::CheckMember(const TarSample& sample, std::string_view c
     return InvalidArgument("is ", member_->what, "; only regular files can be packed");
   }
   SHARDKIT_RETURN_IF_ERROR(CheckKey(sample.key));
-  SHARDKIT_RETURN_IF_ERROR(CheckColumnName(column));
+  SHARDKIT_RETURN_IF_ERROR(CheckExtension(column));
   for (const TarValue& value : sample.values) {
     if (value.column == column) {
       return InvalidArgument("there is another member '", member_->name, "' in front of it (this is number ",

@@ -189,7 +189,10 @@ TEST_P(GoldenTest, ValidOnesHaveNoProblems) {
                            "renamed-columns", "column-files", "compacted-columns", "bases", "bases-columns"})
     paths.push_back(Valid(name));
   for (const std::string& path : paths) {
+    // Of formats other than JPEG and PNG, these have signatures alone, which decoders refuse.
+    const bool signatures = path == Valid("image.shard") || path == Valid("images");
     for (const bool deep : {false, true}) {
+      if (deep && signatures) continue;
       const auto report = Validate(*PosixFileSystem(), path, {.deep = deep, .mode = GetParam()});
       ASSERT_TRUE(report.ok()) << report.status();
       for (const Problem& problem : report->problems) ADD_FAILURE() << problem.message;

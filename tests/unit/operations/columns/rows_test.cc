@@ -265,7 +265,8 @@ TEST(OpenRowsTest, OtherFiles) {
   EXPECT_EQ(ReadRows(*files, "/a").columns, "v i64");
   EXPECT_TRUE(absl::IsNotFound(OpenColumnRows(*files, "/missing").status()));
   WriteFile(*files, "/a.gz", "\x1f\x8b\x08 and so on");
-  EXPECT_EQ(ReadRows(*files, "/a.gz").error, "/a.gz: is compressed by gzip; decompress it first");
+  EXPECT_EQ(ReadRows(*files, "/a.gz").error,
+            "/a.gz: is compressed by gzip; decompress it, or name it *.jsonl.gz if it has lines of JSON");
   WriteFile(*files, "/b", "");
   EXPECT_EQ(ReadRows(*files, "/b").error, "/b: is empty");
 }

@@ -45,9 +45,9 @@ TEST(SourceNamesTest, DividesAtTheLastDotOrNowhere) {
 }
 
 TEST(SourceNamesTest, RefusesColumnNamesTheFormatCannotHold) {
-  EXPECT_TRUE(CheckColumnName(std::string(255, 'x')).ok());
-  EXPECT_FALSE(CheckColumnName(std::string(256, 'x')).ok());
-  EXPECT_FALSE(CheckColumnName("\xff").ok());
+  EXPECT_TRUE(CheckExtension(std::string(255, 'x')).ok());
+  EXPECT_FALSE(CheckExtension(std::string(256, 'x')).ok());
+  EXPECT_FALSE(CheckExtension("\xff").ok());
   EXPECT_FALSE(CheckKey("\xff").ok());
 }
 
