@@ -176,7 +176,8 @@ absl::Status ReadJsonPieces(const RandomAccessFile& file, std::span<const std::s
     if (next != '[' || std::ranges::find(lists, *member) == lists.end()) return value({.member = *member});
     SHARDKIT_RETURN_IF_ERROR(take({.member = *member, .offset = window.offset(), .text = "[]"}));
     window.Pass();
-    return each(']', [&] { return value({.member = *member, .element = true}); });
+    const std::string_view list = *member;
+    return each(']', [&] { return value({.member = list, .element = true}); });
   };
   SHARDKIT_RETURN_IF_ERROR(pass('{', "'{'"));
   SHARDKIT_RETURN_IF_ERROR(each('}', read_member));
