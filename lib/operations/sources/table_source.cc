@@ -18,7 +18,6 @@ namespace shardkit::operations {
 namespace {
 
 constexpr uint64_t kInferredRows = 256;
-constexpr std::string_view kDefaultKey = "key";
 
 class RowsUnit : public TarredUnit {
  public:
@@ -84,7 +83,7 @@ absl::StatusOr<bool> AddMetadata(const std::string& directory, const SourceOptio
                                 name != kName ? std::string_view(name).substr(0, name.size() - kEnding.size())
                                 : image       ? std::string_view("image")
                                               : kFileColumn);
-    const auto same = [&](const std::string& other) { return other.starts_with(StrCat(name, "=")); };
+    const auto same = [&, begin = StrCat(name, "=")](const std::string& other) { return other.starts_with(begin); };
     if (std::ranges::none_of(found->files, same)) {
       found->files.insert(name == kName ? found->files.begin() : found->files.end(),
                           std::move(column));  // it is the key

@@ -19,9 +19,8 @@
 namespace shardkit::operations {
 namespace {
 
-constexpr std::string_view kMemberMagic("PK\x03\x04", 4);  // APPNOTE.TXT 6.3.10, section 4.3.7
-constexpr std::string_view kEmptyMagic("PK\x05\x06", 4);   // section 4.3.16
-constexpr unsigned long kEncryptedFlag = 1;                // section 4.4.4
+constexpr std::string_view kEmptyMagic("PK\x05\x06", 4);  // APPNOTE.TXT 6.3.10, section 4.3.16
+constexpr unsigned long kEncryptedFlag = 1;               // section 4.4.4
 constexpr unsigned long kUtf8Flag = 1 << 11;
 constexpr unsigned long kStored = 0, kDeflated = 8;  // section 4.4.5
 constexpr unsigned long kDos = 0, kUnix = 3;         // section 4.4.2: who made the external attributes
