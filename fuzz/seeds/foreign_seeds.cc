@@ -142,7 +142,7 @@ void AddArrays(SeedWriter& seeds) {
 std::string Zip(const std::vector<std::pair<std::string, std::string>>& members) {
   const auto number = [](uint64_t value, size_t bytes) {
     std::string text;
-    for (size_t i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+    for (size_t i = 0; i < bytes; ++i, value >>= 8) text += static_cast<char>(value);
     return text;
   };
   std::string zip, directory;
