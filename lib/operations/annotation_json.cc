@@ -34,6 +34,21 @@ absl::Status AppendCounts(const JsonElement& counts, std::vector<uint32_t>* runs
 
 }  // namespace
 
+Column AnnotationColumn(const char* name, Type type, Codec codec, bool nullable) {
+  Column column;
+  column.name = name;
+  column.type = type;
+  column.codec = codec;
+  column.nullable = nullable;
+  return column;
+}
+
+Column AnnotationArray(const char* name, Type dtype) {
+  Column column = AnnotationColumn(name, Type::kNdarray, Codec::kZstd);
+  column.dtype = dtype;
+  return column;
+}
+
 bool ReadInteger(const JsonElement& value, int64_t* out) {
   if (value.Get(out)) return true;
   double number = 0;

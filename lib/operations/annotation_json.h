@@ -1,4 +1,4 @@
-// What the annotation files of SA-1B and of COCO have in common.
+// What the annotations of SA-1B and of COCO have in common.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,13 @@
 #include "absl/status/statusor.h"
 #include "base/json.h"
 #include "shardkit/rle.h"
+#include "shardkit/schema.h"
 
 namespace shardkit::operations {
+
+// A column of a sample, and a column of an array with one row for each annotation.
+Column AnnotationColumn(const char* name, Type type, Codec codec, bool nullable = true);
+Column AnnotationArray(const char* name, Type dtype);
 
 // An integer in any notation, such as 1e3: false for another value, or one that int64_t does not hold.
 bool ReadInteger(const JsonElement& value, int64_t* out);

@@ -158,7 +158,7 @@ class CocoFiles : public SampleFiles {
   // Null when the schema has not the columns of COCO, as in other containers.
   static std::unique_ptr<CocoFiles> Create(const Schema& schema) {
     const std::vector<Column> columns = CocoColumns(std::nullopt);
-    const auto files = std::make_unique<CocoFiles>(schema);
+    auto files = std::make_unique<CocoFiles>(schema);
     for (size_t i = 0; i < kCocoColumnCount; ++i) {
       const std::optional<size_t> position = schema.Find(columns[i].name);
       if (!position) continue;
@@ -174,7 +174,7 @@ class CocoFiles : public SampleFiles {
     for (size_t i = 0; i < kCocoColumnCount; ++i) {
       if (files->IsNeeded(i)) files->needed_.push_back(*files->positions_[i]);
     }
-    return std::make_unique<CocoFiles>(*files);
+    return files;
   }
 
   explicit CocoFiles(const Schema& schema) : schema_(schema) {}

@@ -312,6 +312,10 @@ def test_files_are_chosen(tmp_path: Path) -> None:
     assert keys("included", include=["*.txt"], exclude=["a/2.*"]) == ["a/1", "b/3"]
     assert keys("listed", files=["b/3.txt", "a/1.txt"]) == ["b/3", "a/1"]
     assert keys("limited", limit=2) == ["a/1", "a/2"]
+    (tmp_path / "in" / os.fsdecode(b"\xe9.txt")).write_text("latin")
+    assert keys("latin1", names="latin1", include=["/*.txt"]) == ["é"]
+    assert keys("escaped", names="escape", include=["/*.txt"]) == ["%e9"]
+    (tmp_path / "in" / os.fsdecode(b"\xe9.txt")).unlink()
     with pytest.raises(ValueError, match="--include and --exclude leave no file"):
         keys("none", include=["*.png"])
     with pytest.raises(ValueError, match="limit"):

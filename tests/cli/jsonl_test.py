@@ -135,6 +135,11 @@ class JsonlTest(CliTest):
         self.shardctl("pack", "mixed.jsonl", "-o", "new", "--type", "n=json")
         self.write("files/a.txt", b"a")
         self.assertIn("files are bytes, utf8, json, jpeg, png or image", self.shardctl("pack", "files", "-o", "other", "--type", "txt=i64", code=2).stderr)
+        # Also where the kind is found: a folder of tars is a WebDataset.
+        self.shardctl("pack", "files", "-o", "packed")
+        self.shardctl("convert", "packed", "-o", "tars", "--to", "webdataset")
+        run = self.shardctl("pack", "tars", "-o", "other", "--type", "txt=i64", code=2)
+        self.assertIn("files are bytes, utf8, json, jpeg, png or image", run.stderr)
 
     def test_empty_files_and_folders(self):
         self.write("empty.jsonl", b"")

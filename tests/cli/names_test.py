@@ -135,7 +135,25 @@ class NamesTest(CliTest):
                 self.assertIn(f"--names {encoding}", self.shardctl("pack", "in", "-o", "out", "--names", encoding, code=2).stderr)
         self.write("rows.jsonl", b'{"key": "a"}\n')
         self.assertIn("--names is for files", self.shardctl("pack", "rows.jsonl", "-o", "out", "--names", "gbk", code=2).stderr)
+        self.write("rows.csv", b"key,text\na,b\n")
+        self.assertIn("--names is for files", self.shardctl("pack", "rows.csv", "-o", "out", "--names", "gbk", code=2).stderr)
         self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_pairs_and_inputs_within_inputs(self):
+        self.small_sa1b()
+        os.makedirs(os.path.join(os.fsencode(self.path("pairs")), "图".encode("gbk")))
+        os.rename(self.path("sa1b"), os.path.join(os.fsencode(self.path("pairs")), "图/sa1b".encode("gbk")))
+        files = self.tree_bytes("pairs")
+        self.assertIn("from sa1b", self.shardctl("pack", "pairs", "-o", "out", "--names", "gbk").stdout)
+        listed, back = self.names("out")
+        self.assertEqual(back, files)
+        self.assertIn("图/sa1b/", listed)
+        # The second input's own path is not text.
+        self.write_bytes("outer", "外/内/a.txt".encode("gbk"), b"1")
+        inner = os.fsdecode("outer/外".encode("gbk"))
+        run = self.shardctl("pack", "outer", inner, "-o", "both", "--names", "gbk", "--from", "files")
+        self.assertIn("packed 2 samples", run.stdout)
+        self.assertEqual(self.names("both")[1], {"外/内/a.txt".encode("gbk"): b"1", "内/a.txt".encode("gbk"): b"1"})
 
     def test_choosing_lists_classes_tasks_and_resuming(self):
         files = self.encoded("gbk")

@@ -597,5 +597,4 @@ class PackTest(CliTest):
         self.shardctl("pack", "photos.tar", "-o", "kept", "--shard-samples", "1", "--type", "png=image", "--resume", code=2)
         self.assertFalse(os.path.exists(self.path("kept")))
         self.assertIn("files are bytes, utf8, json, jpeg, png or image", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=i32", code=2).stderr)
-        self.assertIn("named twice", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=image", "--type", "jpg=jpeg",
-                                                   code=2).stderr)
+        self.assertIn("named twice", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=image", "--type", "jpg=jpeg", code=2).stderr)

@@ -204,7 +204,8 @@ struct SourceOptions : InputOptions {
   // The encoding of names of files that are not UTF-8, one that iconv(1) knows, such as GBK, EUC-JP, KOI8-R or LATIN1;
   // keys, columns, `include`, `exclude` and `files` are then text, and Unpack gives the bytes back. "escape" keeps
   // names as they are, with %XX for each byte that is no UTF-8 and for '%'. Empty: a name that is not UTF-8 makes its
-  // sample a failure; in zips it is taken for CP437. Not for "webdataset", "mds" and "jsonl".
+  // sample a failure; in zips it is taken for CP437. For "files", "imagefolder" and "sa1b"
+  // only; InvalidArgument for other kinds.
   std::string names;
   // True: symbolic links in input directories are followed, wherever they lead, and counted (Source::warnings). False:
   // each makes its sample a failure. In tars only links to members are followed, in either case.

@@ -56,12 +56,4 @@ std::optional<CocoColumn> ColumnOfImageMember(std::string_view name);
 // Appends `"name": value` to an object's members, which it begins or goes on with. False if `name` is not UTF-8.
 bool AppendJsonMember(std::string_view name, std::string_view value, std::string* object);
 
-// The stored values of one sample by column; an absent one has a null data(). kCocoKey, kCocoImage, kCocoLabel and
-// kCocoMasks are not looked at.
-using CocoValues = std::array<std::string_view, kCocoColumnCount>;
-
-// Appends the sample's element of "images", and its elements of "annotations", each behind a comma if *image or
-// *annotations is not empty. DataLoss when the columns contradict each other.
-absl::Status RegenerateCocoJson(const CocoValues& values, std::string* image, std::string* annotations);
-
 }  // namespace shardkit::operations

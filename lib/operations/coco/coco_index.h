@@ -12,10 +12,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "operations/coco/coco_columns.h"
-#include "operations/coco/json_pieces.h"
 #include "shardkit/filesystem.h"
 
 namespace shardkit::operations {
+
+// A value of the file's object: of a member, or an element of a member's list.
+struct JsonPiece {
+  std::string_view member;
+  bool element = false;  // else the value of the member; of a list that is given by its elements, "[]" before them
+  uint64_t offset = 0;   // in the file
+  std::string_view text;
+};
 
 // Thread-safe once made. Memory: 16 bytes for each annotation, while it is made up to 80; about 60 for each image. The
 // entries of an image are read again when it is packed.

@@ -1,17 +1,26 @@
 #include "operations/coco/coco_source.h"
 
 #include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "operations/sources/source_names.h"
+#include "operations/sources/tar_members.h"
 
 namespace shardkit::operations {
 namespace {
 
-constexpr size_t kTypedImages = 16;  // to find the type of the column
+constexpr size_t kSoughtImages = 16;  // to find the folder that they are in
+constexpr size_t kTypedImages = 16;   // to find the type of the column
 
 // Consecutive images.
 class ImagesUnit : public WorkUnit {
@@ -37,6 +46,165 @@ std::string KeyOf(std::string_view file_name) {
 
 }  // namespace
 
+// The place where the images are. Thread-safe.
+class CocoImages {
+ public:
+  // `path` is a directory, which a mounted zip is, too, or a tar. Names of files are relative to it, or to the one
+  // folder in it (train2017/) that has the first images. Of a tar the members are listed. InvalidArgument for another
+  // kind of file, a compressed tar, and when two folders have the first images.
+  static absl::StatusOr<std::unique_ptr<CocoImages>> Open(const std::string& path, const CocoIndex& index,
+                                                          const SourceOptions& options);
+
+  // What messages call the file.
+  std::string PathOf(std::string_view file_name) const;
+  // As LoadFile. NotFound when it is missing, InvalidArgument for a name that leads out of the place.
+  absl::StatusOr<Value> Load(std::string_view file_name, ByteArena* arena) const;
+  // 0 for a file that is missing.
+  absl::StatusOr<uint64_t> Bytes(std::string_view file_name) const;
+
+ private:
+  CocoImages(std::string path, const SourceOptions& options) : path_(std::move(path)), options_(options) {}
+  absl::Status ListTar();
+  absl::Status FindFolder(const CocoIndex& index);
+  absl::StatusOr<bool> Has(std::string_view name) const;
+  absl::Status CheckName(std::string_view file_name) const;
+
+  const std::string path_;
+  const SourceOptions options_;
+  bool tar_ = false;
+  std::string folder_;  // within path_: empty, or ends in '/'
+  absl::flat_hash_map<std::string, std::shared_ptr<const RandomAccessFile>> members_;  // of a tar
+};
+
+absl::StatusOr<std::unique_ptr<CocoImages>> CocoImages::Open(const std::string& path, const CocoIndex& index,
+                                                             const SourceOptions& options) {
+  std::unique_ptr<CocoImages> images(new CocoImages(path, options));
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
+  images->tar_ = info.type == FileType::kRegular;
+  if (!images->tar_ && info.type != FileType::kDirectory) {
+    return InvalidArgument(path, ": neither a directory nor a tar or zip: give the place of the images");
+  }
+  if (images->tar_) SHARDKIT_RETURN_IF_ERROR(images->ListTar());
+  SHARDKIT_RETURN_IF_ERROR(images->FindFolder(index));
+  return images;
+}
+
+absl::Status CocoImages::ListTar() {
+  const auto tar = TarMembers::Open(path_, options_);
+  if (absl::IsInvalidArgument(tar.status())) {
+    return InvalidArgument(path_, ": neither a directory nor a tar or zip: give the place of the images");
+  }
+  SHARDKIT_RETURN_IF_ERROR(tar.status());
+  TarMember member;
+  ByteArena arena;
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, (*tar)->Next(&member));
+    if (!more) return absl::OkStatus();
+    if (member.kind != TarMember::Kind::kFile) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(const Value value, (*tar)->Read(member, /*stream_above=*/0, &arena));
+    if (!value.file) {
+      return InvalidArgument(path_,
+                             ": is a compressed tar, whose images cannot be read in the order of the annotation ",
+                             "file: decompress it, or extract it and give the directory");
+    }
+    members_.insert_or_assign(member.name, value.file);
+  }
+}
+
+absl::StatusOr<bool> CocoImages::Has(std::string_view name) const {
+  if (tar_) return members_.contains(ToAbsl(name));
+  const auto info = options_.file_system->Stat(JoinPath(path_, name));
+  if (absl::IsNotFound(info.status()) || absl::IsPermissionDenied(info.status())) return false;
+  SHARDKIT_RETURN_IF_ERROR(info.status());
+  return info->type == FileType::kRegular;
+}
+
+absl::Status CocoImages::FindFolder(const CocoIndex& index) {
+  std::set<std::string> folders;
+  for (const auto& [name, file] : members_) {
+    if (const size_t slash = name.find('/'); slash != name.npos) folders.insert(name.substr(0, slash + 1));
+  }
+  bool listed = tar_;
+  for (size_t i = 0; i < std::min(index.size(), kSoughtImages); ++i) {
+    const std::string_view name = index.file_name(i);
+    if (!CheckName(name).ok()) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(const bool here, Has(name));
+    if (here) return absl::OkStatus();
+    if (!std::exchange(listed, true)) {
+      SHARDKIT_RETURN_IF_ERROR(options_.file_system->ForEachEntry(path_, [&](const ListedEntry& entry) {
+        if (entry.type == FileType::kDirectory || entry.type == FileType::kSymbolicLink) {
+          folders.insert(StrCat(entry.name, "/"));
+        }
+        return absl::OkStatus();
+      }));
+    }
+    for (const std::string& folder : folders) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool there, Has(StrCat(folder, name)));
+      if (!there) continue;
+      if (!folder_.empty()) {
+        return InvalidArgument(path_, ": both ", folder_, " and ", folder, " have an image ", name,
+                               ": give the folder ", "that the annotation file is for");
+      }
+      folder_ = folder;
+    }
+    if (!folder_.empty()) return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+std::string CocoImages::PathOf(std::string_view file_name) const {
+  if (tar_) return StrCat(path_, ": member '", folder_, file_name, "'");
+  return JoinPath(path_, StrCat(folder_, file_name));
+}
+
+absl::Status CocoImages::CheckName(std::string_view file_name) const {
+  if (file_name.empty() || file_name.ends_with('/')) return InvalidArgument("\"file_name\" is none of a file");
+  return OutputName("", file_name).status();
+}
+
+absl::StatusOr<Value> CocoImages::Load(std::string_view file_name, ByteArena* arena) const {
+  if (const absl::Status status = CheckName(file_name); !status.ok()) return Annotate(status, PathOf(file_name));
+  if (tar_) {
+    const auto member = members_.find(StrCat(folder_, file_name));
+    if (member == members_.end()) return NotFound(PathOf(file_name), ": is missing, and the annotation file names it");
+    Value value;
+    if (member->second->size() >= options_.stream_above) {
+      value.file = member->second;
+      return value;
+    }
+    const std::span<char> memory = arena->Allocate(member->second->size());
+    SHARDKIT_RETURN_IF_ERROR(member->second->ReadAt(0, memory));
+    value.bytes = {memory.data(), memory.size()};
+    return value;
+  }
+  const std::string path = PathOf(file_name);
+  if (!options_.follow_links) {
+    const std::string below = StrCat(folder_, file_name);
+    for (size_t end = below.find('/');; end = below.find('/', end + 1)) {
+      SHARDKIT_ASSIGN_OR_RETURN(
+          const FileInfo info,
+          options_.file_system->Stat(JoinPath(path_, std::string_view(below).substr(0, end)), /*follow=*/false));
+      if (info.type == FileType::kSymbolicLink) return Annotate(CheckEntryKind(EntryKind::kLink), path);
+      if (end == below.npos) break;
+    }
+  }
+  absl::StatusOr<Value> value = LoadFile(options_.file_system, path, std::nullopt, options_.stream_above, arena);
+  if (absl::IsNotFound(value.status())) return NotFound(path, ": is missing, and the annotation file names it");
+  return value;
+}
+
+absl::StatusOr<uint64_t> CocoImages::Bytes(std::string_view file_name) const {
+  if (!CheckName(file_name).ok()) return 0;
+  if (tar_) {
+    const auto member = members_.find(StrCat(folder_, file_name));
+    return member == members_.end() ? 0 : member->second->size();
+  }
+  const auto info = options_.file_system->Stat(PathOf(file_name));
+  if (absl::IsNotFound(info.status()) || absl::IsPermissionDenied(info.status())) return 0;
+  SHARDKIT_RETURN_IF_ERROR(info.status());
+  return info->size;
+}
+
 absl::StatusOr<bool> CocoSource::AreInputs(const std::vector<std::string>& inputs, const SourceOptions& options) {
   if (inputs.size() != 2 || IsJson(inputs[0]) == IsJson(inputs[1])) return false;
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(inputs[IsJson(inputs[0]) ? 0 : 1]));
@@ -45,7 +213,7 @@ absl::StatusOr<bool> CocoSource::AreInputs(const std::vector<std::string>& input
 
 absl::StatusOr<std::unique_ptr<CocoSource>> CocoSource::Open(const std::vector<std::string>& inputs,
                                                              const SourceOptions& options,
-                                                             std::shared_ptr<ReadableFileSystem> zips) {
+                                                             std::shared_ptr<ReadableFileSystem> opened) {
   SHARDKIT_ASSIGN_OR_RETURN(const bool fits, AreInputs(inputs, options));
   if (!fits) {
     return InvalidArgument(inputs[0],
@@ -56,16 +224,18 @@ absl::StatusOr<std::unique_ptr<CocoSource>> CocoSource::Open(const std::vector<s
   SHARDKIT_ASSIGN_OR_RETURN(auto file, options.file_system->OpenForReading(inputs[json_first ? 0 : 1]));
   SHARDKIT_ASSIGN_OR_RETURN(auto index, CocoIndex::Read(std::move(file)));
   SHARDKIT_ASSIGN_OR_RETURN(auto images, CocoImages::Open(inputs[json_first ? 1 : 0], *index, options));
-  return std::unique_ptr<CocoSource>(new CocoSource(std::move(index), std::move(images), options, std::move(zips)));
+  return std::unique_ptr<CocoSource>(new CocoSource(std::move(index), std::move(images), options, std::move(opened)));
 }
 
 CocoSource::CocoSource(std::unique_ptr<CocoIndex> index, std::unique_ptr<CocoImages> images,
-                       const SourceOptions& options, std::shared_ptr<ReadableFileSystem> zips)
-    : zips_(std::move(zips)),
+                       const SourceOptions& options, std::shared_ptr<ReadableFileSystem> opened)
+    : opened_(std::move(opened)),
       index_(std::move(index)),
       images_(std::move(images)),
       options_(options),
       columns_(CocoColumns(index_->classes())) {}
+
+CocoSource::~CocoSource() = default;
 
 std::string CocoSource::Identity() const {
   return StrCat("annotations ", absl::Hex(index_->hash(), absl::kZeroPad16), options_.follow_links ? "" : " no-follow");
@@ -132,7 +302,7 @@ absl::Status CocoSource::LoadSample(size_t image, CocoConverter& converter, Byte
   SHARDKIT_ASSIGN_OR_RETURN(Value value, images_->Load(file_name, arena));
   const absl::StatusOr<const Column*> column = ImageColumn(value, file_name);
   if (!column.ok()) return Annotate(column.status(), images_->PathOf(file_name));
-  if ((*column)->type == Type::kImage) ++other_images_;
+  undecoded_images_.Count((*column)->type, value);
   sample->fields.push_back({*column, std::move(value)});
   SHARDKIT_RETURN_IF_ERROR(converter.Convert(image, arena, &sample->fields));
   if (converter.lacks_masks()) ++unmasked_;
@@ -175,11 +345,7 @@ std::vector<std::string> CocoSource::warnings() const {
         StrCat(unmasked_.load(), unmasked_ == 1 ? " sample has" : " samples have",
                " annotations whose segmentation is neither polygons nor RLE; column masks is absent there"));
   }
-  if (other_images_ > 0) {
-    warnings.push_back(
-        StrCat(other_images_.load(), other_images_ == 1 ? " image is" : " images are",
-               " neither JPEG nor PNG: their column is of type image, and the loader does not decode them"));
-  }
+  if (auto images = undecoded_images_.Warning()) warnings.push_back(*std::move(images));
   return warnings;
 }
 

@@ -10,20 +10,23 @@
 #include <vector>
 
 #include "operations/coco/coco_convert.h"
-#include "operations/coco/coco_images.h"
 #include "operations/coco/coco_index.h"
 #include "operations/sources/source_unit.h"
 #include "shardkit/source.h"
 
 namespace shardkit::operations {
 
+class CocoImages;
+
 // Samples are the entries of "images", in their order. The key is "file_name" without its ending.
 class CocoSource final : public Source {
  public:
-  // `inputs` are a file *.json and the place of the images, in any order. `zips` reads them if they are zips.
+  // `inputs` are a file *.json and the place of the images, in any order. `opened` is from OpenInputs.
   static absl::StatusOr<std::unique_ptr<CocoSource>> Open(const std::vector<std::string>& inputs,
                                                           const SourceOptions& options,
-                                                          std::shared_ptr<ReadableFileSystem> zips);
+                                                          std::shared_ptr<ReadableFileSystem> opened);
+
+  ~CocoSource() override;
 
   // Whether inputs are those of COCO: a file *.json, and one that is none.
   static absl::StatusOr<bool> AreInputs(const std::vector<std::string>& inputs, const SourceOptions& options);
@@ -45,19 +48,19 @@ class CocoSource final : public Source {
 
  private:
   CocoSource(std::unique_ptr<CocoIndex> index, std::unique_ptr<CocoImages> images, const SourceOptions& options,
-             std::shared_ptr<ReadableFileSystem> zips);
+             std::shared_ptr<ReadableFileSystem> opened);
   absl::StatusOr<const Column*> ImageColumn(const Value& value, std::string_view file_name);
   absl::Status LoadSample(size_t image, CocoConverter& converter, ByteArena* arena, Sample* sample);
 
-  const std::shared_ptr<ReadableFileSystem> zips_;
+  const std::shared_ptr<ReadableFileSystem> opened_;
   const std::unique_ptr<CocoIndex> index_;
   const std::unique_ptr<CocoImages> images_;
   const SourceOptions options_;
   const std::vector<Column> columns_;
   ColumnTable image_columns_{/*nullable=*/false};
-  size_t next_ = 0;                         // image to list
-  std::atomic<uint64_t> unmasked_ = 0;      // loaded samples with segmentations of another form
-  std::atomic<uint64_t> other_images_ = 0;  // loaded images that are neither JPEG nor PNG
+  size_t next_ = 0;                     // image to list
+  std::atomic<uint64_t> unmasked_ = 0;  // loaded samples with segmentations of another form
+  UndecodedImages undecoded_images_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<CocoConverter>> idle_;
 };

@@ -1,4 +1,4 @@
-// The annotation file of a dataset that was packed from COCO.
+// The annotation file again, of a dataset that was packed from COCO.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,14 @@
 #include "shardkit/schema.h"
 
 namespace shardkit::operations {
+
+// The stored values of one sample by column; an absent one has a null data(). kCocoKey, kCocoImage, kCocoLabel and
+// kCocoMasks are not looked at.
+using CocoValues = std::array<std::string_view, kCocoColumnCount>;
+
+// Appends the sample's element of "images", and its elements of "annotations", each behind a comma if *image or
+// *annotations is not empty. DataLoss when the columns contradict each other.
+absl::Status RegenerateCocoJson(const CocoValues& values, std::string* image, std::string* annotations);
 
 // Writes it while samples are read: annotations go to a second file at first, because a JSON file has one list after
 // the other. One thread at a time.

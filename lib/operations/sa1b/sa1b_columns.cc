@@ -1,44 +1,30 @@
 #include <utility>
 
+#include "operations/annotation_json.h"
 #include "operations/sa1b/sa1b.h"
 #include "operations/sa1b/sa1b_columns.h"
 
 namespace shardkit::operations {
 namespace {
 
-Column Make(const char* name, Type type, Codec codec, bool nullable = true) {
-  Column column;
-  column.name = name;
-  column.type = type;
-  column.codec = codec;
-  column.nullable = nullable;
-  return column;
-}
-
-Column Array(const char* name, Type dtype) {
-  Column column = Make(name, Type::kNdarray, Codec::kZstd);
-  column.dtype = dtype;
-  return column;
-}
-
 std::vector<Column> MakeColumns() {
   std::vector<Column> columns(kSa1bColumnCount);
-  columns[kSa1bKey] = Make("key", Type::kUtf8, Codec::kZstd, false);
+  columns[kSa1bKey] = AnnotationColumn("key", Type::kUtf8, Codec::kZstd, false);
   columns[kSa1bKey].is_key = true;
-  columns[kSa1bImage] = Make("image", Type::kJpeg, Codec::kNone, false);
-  columns[kSa1bImageId] = Make("image_id", Type::kI64, Codec::kZstd);
-  columns[kSa1bWidth] = Make("width", Type::kI64, Codec::kZstd);
-  columns[kSa1bHeight] = Make("height", Type::kI64, Codec::kZstd);
-  columns[kSa1bFileName] = Make("file_name", Type::kUtf8, Codec::kZstd);
-  columns[kSa1bMasks] = Make("masks", Type::kRle, Codec::kZstd);
-  columns[kSa1bAnnotationId] = Array("annotation_id", Type::kI64);
-  columns[kSa1bArea] = Array("area", Type::kI64);
-  columns[kSa1bBbox] = Array("bbox", Type::kF64);
-  columns[kSa1bPredictedIou] = Array("predicted_iou", Type::kF64);
-  columns[kSa1bStabilityScore] = Array("stability_score", Type::kF64);
-  columns[kSa1bCropBox] = Array("crop_box", Type::kF64);
-  columns[kSa1bPointCoords] = Array("point_coords", Type::kF64);
-  columns[kSa1bSourceJson] = Make("source_json", Type::kJson, Codec::kZstd);
+  columns[kSa1bImage] = AnnotationColumn("image", Type::kJpeg, Codec::kNone, false);
+  columns[kSa1bImageId] = AnnotationColumn("image_id", Type::kI64, Codec::kZstd);
+  columns[kSa1bWidth] = AnnotationColumn("width", Type::kI64, Codec::kZstd);
+  columns[kSa1bHeight] = AnnotationColumn("height", Type::kI64, Codec::kZstd);
+  columns[kSa1bFileName] = AnnotationColumn("file_name", Type::kUtf8, Codec::kZstd);
+  columns[kSa1bMasks] = AnnotationColumn("masks", Type::kRle, Codec::kZstd);
+  columns[kSa1bAnnotationId] = AnnotationArray("annotation_id", Type::kI64);
+  columns[kSa1bArea] = AnnotationArray("area", Type::kI64);
+  columns[kSa1bBbox] = AnnotationArray("bbox", Type::kF64);
+  columns[kSa1bPredictedIou] = AnnotationArray("predicted_iou", Type::kF64);
+  columns[kSa1bStabilityScore] = AnnotationArray("stability_score", Type::kF64);
+  columns[kSa1bCropBox] = AnnotationArray("crop_box", Type::kF64);
+  columns[kSa1bPointCoords] = AnnotationArray("point_coords", Type::kF64);
+  columns[kSa1bSourceJson] = AnnotationColumn("source_json", Type::kJson, Codec::kZstd);
   return columns;
 }
 

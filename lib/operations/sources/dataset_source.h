@@ -24,7 +24,7 @@ namespace shardkit::operations {
 
 // A dataset and the plan for its columns.
 struct ConversionInput {
-  std::shared_ptr<ReadableFileSystem> zips;  // null, or what `dataset` is read through
+  std::shared_ptr<ReadableFileSystem> file_system;  // null, or what `dataset` is read through
   std::unique_ptr<DatasetReader> dataset;
   ColumnMapping plan;
   bool some_columns = false;  // others were not chosen

@@ -6,7 +6,6 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "codec/image/image_codec.h"
 #include "dataset/dataset_files.h"
 #include "operations/sources/source_names.h"
 #include "operations/sources/tar_members.h"
@@ -110,17 +109,6 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> FileSource::NextFromTar(size_t /*max_s
   return Internal(input().path, ": this source does not read tars");
 }
 
-void FileSource::CountImage(Type type, const Value& value) {
-  if (type != Type::kImage) return;
-  std::string_view bytes = value.bytes;
-  char head[kImageHeadBytes];
-  if (value.file) {
-    bytes = {head, std::min<uint64_t>(sizeof(head), value.file->size())};
-    if (!value.file->ReadAt(0, {head, bytes.size()}).ok()) return;
-  }
-  if (!codec::IsDecoded(DetectImageFormat(bytes))) ++undecoded_images_;
-}
-
 std::vector<std::string> FileSource::warnings() const {
   std::vector<std::string> warnings;
   if (const uint64_t joined = passed_over_.joined_tars; joined > 0) {
@@ -133,10 +121,7 @@ std::vector<std::string> FileSource::warnings() const {
                               tars == 1 ? "" : StrCat(" (and so in ", tars - 1, " more tars)"), ": ",
                               foreign::kLeftBehind));
   }
-  if (undecoded_images_ > 0) {
-    warnings.push_back(StrCat(undecoded_images_.load(), undecoded_images_ == 1 ? " image is" : " images are",
-                              " in formats that this build does not decode to pixels: their column is of type image"));
-  }
+  if (auto images = undecoded_images_.Warning()) warnings.push_back(*std::move(images));
   if (const uint64_t links = passed_over_.links; links > 0) {
     warnings.push_back(StrCat("followed ", links, links == 1 ? " symbolic link (" : " symbolic links (",
                               passed_over_.first_link, links == 1 ? "" : ", …", "); --no-follow refuses ",

@@ -80,8 +80,8 @@ class FileSource : public Source {
     notes_ = std::move(notes);
   }
 
-  // Keeps the file system that reads zips (MountZips) until the source ends.
-  void KeepZips(std::shared_ptr<ReadableFileSystem> zips) { zips_ = std::move(zips); }
+  // Keeps what OpenInputs returned until the source ends.
+  void KeepFileSystem(std::shared_ptr<ReadableFileSystem> opened) { opened_ = std::move(opened); }
 
   // Whether samples cannot be counted without reading tars.
   bool has_tars() const { return std::ranges::any_of(inputs_, &SourceInput::tar); }
@@ -106,9 +106,6 @@ class FileSource : public Source {
   virtual void CloseInput() { walk_.reset(); }
 
   const SourceInput& input() const { return inputs_[input_]; }
-  // Counts a loaded value whose type was found from its bytes, if it is an image that this build does not decode.
-  // Thread-safe.
-  void CountImage(Type type, const Value& value);
   // The walk through input(), a directory.
   GroupWalk& Walk(NameSplit split);
   TreeUnit NewUnit() const { return TreeUnit(input().path, input_); }
@@ -121,14 +118,14 @@ class FileSource : public Source {
   bool detected_ = false;
   std::vector<std::string> notes_;
   PassedOver passed_over_;  // by Next or List
+  UndecodedImages undecoded_images_;
 
  private:
-  std::shared_ptr<ReadableFileSystem> zips_;
+  std::shared_ptr<ReadableFileSystem> opened_;
   size_t input_ = 0;
   std::unique_ptr<GroupWalk> walk_;
   bool within_tar_ = false;  // samples of input(), a tar, have been listed
   uint64_t empty_tars_ = 0;  // since the last unit
-  std::atomic<uint64_t> undecoded_images_ = 0;
 };
 
 // A source for inputs of which it is known what they are. `classes` are those of an image folder whose inputs are

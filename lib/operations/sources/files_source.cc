@@ -276,7 +276,7 @@ absl::Status FilesSource::LoadTreeSample(const TreeUnit& unit, size_t i, ByteAre
                               LoadFile(options_.file_system, path, file.size, options_.stream_above, arena));
     const auto type = columns_.TypeOf(column, value, LastExtension(name));
     if (!type.ok()) return Annotate(type.status(), path);
-    if (!columns_.Asked(column)) CountImage(*type, value);
+    if (!columns_.Asked(column)) undecoded_images_.Count(*type, value);
     sample->fields.push_back({columns_.Find(column, *type), std::move(value)});
   }
   return absl::OkStatus();
@@ -290,7 +290,7 @@ absl::Status FilesSource::LoadTarSample(const std::string& path, TarSample& list
     if (!type.ok()) {
       return Annotate(type.status(), StrCat(path, ": member '", listed.key, SuffixOfColumn(value.column), "'"));
     }
-    if (!columns_.Asked(value.column)) CountImage(*type, value.value);
+    if (!columns_.Asked(value.column)) undecoded_images_.Count(*type, value.value);
     sample->fields.push_back({columns_.Find(value.column, *type), std::move(value.value)});
   }
   return absl::OkStatus();

@@ -193,7 +193,7 @@ absl::Status ImageFolderSource::LoadSample(const TreeUnit& unit, size_t i, ByteA
   SHARDKIT_ASSIGN_OR_RETURN(Value value, LoadFile(options_.file_system, path, file.size, options_.stream_above, arena));
   const auto type = ImageType(value, unit.name(file));
   if (!type.ok()) return Annotate(type.status(), path);
-  if (!images_.Asked(kImageName)) CountImage(*type, value);
+  if (!images_.Asked(kImageName)) undecoded_images_.Count(*type, value);
   sample->fields.push_back({images_.Find(kImageName, *type), std::move(value)});
   const int64_t number = label->second;
   sample->fields.push_back({&label_, arena->Copy({reinterpret_cast<const char*>(&number), sizeof(number)})});

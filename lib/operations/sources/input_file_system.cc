@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -28,7 +29,7 @@ bool IsZip(ReadableFileSystem& file_system, const std::string& path) {
 // Of a path within a zip that zip, else the path.
 std::string ZipOr(const std::string& path) {
   constexpr std::string_view kWithin = ".zip/";
-  const size_t within = path.find(kWithin);
+  const size_t within = absl::AsciiStrToLower(path).find(kWithin);
   return within == path.npos ? path : path.substr(0, within + kWithin.size() - 1);
 }
 
@@ -50,14 +51,15 @@ class NamesAsText final : public ForwardingReadableFileSystem {
   }
 
  private:
-  // The bytes of `path` that are an input's own.
+  // The bytes of `path` that are an input's own. An input may lie in another.
   std::optional<size_t> RootOf(std::string_view path) const {
+    std::optional<size_t> longest;
     for (const std::string& root : roots_) {
       if (path.starts_with(root) && (path.size() == root.size() || root.ends_with('/') || path[root.size()] == '/')) {
-        return root.size();
+        longest = std::max(longest.value_or(0), root.size());
       }
     }
-    return std::nullopt;
+    return longest;
   }
 
   std::string BasePath(const std::string& path) const override {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -166,17 +167,25 @@ bool IsHidden(std::string_view name) {
   return name.starts_with('.') || IsLeftoverName(name, /*directory=*/false) || IsLeftoverName(name, /*directory=*/true);
 }
 
-absl::StatusOr<bool> HasFiles(const std::string& path, const SourceOptions& options) {
-  // Usually the first entry is a file. Then a directory of millions of entries need not be sorted.
+// Whether the directory itself has a file of a name that is wanted. The listing ends with the first one, and is not
+// sorted: a directory may have millions of entries.
+absl::StatusOr<bool> HasAtTheTop(const std::string& path, const SourceOptions& options,
+                                 absl::FunctionRef<bool(std::string_view name)> wanted) {
   const NameFilter filter(options);
-  bool at_the_top = false;
+  bool has = false;
   const absl::Status listed = options.file_system->ForEachEntry(path, [&](const ListedEntry& entry) {
-    at_the_top = entry.type == FileType::kRegular && (options.keep_hidden || !IsHidden(entry.name)) &&
-                 filter.Takes(entry.name, /*directory=*/false);
-    return at_the_top ? Cancelled("") : absl::OkStatus();
+    has = entry.type == FileType::kRegular && (options.keep_hidden || !IsHidden(entry.name)) &&
+          filter.Takes(entry.name, /*directory=*/false) && wanted(entry.name);
+    return has ? Cancelled("") : absl::OkStatus();
   });
-  if (at_the_top) return true;
+  if (has) return true;
   SHARDKIT_RETURN_IF_ERROR(listed);
+  return false;
+}
+
+absl::StatusOr<bool> HasFiles(const std::string& path, const SourceOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const bool at_the_top, HasAtTheTop(path, options, [](std::string_view) { return true; }));
+  if (at_the_top) return true;
   TreeWalk walk(options.file_system, path, NameSplit::kNever, RulesOf(options, PassOver::kHidden));
   WalkedGroup group;
   return walk.Next(&group);
@@ -351,6 +360,9 @@ absl::StatusOr<std::string_view> KindOfRows(const std::vector<std::string>& inpu
     }
     if (info.type != FileType::kDirectory) return std::string_view();
     folders = true;
+    SHARDKIT_ASSIGN_OR_RETURN(const bool others,
+                              HasAtTheTop(path, options, [](std::string_view name) { return !IsJsonLinesName(name); }));
+    if (others) return std::string_view();
     TreeWalk walk(options.file_system, path, NameSplit::kNever, RulesOf(options, PassOver::kHidden));
     WalkedGroup group;
     size_t files = 0;
@@ -491,7 +503,7 @@ absl::Status NoTypes(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container, const std::vector<std::string>& paths,
                                                      const SourceOptions& options,
-                                                     const std::shared_ptr<ReadableFileSystem>& zips) {
+                                                     const std::shared_ptr<ReadableFileSystem>& opened) {
   if (paths.empty()) return InvalidArgument("no input given");
   ConvertOptions convert;
   convert.max_decompression = options.max_decompression;
@@ -508,7 +520,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container,
       return InvalidArgument(
           path, ": has another origin than the datasets before it: convert them one by one, then merge them");
     }
-    input.zips = zips;
+    input.file_system = opened;
     inputs.push_back(std::move(input));
   }
   if (!options.types.empty() && inputs[0].plan.form != operations::SampleForm::kGuessed) return NoTypes(paths[0]);
@@ -545,32 +557,32 @@ absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& given) {
   SourceOptions options = given;
-  SHARDKIT_ASSIGN_OR_RETURN(auto zips, operations::OpenInputs(inputs, &options));
-  for (const auto& [name, type] : options.types) {
-    if (kind != "jsonl" && kind != "table" && kind != "auto" && !IsByteString(type)) {
-      return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
-    }
-  }
+  SHARDKIT_ASSIGN_OR_RETURN(auto opened, operations::OpenInputs(inputs, &options));
   const auto other = [&](std::string_view found) -> absl::Status {
     const std::string_view input = inputs.empty() ? std::string_view() : inputs[0];
     if (options.group_by && found != "files") {
       return InvalidArgument(input, ": is packed as ", found, ", and names are grouped of files only (--from files)");
     }
-    if (!options.key.empty() && found != "jsonl" && found != "table") {
+    const bool rows = found == "jsonl" || found == "table";
+    for (const auto& [name, type] : options.types) {
+      if (rows || IsByteString(type)) continue;
+      return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
+    }
+    if (!options.key.empty() && !rows) {
       return InvalidArgument(input, ": is packed as ", found,
                              ", and only lines of JSON have a key to choose, and tables (--key)");
     }
     if (!(options.file.empty() && options.root.empty()) && found != "table") {
       return InvalidArgument(input, ": is packed as ", found, ", and only tables name files (--from table)");
     }
-    if (options.files && (found == "jsonl" || found == "table")) {
+    if (options.files && rows) {
       return InvalidArgument(input, ": is packed as ", found, ", which takes its files as inputs, not by --files-from");
     }
     if (options.order && found != "imagefolder") {
       return InvalidArgument(input, ": is packed as ", found, ", and only image folders are listed in another order");
     }
     const bool datasets = found == "webdataset" || found == "mds";
-    if ((datasets || found == "jsonl" || found == "coco") && !options.names.empty()) {
+    if ((datasets || rows || found == "coco") && !options.names.empty()) {
       return InvalidArgument(input, ": is packed as ", found, ", and --names is for files",
                              datasets ? ": give the tars themselves" : "");
     }
@@ -583,7 +595,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
   };
   if (kind == "webdataset" || kind == "mds") {
     SHARDKIT_RETURN_IF_ERROR(other(kind));
-    return OpenDatasets(kind, inputs, options, zips);
+    return OpenDatasets(kind, inputs, options, opened);
   }
   if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b" && kind != "coco" &&
       kind != "jsonl" && kind != "table") {
@@ -601,7 +613,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     SHARDKIT_RETURN_IF_ERROR(other(kind));
     if (!options.types.empty()) return NoTypes(inputs[0]);
     if (options.files) return InvalidArgument("--files-from: not with coco, whose annotation file names the images");
-    return operations::CocoSource::Open(inputs, options, std::move(zips));
+    return operations::CocoSource::Open(inputs, options, std::move(opened));
   }
   std::vector<operations::SourceInput> looked_at;
   std::optional<std::vector<std::string>> notes;  // of what was found
@@ -616,7 +628,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     options.file = std::move(detected.files);
     if (kind == "webdataset" || kind == "mds") {
       SHARDKIT_RETURN_IF_ERROR(other(kind));
-      return OpenDatasets(kind, inputs, options, zips);
+      return OpenDatasets(kind, inputs, options, opened);
     }
   } else if (kind == "jsonl" || kind == "table") {
     SHARDKIT_ASSIGN_OR_RETURN(operations::Tables found, operations::FindTables(kind, inputs, options));
@@ -626,15 +638,10 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::LookAtInputs(inputs, options));
   }
   SHARDKIT_RETURN_IF_ERROR(other(kind));
-  for (const auto& [name, type] : options.types) {
-    if (kind != "jsonl" && kind != "table" && !IsByteString(type)) {
-      return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
-    }
-  }
   if (!options.root.empty()) SHARDKIT_RETURN_IF_ERROR(CheckRoot(options));
   SHARDKIT_ASSIGN_OR_RETURN(auto source, operations::OpenFileSource(kind, std::move(looked_at), options));
   if (notes) source->SetDetected(*std::move(notes));
-  source->KeepZips(std::move(zips));
+  source->KeepFileSystem(std::move(opened));
   return source;
 }
 

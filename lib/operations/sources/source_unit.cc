@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "codec/content_type.h"
+#include "codec/image/image_codec.h"
 #include "shardkit/image.h"
 #include "shardkit/sample.h"
 
@@ -221,6 +222,24 @@ absl::Status ColumnTable::CheckTypes() const {
                            found.empty() ? "is none" : StrCat("is ", found));
   }
   return absl::OkStatus();
+}
+
+void UndecodedImages::Count(Type type, const Value& value) {
+  if (type != Type::kImage) return;
+  std::string_view bytes = value.bytes;
+  char head[kImageHeadBytes];
+  if (value.file) {
+    bytes = {head, std::min<uint64_t>(sizeof(head), value.file->size())};
+    if (!value.file->ReadAt(0, {head, bytes.size()}).ok()) return;
+  }
+  if (!codec::IsDecoded(DetectImageFormat(bytes))) ++count_;
+}
+
+std::optional<std::string> UndecodedImages::Warning() const {
+  const uint64_t count = count_;
+  if (count == 0) return std::nullopt;
+  return StrCat(count, count == 1 ? " image is" : " images are",
+                " in formats that this build does not decode to pixels: their column is of type image");
 }
 
 Column KeyColumn() {

@@ -1,6 +1,7 @@
 // Samples listed in a directory tree, and code for loading that the sources share.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -101,6 +102,19 @@ class ColumnTable {
   const Types types_;
   mutable std::shared_mutex mutex_;
   std::map<std::pair<std::string, Type>, std::unique_ptr<Column>, std::less<>> columns_;
+};
+
+// Images that this build does not decode. Thread-safe.
+class UndecodedImages {
+ public:
+  // Of a loaded value whose type was found from its bytes.
+  void Count(Type type, const Value& value);
+
+  // For Source::warnings; nothing where there were none.
+  std::optional<std::string> Warning() const;
+
+ private:
+  std::atomic<uint64_t> count_ = 0;
 };
 
 // Column "key".

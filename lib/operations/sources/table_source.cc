@@ -344,10 +344,6 @@ absl::StatusOr<std::string> TableSource::RelativeName(std::string_view name, con
   return std::string(name);
 }
 
-void TableSource::FindSizes(std::vector<NamedFile>* files) const {
-  for (NamedFile& file : *files) file.size = SizeOf(file);
-}
-
 absl::StatusOr<uint64_t> TableSource::SizeOf(const NamedFile& file) const {
   for (size_t end = file.root_bytes; !options_.follow_links && end != std::string::npos;) {
     end = file.path.find('/', end + 1);
@@ -436,7 +432,7 @@ absl::Status TableSource::LoadFiles(const std::vector<NamedFile>& files, const R
                                 LoadFile(options_.file_system, file.path, *file.size, options_.stream_above, arena));
       const auto type = values_.TypeOf(file.column->values, value, LastExtension(file.path));
       if (!type.ok()) return Annotate(type.status(), file.path);
-      if (!values_.Asked(file.column->values)) CountImage(*type, value);
+      if (!values_.Asked(file.column->values)) undecoded_images_.Count(*type, value);
       sample->fields.push_back({values_.Find(file.column->values, *type), std::move(value)});
       return absl::OkStatus();
     };
@@ -455,7 +451,7 @@ void TableSource::Load(WorkUnit& unit, SampleBatch* batch) {
     files.clear();
     SHARDKIT_RETURN_IF_ERROR(row.Read(*rows.format, rows.row(i), place(i).Text()));
     SHARDKIT_RETURN_IF_ERROR(ReadSample(row, place(i), &batch->arena, sample, &files));
-    FindSizes(&files);
+    for (NamedFile& file : files) file.size = SizeOf(file);
     return LoadFiles(files, place(i), &batch->arena, sample);
   };
   LoadEach(
@@ -480,8 +476,8 @@ absl::StatusOr<std::vector<uint64_t>> TableSource::InputBytes(const WorkUnit& un
     const RowPlace place{rows.input, rows.lines[i]};
     if (!row.Read(*rows.format, rows.row(i), place.Text()).ok()) continue;
     if (!ReadSample(row, place, &arena, &sample, &files).ok()) continue;
-    FindSizes(&files);
-    for (const NamedFile& file : files) {
+    for (NamedFile& file : files) {
+      file.size = SizeOf(file);
       bytes[i] += file.size.value_or(0);
       const absl::Status& status = file.size.status();
       const bool of_file =

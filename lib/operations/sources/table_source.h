@@ -30,7 +30,6 @@ class TableSource final : public FileSource {
   // key, or a column that is to name files.
   absl::StatusOr<std::vector<Column>> InitialColumns() override;
   void UseColumns(const std::vector<Column>& columns) override;
-  bool knows_all_columns() const override { return true; }
   void Load(WorkUnit& unit, SampleBatch* batch) override;
   absl::StatusOr<std::vector<uint64_t>> InputBytes(const WorkUnit& unit) const override;
   absl::StatusOr<uint64_t> Count() override;
@@ -52,7 +51,7 @@ class TableSource final : public FileSource {
     const FileColumn* column;
     std::string path;
     size_t root_bytes;              // of the path
-    absl::StatusOr<uint64_t> size;  // bytes, as FindSizes finds them
+    absl::StatusOr<uint64_t> size;  // bytes, as SizeOf finds them
   };
   struct RowPlace {
     const SourceInput& input;
@@ -76,7 +75,6 @@ class TableSource final : public FileSource {
   absl::Status ReadSample(TableRow& row, const RowPlace& place, ByteArena* arena, Sample* sample,
                           std::vector<NamedFile>* files) const;
   absl::StatusOr<std::string> RelativeName(std::string_view name, const SourceInput& input) const;
-  void FindSizes(std::vector<NamedFile>* files) const;
   absl::StatusOr<uint64_t> SizeOf(const NamedFile& file) const;
   absl::Status LoadFiles(const std::vector<NamedFile>& files, const RowPlace& place, ByteArena* arena, Sample* sample);
   // Of SourceOptions::root, or the table's folder, with a slash at the end; empty for the working directory.

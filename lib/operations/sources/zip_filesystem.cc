@@ -345,7 +345,8 @@ absl::StatusOr<std::unique_ptr<ZipFileSystem::Zip>> ZipFileSystem::Zip::Open(Rea
 
 absl::Status ZipFileSystem::Zip::List(Handle& handle, const NameEncoding& names) {
   // Python's zipfile and Info-ZIP read names that are not marked as UTF-8 as CP437; macOS marks none.
-  SHARDKIT_ASSIGN_OR_RETURN(const NameEncoding old, NameEncoding::Create("CP437"));
+  // Where iconv does not know it, such names are no text.
+  const NameEncoding old = NameEncoding::Create("CP437").value_or(NameEncoding());
   unz_file_info64 info;
   std::string name(std::numeric_limits<uint16_t>::max(), '\0');
   int code = unzGoToFirstFile(handle.get());

@@ -304,7 +304,7 @@ class PlannedTasks {
     job.pack = head.pack;
     SHARDKIT_ASSIGN_OR_RETURN(job.schema, Schema::Create(head.columns));
     planned->source_options_ = head.source;
-    SHARDKIT_ASSIGN_OR_RETURN(planned->zips_, OpenInputs(head.inputs, &planned->source_options_));
+    SHARDKIT_ASSIGN_OR_RETURN(planned->opened_, OpenInputs(head.inputs, &planned->source_options_));
     job.types = head.source.types;
     job.unit_bytes = planned->plan_->unit_bytes();
     job.open = [raw = planned.get()](uint64_t unit, PackPart* part) { return raw->OpenUnit(unit, part); };
@@ -352,7 +352,7 @@ class PlannedTasks {
   std::unique_ptr<PlanReader> plan_;
   TaskSet job_;
   SourceOptions source_options_;
-  std::shared_ptr<ReadableFileSystem> zips_;  // of source_options_
+  std::shared_ptr<ReadableFileSystem> opened_;  // of source_options_
   std::unique_ptr<Source> source_;
   uint64_t position_ = 0;  // of a dataset's source
 };

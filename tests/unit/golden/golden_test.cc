@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/strings.h"
 #include "shardkit/dataset_writer.h"
@@ -189,13 +190,18 @@ TEST_P(GoldenTest, ValidOnesHaveNoProblems) {
                            "renamed-columns", "column-files", "compacted-columns", "bases", "bases-columns"})
     paths.push_back(Valid(name));
   for (const std::string& path : paths) {
-    // Of formats other than JPEG and PNG, these have signatures alone, which decoders refuse.
+    // Of formats other than JPEG and PNG, these have signatures alone, which a build that decodes them refuses.
     const bool signatures = path == Valid("image.shard") || path == Valid("images");
+    const auto is_signature = [](const Problem& problem) {
+      return std::ranges::any_of(std::array{": WebP: ", ": GIF: ", ": BMP: ", ": TIFF: "},
+                                 [&](const char* format) { return problem.message.find(format) != std::string::npos; });
+    };
     for (const bool deep : {false, true}) {
-      if (deep && signatures) continue;
       const auto report = Validate(*PosixFileSystem(), path, {.deep = deep, .mode = GetParam()});
       ASSERT_TRUE(report.ok()) << report.status();
-      for (const Problem& problem : report->problems) ADD_FAILURE() << problem.message;
+      for (const Problem& problem : report->problems) {
+        if (!deep || !signatures || !is_signature(problem)) ADD_FAILURE() << problem.message;
+      }
       // None for a key that stands in two stored samples, of which one is removed.
       const std::map<std::string, size_t> warnings = {{Valid("unknown-codec.shard"), 5},
                                                       {Valid("unknown-codec-of-key.shard"), 1},
