@@ -134,6 +134,11 @@ absl::Status TableReader::ReadHeader(char separator) {
   const absl::StatusOr<size_t> count = Divide(row, separator, kMaxColumns, &format->names);
   if (!count.ok()) return Annotate(count.status(), place);
   if (*count > kMaxColumns) return InvalidArgument(place, ": names ", *count, " columns, more than ", kMaxColumns);
+  // As spreadsheets write CSV where the comma is part of numbers.
+  if (*count == 1 && format->names[0].find_first_of(separator == ',' ? ";\t" : ";,") != std::string::npos) {
+    return InvalidArgument(place, ": names one column, \"", format->names[0],
+                           "\": values are separated by commas in .csv and by tabs in .tsv; convert the file");
+  }
   std::set<std::string_view> seen;
   for (const std::string& name : format->names) {
     if (name.empty()) {

@@ -106,6 +106,8 @@ class TableTest(CliTest):
                               (b"a,,b\n1,2,3\n", "bad.csv: line 1: column 2 has no name"), (b"a,b,a\n", 'bad.csv: line 1: column "a" occurs twice'),
                               (b'a,"b\nc"\n', "bad.csv: line 1: a column name has a NUL or a line feed"),
                               (b"c," * 70000 + b"c\n", "bad.csv: line 1: names 70001 columns"),
+                              (b"a;b\n1;2\n", 'bad.csv: line 1: names one column, "a;b": values are separated by commas'),
+                              (b"a\tb\n1\t2\n", "bad.csv: line 1: names one column"),
                               (b"a,b\n1,2\n\n1,2,3\n", "bad.csv: line 4: has 3 values, and the first line names 2 columns"),
                               (b"a,b\n1\n", "bad.csv: line 2: has 1 value, and the first line names 2 columns"),
                               (b'a,b\n1,"2\n3\n', "bad.csv: line 2: a quote opens value 2, and none closes it"),
