@@ -1,13 +1,18 @@
-"""Masks of COCO's annotations: those of pycocotools' annToRLE, to the bit."""
+"""Masks of COCO's annotations: those of pycocotools' annToRLE, to the bit. Skips itself when pycocotools is missing."""
 import json
 import os
 import random
 import unittest
 
-import numpy as np
-from pycocotools import mask as coco
-
 from support import InteropTest
+
+try:
+    import numpy as np
+    from pycocotools import mask as coco
+except ImportError as error:
+    MISSING = f"needs the package pycocotools: {error}"
+else:
+    MISSING = None
 
 # Of each size of images. SHARDKIT_TEST_STEP=1, as in tests/nightly, makes 50,000, most of several polygons.
 ANNOTATIONS = 10_000 if os.environ.get("SHARDKIT_TEST_STEP") == "1" else 300
@@ -52,6 +57,7 @@ def ann_to_rle(value, height, width):
     return coco.frPyObjects(value, height, width) if isinstance(value["counts"], list) else value
 
 
+@unittest.skipIf(MISSING, MISSING)
 class CocoTest(InteropTest):
     def test_masks_are_those_of_pycocotools(self):
         for number, (height, width) in enumerate(SIZES):
