@@ -4,7 +4,7 @@ import os
 import random
 import unittest
 
-from support import InteropTest
+from support import STEP, InteropTest
 
 try:
     import numpy as np
@@ -15,7 +15,7 @@ else:
     MISSING = None
 
 # Of each size of images. SHARDKIT_TEST_STEP=1, as in tests/nightly, makes 50,000, most of several polygons.
-ANNOTATIONS = 10_000 if os.environ.get("SHARDKIT_TEST_STEP") == "1" else 300
+ANNOTATIONS = 10_000 if STEP == 1 else 300
 SIZES = [(1, 1), (3, 7), (40, 30), (37, 200), (480, 640)]
 
 

@@ -2,7 +2,7 @@
 """Kills `shardctl pack` again and again. Whatever is left, no incomplete dataset looks complete, and a later run
 finishes with the same bytes.
 
-SHARDCTL names the program. SHARDKIT_KILLS (200) is the number of kills.
+SHARDCTL names the program. SHARDKIT_KILLS (100) is the number of kills.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ import time
 import unittest
 
 SHARDCTL = os.environ.get("SHARDCTL", "shardctl")
-KILLS = int(os.environ.get("SHARDKIT_KILLS", "200"))
+KILLS = int(os.environ.get("SHARDKIT_KILLS", "100"))
 SAMPLES = 1500
 SEED = 20240607
 JOB = ".shardkit/job.json"

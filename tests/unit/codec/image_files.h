@@ -11,6 +11,7 @@
 #include "codec/image/image_codec.h"
 #include "noise.h"
 #include "shardkit/image.h"
+#include "support/effort.h"
 
 namespace shardkit::testing {
 
@@ -58,11 +59,11 @@ inline void ExpectPixels(const codec::ImageCodec& codec, std::string_view file, 
 
 // No shorter file passes the check; a file with a flipped bit gives pixels or an error.
 inline void ExpectDamageIsFound(const codec::ImageCodec& codec, const std::string& file) {
-  for (size_t length = 0; length < file.size(); ++length) {
+  for (size_t length = 0; length < file.size(); length += test::TestStep()) {
     const absl::Status status = codec::CheckImage(std::string_view(file).substr(0, length), kDefaultImageMemory);
     EXPECT_TRUE(absl::IsDataLoss(status)) << length << ": " << status;
   }
-  for (size_t bit = 0; bit < 8 * file.size(); ++bit) {
+  for (size_t bit = 0; bit < 8 * file.size(); bit += test::TestStep()) {
     std::string flipped = file;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
     const auto header = codec.probe(flipped);

@@ -4,6 +4,7 @@
 #include "shardkit/copy.h"
 #include "shardkit/history.h"
 #include "shardkit/repair.h"
+#include "support/effort.h"
 
 namespace shardkit::test {
 namespace {
@@ -218,7 +219,7 @@ TEST_F(ViewTest, EveryChangedByteOfListAndColumnFileIsNoticed) {
   for (const std::string name : {"dataset-3.removed", "dataset-2.columns"}) {
     const std::string path = "/data/" + name;
     const std::string whole = ReadAll(*files_, path);
-    for (size_t i = 0; i <= whole.size(); ++i) {
+    for (size_t i = 0; i <= whole.size(); i += TestStep()) {
       std::string damaged = whole.substr(0, i);  // cut off, or with one changed bit
       if (i % 2 == 0 && i < whole.size()) {
         damaged = whole;

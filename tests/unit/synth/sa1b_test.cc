@@ -169,6 +169,7 @@ TEST(SynthSa1b, TheConverterNeedsNotKeepTheText) {
 TEST(SynthSa1b, AFailureLeavesNoHalfPair) {
   SynthSa1bOptions options = SmallPairs();
   options.count = 2;
+  options.width = options.height = 40;
   for (uint64_t call = 1;; ++call) {
     ASSERT_LT(call, 100u);
     const auto memory = NewMemoryFileSystem();

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "shardkit/rle.h"
+#include "support/effort.h"
 
 namespace shardctl {
 namespace {
@@ -41,7 +42,7 @@ TEST(SynthShape, SineIsCloseToSine) {
 TEST(SynthShape, MasksHoldExactlyThePixelsInside) {
   constexpr uint32_t kWidth = 97;
   constexpr uint32_t kHeight = 61;
-  for (uint64_t index = 0; index < 300; ++index) {
+  for (uint64_t index = 0; index < static_cast<uint64_t>(test::Thinned(300)); ++index) {
     SynthRandom random(5, 'x', index);
     ShapeOptions options;
     options.kind = static_cast<ShapeKind>(index % 3);
