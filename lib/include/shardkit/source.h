@@ -216,12 +216,13 @@ struct SourceOptions : InputOptions {
 // directories, tars (plain or compressed) or zips, taken in the given order. A zip (*.zip) is read in place, as the
 // directory of its members; a member's checksum is compared when it is read. For "jsonl" and "table" they are files, or
 // directories of such files; for "webdataset" and "mds" they are datasets, read as by Convert; for "coco" an annotation
-// file (*.json) and the directory, zip or plain tar of its images, in either order.
+// file (*.json) and the directory, zip or plain tar of its images, in either order; of panoptic segmentation that of its
+// PNGs, too, behind the images where it is another and has files of the same names.
 // "auto" looks at the inputs:
 //
 // - shards of MDS, or folders of them: "mds"
 // - directories of only tars and their indexes: "webdataset", or "sa1b"
-// - a file *.json and one more input: "coco"
+// - a file *.json and one or two more inputs: "coco"
 // - files *.jsonl and *.ndjson, perhaps compressed, or directories of them alone: "jsonl"
 // - files *.csv and *.tsv, perhaps compressed, and perhaps some of these: "table"
 // - directories with a metadata.csv or metadata.jsonl that has columns file_name or *_file_name, as Hugging Face has
