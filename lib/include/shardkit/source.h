@@ -131,6 +131,13 @@ class Source {
   // Warnings about the samples listed so far, one line each. Not thread-safe.
   virtual std::vector<std::string> warnings() const { return {}; }
 
+  // What tells the inputs from others, and from what they were before they changed: a run that resumes refuses those.
+  // Empty where WorkUnit::Names do that.
+  virtual absl::StatusOr<std::string> Identity() const { return std::string(); }
+
+  // True if Count is quick, so that progress can tell how much is left.
+  virtual bool counts_quickly() const { return keys_ascend() || has_own_units(); }
+
   // The number of samples, found without loading them (may list everything once). Does not move the position. Not
   // thread-safe.
   virtual absl::StatusOr<uint64_t> Count() = 0;

@@ -273,7 +273,7 @@ CocoSource::CocoSource(std::unique_ptr<CocoIndex> index, std::unique_ptr<CocoIma
 
 CocoSource::~CocoSource() = default;
 
-std::string CocoSource::Identity() const {
+absl::StatusOr<std::string> CocoSource::Identity() const {
   return StrCat("annotations ", absl::Hex(index_->hash(), absl::kZeroPad16), options_.follow_links ? "" : " no-follow");
 }
 

@@ -32,9 +32,6 @@ class CocoSource final : public Source {
   // Whether inputs are those of COCO: a file *.json, and one or two that are none.
   static absl::StatusOr<bool> AreInputs(const std::vector<std::string>& inputs, const SourceOptions& options);
 
-  // Tells the annotation file from others, and from what it was before it changed.
-  std::string Identity() const;
-
   std::string_view name() const override { return "coco"; }
   absl::StatusOr<std::vector<Column>> InitialColumns() override;
   bool keys_ascend() const override { return false; }
@@ -45,6 +42,8 @@ class CocoSource final : public Source {
   absl::StatusOr<uint64_t> Skip(uint64_t count) override;
   std::map<std::string, std::string> metadata() const override;
   std::vector<std::string> warnings() const override;
+  absl::StatusOr<std::string> Identity() const override;
+  bool counts_quickly() const override { return true; }
   absl::StatusOr<uint64_t> Count() override { return index_->size(); }
 
  private:
