@@ -183,6 +183,22 @@ class CocoFiles : public SampleFiles {
   CocoFiles(const Schema& schema, std::string png_folder) : schema_(schema), png_folder_(std::move(png_folder)) {}
   const std::vector<size_t>& needed_columns() const override { return needed_; }
 
+  // The columns that the files were packed into and that the schema has no longer, as a list; empty if there are none.
+  // Masks and labels are in other columns, too.
+  std::string Missing(const Metadata& metadata) const {
+    std::string missing;
+    const std::vector<Column> columns = CocoColumns(std::nullopt);
+    std::vector<std::string> packed;
+    const auto found = metadata.find(std::string(kCocoColumns));
+    const auto read = [&](JsonReader& json) { return json.Read(&packed); };
+    if (found == metadata.end() || !ReadJson(found->second, /*all=*/true, read).ok()) return missing;
+    for (size_t i = 0; i < kCocoColumnCount; ++i) {
+      if (positions_[i] || i == kCocoMasks || i == kCocoLabel || !std::ranges::count(packed, columns[i].name)) continue;
+      missing += StrCat(missing.empty() ? "" : ", ", columns[i].name);
+    }
+    return missing;
+  }
+
   absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) override {
     const std::optional<std::string_view> name = block.column(*positions_[kCocoFileName]).value(i);
     if (!name) return DataLoss(KeyOf(schema_, block, i, ordinal), ": has no file_name");
@@ -283,11 +299,23 @@ class Unpacker {
         tasks_(pool_, "writing files", options.cancellation, 2 * static_cast<size_t>(pool_.thread_count())) {}
 
   absl::Status Run() {
-    const auto source = dataset_.summary().metadata.find("shardkit.source");
-    if (source != dataset_.summary().metadata.end() && source->second == "coco" &&
-        operations::CocoFiles::Create(dataset_.summary().schema, dataset_.summary().metadata)) {
-      SHARDKIT_ASSIGN_OR_RETURN(coco_,
-                                operations::CocoWriter::Create(file_system_, directory_, dataset_.summary().metadata));
+    const Metadata& metadata = dataset_.summary().metadata;
+    const auto source = metadata.find("shardkit.source");
+    if (source != metadata.end() && source->second == "coco") {
+      const std::string file = operations::CocoFileName(metadata);
+      const auto files = operations::CocoFiles::Create(dataset_.summary().schema, metadata);
+      if (!files) {
+        report_.warnings.push_back(StrCat(dataset_.path(),
+                                          ": has not all of the columns key, image and file_name, which ", file,
+                                          " needs: it is not made, and each value has a file of its own"));
+      } else {
+        SHARDKIT_ASSIGN_OR_RETURN(coco_, operations::CocoWriter::Create(file_system_, directory_, metadata));
+        if (const std::string missing = files->Missing(metadata); !missing.empty()) {
+          report_.warnings.push_back(StrCat(dataset_.path(), ": has not all columns that COCO was packed into: ", file,
+                                            " lacks what was in ", missing,
+                                            " (unpack an earlier generation, --at, if one has them)"));
+        }
+      }
     }
     const uint64_t end_sample = std::min(options_.end_sample, dataset_.sample_count());
     total_ = end_sample - std::min(options_.first_sample, end_sample);

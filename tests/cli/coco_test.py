@@ -215,6 +215,27 @@ class CocoTest(CliTest):
         os.symlink(self.path("instances.json"), self.path("images/000000000002.jpg"))
         self.assertIn("is not followed", self.shardctl("pack", "instances.json", "images", "-o", "link", "--no-follow", code=2).stderr)
 
+    def test_what_dropped_columns_held_is_said_to_be_missing(self):
+        document = self.given(instances())
+        self.shardctl("pack", "instances.json", "images", "-o", "out")
+        self.shardctl("columns", "drop", "out", "masks", "label")
+        self.assertEqual(self.shardctl("unpack", "out", "-o", "whole").stderr, "")
+        self.shardctl("columns", "drop", "out", "bbox", "source_json")
+        run = self.shardctl("unpack", "out", "-o", "back")
+        self.assertIn("warning: out: has not all columns that COCO was packed into: instances.json lacks what was in bbox, source_json (", run.stderr)
+        for annotation in document["annotations"]:
+            del annotation["bbox"]
+            annotation.pop("attributes", None)
+        for image in document["images"]:
+            for name in ("license", "coco_url", "date_captured"):
+                del image[name]
+        self.assertEqual(meaning(json.loads(self.read("back/instances.json"))), meaning(document))
+        self.shardctl("columns", "rename", "out", "file_name=name")
+        [warning] = self.shardctl("unpack", "out", "-o", "files", "--json").json()["warnings"]
+        self.assertIn("out: has not all of the columns key, image and file_name, which instances.json needs: it is not made", warning)
+        self.assertNotIn("instances.json", self.tree("files"))
+        self.assertIn("000000000001.image", self.tree("files"))
+
     def test_annotations_of_unknown_images_are_left_out_with_a_warning(self):
         document = instances()
         document["annotations"] += [{"image_id": 77 + i, "id": i} for i in range(5)]
@@ -428,6 +449,16 @@ class PanopticTest(CliTest):
         self.write("instances.json", json.dumps(instances()).encode())
         self.assertIn('a second place, and instances.json has no "segments_info"',
                       self.shardctl("pack", "instances.json", "val", "panoptic", "-o", "new", code=2).stderr)
+
+    def test_pngs_beyond_limits(self):
+        for side, ids, what in ((2100, [[1, 2] * 1050, [2, 1] * 1050] * 1050, "has more than 4194304 runs"), (6000, None, "decoding 6000 x 6000 pixels takes more than")):
+            with self.subTest(side=side):
+                document = self.given(panoptic(1))
+                document["images"][0].update(width=side, height=side)
+                document["annotations"][0]["segments_info"] = [{"id": 1, "category_id": 1}, {"id": 2, "category_id": 1}]
+                self.write("panoptic.json", json.dumps(document).encode())
+                self.write("panoptic/001.png", png_of(ids) if ids else tiny_png(side, side, bytes(3 * side), RGB))
+                self.assertIn(what, self.shardctl("pack", "panoptic.json", "val", "panoptic", "-o", "new", code=1).stderr)
 
     def test_names_of_files_unpacked_by_shard(self):
         document = self.given(panoptic(5))

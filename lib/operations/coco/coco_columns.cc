@@ -9,8 +9,8 @@
 namespace shardkit::operations {
 namespace {
 
-std::optional<CocoColumn> Find(std::initializer_list<std::pair<std::string_view, CocoColumn>> members,
-                               std::string_view name) {
+std::optional<CocoColumn> FindMember(std::initializer_list<std::pair<std::string_view, CocoColumn>> members,
+                                     std::string_view name) {
   for (const auto& [member, column] : members) {
     if (name == member) return column;
   }
@@ -49,31 +49,31 @@ std::vector<Column> CocoColumns(const std::optional<std::string>& classes) {
 }
 
 std::optional<CocoColumn> ColumnOfAnnotationMember(std::string_view name) {
-  return Find({{"id", kCocoAnnotationId},
-               {"image_id", kCocoImageId},
-               {"category_id", kCocoCategoryId},
-               {"segmentation", kCocoSegmentation},
-               {"bbox", kCocoBbox},
-               {"area", kCocoArea},
-               {"iscrowd", kCocoIscrowd},
-               {"caption", kCocoCaptions},
-               {"keypoints", kCocoKeypoints},
-               {"num_keypoints", kCocoNumKeypoints}},
-              name);
+  return FindMember({{"id", kCocoAnnotationId},
+                     {"image_id", kCocoImageId},
+                     {"category_id", kCocoCategoryId},
+                     {"segmentation", kCocoSegmentation},
+                     {"bbox", kCocoBbox},
+                     {"area", kCocoArea},
+                     {"iscrowd", kCocoIscrowd},
+                     {"caption", kCocoCaptions},
+                     {"keypoints", kCocoKeypoints},
+                     {"num_keypoints", kCocoNumKeypoints}},
+                    name);
 }
 
 std::optional<CocoColumn> ColumnOfSegmentMember(std::string_view name) {
-  return Find({{"id", kCocoSegmentId},
-               {"category_id", kCocoCategoryId},
-               {"bbox", kCocoBbox},
-               {"area", kCocoArea},
-               {"iscrowd", kCocoIscrowd}},
-              name);
+  return FindMember({{"id", kCocoSegmentId},
+                     {"category_id", kCocoCategoryId},
+                     {"bbox", kCocoBbox},
+                     {"area", kCocoArea},
+                     {"iscrowd", kCocoIscrowd}},
+                    name);
 }
 
 std::optional<CocoColumn> ColumnOfImageMember(std::string_view name) {
-  return Find({{"id", kCocoImageId}, {"file_name", kCocoFileName}, {"width", kCocoWidth}, {"height", kCocoHeight}},
-              name);
+  return FindMember(
+      {{"id", kCocoImageId}, {"file_name", kCocoFileName}, {"width", kCocoWidth}, {"height", kCocoHeight}}, name);
 }
 
 bool AppendJsonMember(std::string_view name, std::string_view value, std::string* object) {

@@ -46,9 +46,10 @@ enum CocoColumn : size_t {
 using CocoColumnSet = std::bitset<kCocoColumnCount>;
 
 // Metadata of the dataset: the annotation file's name, and its members in their order, where "images" and "annotations"
-// are empty lists.
+// are empty lists; a list of the names of columns.
 inline constexpr std::string_view kCocoFile = "coco.file";
 inline constexpr std::string_view kCocoMembers = "coco.members";
+inline constexpr std::string_view kCocoColumns = "coco.columns";
 
 // The member of a panoptic annotation that lists its segments.
 inline constexpr std::string_view kCocoSegments = "segments_info";

@@ -384,8 +384,13 @@ void CocoSource::Load(WorkUnit& unit, SampleBatch* batch) {
 }
 
 std::map<std::string, std::string> CocoSource::metadata() const {
+  JsonValue columns = JsonValue::Array();
+  for (size_t i = 0; i < kCocoColumnCount; ++i) {
+    if (index_->columns()[i]) columns.Add(columns_[i].name);
+  }
   return {{std::string(kCocoFile), std::string(BasePart(index_->path()))},
-          {std::string(kCocoMembers), index_->members()}};
+          {std::string(kCocoMembers), index_->members()},
+          {std::string(kCocoColumns), columns.Format()}};
 }
 
 std::vector<std::string> CocoSource::warnings() const {
