@@ -70,8 +70,8 @@ def pack(
     ----------
     inputs : path, sequence of paths, or rows
         Directories, tars, zips, tables or files of lines of JSON, taken in this order. An annotation file of COCO and
-        the place of its images, for panoptic segmentation also that of its PNGs. Or dicts from column to value: any iterable, or a map-style dataset, whose rows are
-        then fetched by ``threads`` threads.
+        the place of its images, for panoptic segmentation also that of its PNGs. Or dicts from column to value: any
+        iterable, or a map-style dataset, whose rows are then fetched by ``threads`` threads.
     output : path
         The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     kind : str
