@@ -178,6 +178,17 @@ void AddPacked(SeedWriter& seeds) {
   add("captions", kPackCoco,
       "{\"images\": [{\"id\": 7, \"file_name\": \"a.ppm\"}], \"annotations\": [{\"id\": 1, \"image_id\": 7,"
       " \"caption\": \"a \\\"cat\\\"\"}, {\"id\": 2, \"image_id\": 7, \"caption\": \"\"}]}");
+  // 3 x 2 pixels of RGB: 1 1 0 and 1 131332 131332.
+  const std::string png(
+      "\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\000\003\000\000\000\002\010\002\000\000\000"
+      "\022\026\361M\000\000\000\025IDATx\234c`d`\000\042\020\000R,\214L@\004\000\000u\000\022\033n"
+      "\042\344\000\000\000\000IEND\256B`\202",
+      78);
+  const std::string panoptic =
+      "{\"images\": [{\"id\": 7, \"file_name\": \"a.ppm\", \"height\": 2, \"width\": 3}], \"annotations\": "
+      "[{\"image_id\": 7,"
+      " \"file_name\": \"x.png\", \"segments_info\": [{\"id\": 131332, \"area\": 2}, {\"id\": 1, \"area\": 3}]}]}";
+  seeds.Add("pack", "panoptic", JoinSections({{kPackCoco, panoptic}, {kPackPng, png}}));
   add("lines", kPackLines,
       "{\"key\": \"a\", \"n\": 1, \"f\": 0.5, \"t\": \"x\", \"b\": true, \"l\": [1]}\n"
       "{\"key\": \"b\", \"n\": null, \"f\": 2}\n\n{\"key\": \"a\"}\n");

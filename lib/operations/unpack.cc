@@ -33,6 +33,7 @@ struct SampleFile {
   std::string name;  // as text until it is written
   size_t column = SIZE_MAX;
   std::string bytes;
+  std::string folder = {};  // that the name is relative to, ends with '/'
 };
 
 // Elements of the lists of an annotation file of COCO.
@@ -53,8 +54,9 @@ class SampleFiles {
   // Files of sample `i` of the block. `ordinal` names the sample when there is no key.
   virtual absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) = 0;
 
-  // Adds what the sample is in a file of the whole dataset.
-  virtual absl::Status AddEntries(const BlockView& /*block*/, uint32_t /*i*/, CocoEntries* /*entries*/) {
+  // Adds what the sample is in a file of the whole dataset, where names of files begin with `folder`.
+  virtual absl::Status AddEntries(const BlockView& /*block*/, uint32_t /*i*/, const std::string& /*folder*/,
+                                  CocoEntries* /*entries*/) {
     return absl::OkStatus();
   }
 };
@@ -152,18 +154,19 @@ class Sa1bFiles : public SampleFiles {
   std::vector<size_t> needed_;
 };
 
-// Images, by the names that their annotation file has for them.
+// Images and PNGs of segments, by the names that their annotation file has for them.
 class CocoFiles : public SampleFiles {
  public:
   // Null when the schema has not the columns of COCO, as in other containers.
-  static std::unique_ptr<CocoFiles> Create(const Schema& schema) {
+  static std::unique_ptr<CocoFiles> Create(const Schema& schema, const Metadata& metadata) {
     const std::vector<Column> columns = CocoColumns(std::nullopt);
-    auto files = std::make_unique<CocoFiles>(schema);
+    auto files =
+        std::make_unique<CocoFiles>(schema, StrCat(DivideName(CocoFileName(metadata), NameSplit::kLastDot).stem, "/"));
     for (size_t i = 0; i < kCocoColumnCount; ++i) {
       const std::optional<size_t> position = schema.Find(columns[i].name);
       if (!position) continue;
       const Column& found = schema[*position];
-      const bool fits = i == kCocoImage
+      const bool fits = i == kCocoImage || i == kCocoPanoptic
                             ? IsByteString(found.type)
                             : found.type == columns[i].type && found.dtype == columns[i].dtype && !found.shape;
       if (fits) files->positions_[i] = position;
@@ -177,31 +180,60 @@ class CocoFiles : public SampleFiles {
     return files;
   }
 
-  explicit CocoFiles(const Schema& schema) : schema_(schema) {}
+  CocoFiles(const Schema& schema, std::string png_folder) : schema_(schema), png_folder_(std::move(png_folder)) {}
   const std::vector<size_t>& needed_columns() const override { return needed_; }
+
+  // The columns that the files were packed into and that the schema has no longer, as a list; empty if there are none.
+  // Masks and labels are in other columns, too.
+  std::string Missing(const Metadata& metadata) const {
+    std::string missing;
+    const std::vector<Column> columns = CocoColumns(std::nullopt);
+    std::vector<std::string> packed;
+    const auto found = metadata.find(std::string(kCocoColumns));
+    const auto read = [&](JsonReader& json) { return json.Read(&packed); };
+    if (found == metadata.end() || !ReadJson(found->second, /*all=*/true, read).ok()) return missing;
+    for (size_t i = 0; i < kCocoColumnCount; ++i) {
+      if (positions_[i] || i == kCocoMasks || i == kCocoLabel || !std::ranges::count(packed, columns[i].name)) continue;
+      missing += StrCat(missing.empty() ? "" : ", ", columns[i].name);
+    }
+    return missing;
+  }
 
   absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) override {
     const std::optional<std::string_view> name = block.column(*positions_[kCocoFileName]).value(i);
     if (!name) return DataLoss(KeyOf(schema_, block, i, ordinal), ": has no file_name");
     files->push_back({std::string(*name), *positions_[kCocoImage], {}});
+    if (!positions_[kCocoPanoptic] || !positions_[kCocoPanopticFileName]) return absl::OkStatus();
+    const std::optional<std::string_view> png = block.column(*positions_[kCocoPanopticFileName]).value(i);
+    if (png) files->push_back({std::string(*png), *positions_[kCocoPanoptic], {}, png_folder_});
     return absl::OkStatus();
   }
 
-  absl::Status AddEntries(const BlockView& block, uint32_t i, CocoEntries* entries) override {
+  absl::Status AddEntries(const BlockView& block, uint32_t i, const std::string& folder,
+                          CocoEntries* entries) override {
     CocoValues values;
     for (size_t column = 0; column < kCocoColumnCount; ++column) {
       if (IsNeeded(column)) values[column] = block.column(*positions_[column]).value(i).value_or(std::string_view());
     }
+    std::string names[2];
+    for (const CocoColumn column : {kCocoFileName, kCocoPanopticFileName}) {
+      if (values[column].data() == nullptr) continue;
+      std::string& name = names[column == kCocoFileName ? 0 : 1];
+      name = StrCat(folder, values[column]);
+      values[column] = name;
+    }
     const absl::Status status = RegenerateCocoJson(values, &entries->images, &entries->annotations);
-    return Annotate(status, StrCat(values[kCocoFileName]));
+    return Annotate(status, names[0]);
   }
 
  private:
   bool IsNeeded(size_t column) const {
-    return positions_[column] && column != kCocoImage && column != kCocoMasks && column != kCocoLabel;
+    return positions_[column] && column != kCocoImage && column != kCocoPanoptic && column != kCocoMasks &&
+           column != kCocoLabel;
   }
 
   const Schema schema_;
+  const std::string png_folder_;
   std::array<std::optional<size_t>, kCocoColumnCount> positions_;
   std::vector<size_t> needed_;
 };
@@ -228,7 +260,7 @@ absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& s
     return lacks(name);
   }
   if (source == "coco") {
-    if (auto coco = CocoFiles::Create(schema)) return coco;
+    if (auto coco = CocoFiles::Create(schema, metadata)) return coco;
   }
   // In other containers SA-1B's samples are files already.
   const bool has_files = schema.Find("jpg") && schema.Find("json");
@@ -254,12 +286,6 @@ namespace {
 // Blobs of larger blocks are copied in pieces, so that they are never whole in memory.
 constexpr uint64_t kWholeBlock = uint64_t{64} << 20;
 
-std::string FolderOf(size_t shard) {
-  char name[24];
-  std::snprintf(name, sizeof(name), "%08zu/", shard);
-  return name;
-}
-
 class Unpacker {
  public:
   Unpacker(FileSystem& file_system, const DatasetReader& dataset, const std::string& directory,
@@ -273,11 +299,23 @@ class Unpacker {
         tasks_(pool_, "writing files", options.cancellation, 2 * static_cast<size_t>(pool_.thread_count())) {}
 
   absl::Status Run() {
-    const auto source = dataset_.summary().metadata.find("shardkit.source");
-    if (source != dataset_.summary().metadata.end() && source->second == "coco" &&
-        operations::CocoFiles::Create(dataset_.summary().schema)) {
-      SHARDKIT_ASSIGN_OR_RETURN(coco_,
-                                operations::CocoWriter::Create(file_system_, directory_, dataset_.summary().metadata));
+    const Metadata& metadata = dataset_.summary().metadata;
+    const auto source = metadata.find("shardkit.source");
+    if (source != metadata.end() && source->second == "coco") {
+      const std::string file = operations::CocoFileName(metadata);
+      const auto files = operations::CocoFiles::Create(dataset_.summary().schema, metadata);
+      if (!files) {
+        report_.warnings.push_back(StrCat(dataset_.path(),
+                                          ": has not all of the columns key, image and file_name, which ", file,
+                                          " needs: it is not made, and each value has a file of its own"));
+      } else {
+        SHARDKIT_ASSIGN_OR_RETURN(coco_, operations::CocoWriter::Create(file_system_, directory_, metadata));
+        if (const std::string missing = files->Missing(metadata); !missing.empty()) {
+          report_.warnings.push_back(StrCat(dataset_.path(), ": has not all columns that COCO was packed into: ", file,
+                                            " lacks what was in ", missing,
+                                            " (unpack an earlier generation, --at, if one has them)"));
+        }
+      }
     }
     const uint64_t end_sample = std::min(options_.end_sample, dataset_.sample_count());
     total_ = end_sample - std::min(options_.first_sample, end_sample);
@@ -325,6 +363,13 @@ class Unpacker {
 
     const std::string& path(const DatasetReader& dataset) const { return shard ? shard->path() : dataset.path(); }
   };
+
+  std::string FolderOf(const Job& job) const {
+    if (!options_.by_shard) return {};
+    char name[24];
+    std::snprintf(name, sizeof(name), "%08u/", job.place.shard);
+    return name;
+  }
 
   absl::Status Start(const Job& job) {
     while (tasks_.full()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
@@ -449,7 +494,7 @@ class Unpacker {
       SHARDKIT_RETURN_IF_ERROR(FinishName(job, view, i, local, &file));
     }
     operations::CocoEntries own;
-    SHARDKIT_RETURN_IF_ERROR(layout.AddEntries(view, i, &own));
+    SHARDKIT_RETURN_IF_ERROR(layout.AddEntries(view, i, FolderOf(job), &own));
     const UnpackReport before = *done;
     std::vector<std::string> made;
     for (const operations::SampleFile& file : files) {
@@ -474,7 +519,7 @@ class Unpacker {
   absl::Status FinishName(const Job& job, const BlockView& view, uint32_t i, uint64_t local,
                           operations::SampleFile* file) {
     if (IsAbsent(job, view, i, file->column)) return absl::OkStatus();
-    if (options_.by_shard) file->name.insert(0, FolderOf(job.place.shard));
+    file->name.insert(0, StrCat(file->folder, FolderOf(job)));
     absl::StatusOr<std::string> name = operations::OutputName(directory_, file->name, job.names);
     if (name.ok()) {
       file->name = *std::move(name);

@@ -111,7 +111,8 @@ void BindReports(nb::module_& module) {
       .Field("samples", &UnpackReport::samples)
       .Field("files", &UnpackReport::files)
       .Field("bytes", &UnpackReport::bytes)
-      .Field("skipped", &UnpackReport::skipped);
+      .Field("skipped", &UnpackReport::skipped)
+      .Field("warnings", &UnpackReport::warnings);
   Record<DiffCount>(
       module, "Differing",
       "Samples that one dataset lacks, or whose values differ: how many, and key and ordinals of the first.")

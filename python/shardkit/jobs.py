@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _log = logging.getLogger("shardkit")
-_Reported = TypeVar("_Reported", reports.Packed, reports.TaskReport)
+_Reported = TypeVar("_Reported", reports.Packed, reports.TaskReport, reports.Unpacked)
 
 
 def _paths(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -70,8 +70,8 @@ def pack(
     ----------
     inputs : path, sequence of paths, or rows
         Directories, tars, zips, tables or files of lines of JSON, taken in this order. An annotation file of COCO and
-        the place of its images. Or dicts from column to value: any iterable, or a map-style dataset, whose rows are
-        then fetched by ``threads`` threads.
+        the place of its images, for panoptic segmentation also that of its PNGs. Or dicts from column to value: any
+        iterable, or a map-style dataset, whose rows are then fetched by ``threads`` threads.
     output : path
         The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     kind : str
@@ -389,7 +389,7 @@ def unpack(
     """
     given = parsed({**options, "threads": threads, "skip_errors": skip_errors, "columns": column_names(columns)})
     with shown_progress(progress, "unpack", "samples") as show:
-        return _core.unpack(path_text(path), path_text(output), given, show)
+        return _note(_core.unpack(path_text(path), path_text(output), given, show))
 
 
 @checked

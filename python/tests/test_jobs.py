@@ -375,5 +375,10 @@ def test_annotations_of_coco(tmp_path: Path) -> None:
     np.testing.assert_array_equal(sample["bbox"], [[1, 1, 2, 2.5]])
     np.testing.assert_array_equal(sample["label"], [0])
     assert dataset.schema["label"].class_names == ["cat"]
-    sk.unpack(tmp_path / "out", tmp_path / "back")
+    assert sk.unpack(tmp_path / "out", tmp_path / "back").warnings == []
     assert json.loads((tmp_path / "back" / "instances.json").read_text()) == document
+    sk.drop_columns(tmp_path / "out", "bbox")
+    [warning] = sk.unpack(tmp_path / "out", tmp_path / "less").warnings
+    assert "instances.json lacks what was in bbox" in warning
+    del document["annotations"][0]["bbox"]
+    assert json.loads((tmp_path / "less" / "instances.json").read_text()) == document

@@ -5,7 +5,7 @@ import shutil
 import tarfile
 import zipfile
 
-from support import CliTest, tiny_jpeg
+from support import CliTest, coco_text, tiny_jpeg, tiny_png
 
 CATEGORIES = [{"supercategory": "person", "id": 1, "name": "person", "keypoints": ["nose", "eye"], "skeleton": [[1, 2]]}, {"id": 90, "name": "brush"}]
 SQUARE = [[1, 1, 5, 1, 5, 4, 1, 4]]
@@ -215,6 +215,27 @@ class CocoTest(CliTest):
         os.symlink(self.path("instances.json"), self.path("images/000000000002.jpg"))
         self.assertIn("is not followed", self.shardctl("pack", "instances.json", "images", "-o", "link", "--no-follow", code=2).stderr)
 
+    def test_what_dropped_columns_held_is_said_to_be_missing(self):
+        document = self.given(instances())
+        self.shardctl("pack", "instances.json", "images", "-o", "out")
+        self.shardctl("columns", "drop", "out", "masks", "label")
+        self.assertEqual(self.shardctl("unpack", "out", "-o", "whole").stderr, "")
+        self.shardctl("columns", "drop", "out", "bbox", "source_json")
+        run = self.shardctl("unpack", "out", "-o", "back")
+        self.assertIn("warning: out: has not all columns that COCO was packed into: instances.json lacks what was in bbox, source_json (", run.stderr)
+        for annotation in document["annotations"]:
+            del annotation["bbox"]
+            annotation.pop("attributes", None)
+        for image in document["images"]:
+            for name in ("license", "coco_url", "date_captured"):
+                del image[name]
+        self.assertEqual(meaning(json.loads(self.read("back/instances.json"))), meaning(document))
+        self.shardctl("columns", "rename", "out", "file_name=name")
+        [warning] = self.shardctl("unpack", "out", "-o", "files", "--json").json()["warnings"]
+        self.assertIn("out: has not all of the columns key, image and file_name, which instances.json needs: it is not made", warning)
+        self.assertNotIn("instances.json", self.tree("files"))
+        self.assertIn("000000000001.image", self.tree("files"))
+
     def test_annotations_of_unknown_images_are_left_out_with_a_warning(self):
         document = instances()
         document["annotations"] += [{"image_id": 77 + i, "id": i} for i in range(5)]
@@ -250,3 +271,205 @@ class CocoTest(CliTest):
         twice = instances(3)
         twice["images"][1]["file_name"] = twice["images"][0]["file_name"]
         self.assertIn("occurs twice", self.refused(twice, code=2))
+
+
+WIDTH, HEIGHT = 8, 6
+RGB = 2
+
+
+def segment_ids(number):
+    """Of each pixel, row by row: 0 beside ids that need one, two and three bytes; the middle one in two parts."""
+    ids = [0, 7, 256 + number, 65536 * number + 9]
+    return [[ids[1] if y < number else ids[2] if x in (2, 5) else ids[3] if x > 5 else 0 for x in range(WIDTH)] for y in range(HEIGHT)]
+
+
+def png_of(ids):
+    pixels = b"".join(id.to_bytes(3, "little") for row in ids for id in row)
+    return tiny_png(len(ids[0]), len(ids), pixels, RGB)
+
+
+def mask_of(ids, id):
+    """Its runs down the columns, as COCO writes them."""
+    runs, last = [0], False
+    for x in range(len(ids[0])):
+        for row in ids:
+            if (row[x] == id) != last:
+                runs.append(0)
+                last = not last
+            runs[-1] += 1
+    return {"size": [len(ids), len(ids[0])], "counts": coco_text(runs)}
+
+
+def panoptic(count=4):
+    images = [{"license": 2, "file_name": f"{i:03}.jpg", "height": HEIGHT, "width": WIDTH, "id": i} for i in range(count, 0, -1)]
+    annotations = []
+    for i in range(1, count + 1):
+        ids = [id for id in sorted({id for row in segment_ids(i) for id in row} - {0}, reverse=True)]
+        annotations.append({"segments_info": [{"id": id, "category_id": [1, 90][k % 2], "iscrowd": k % 2, "bbox": [k, 0, 8, 6], "area": 10 + k} for k, id in enumerate(ids)],
+                            "file_name": f"{i:03}.png", "image_id": i})
+    return {"info": {}, "images": images, "annotations": annotations, "categories": [{**category, "isthing": i} for i, category in enumerate(CATEGORIES)]}
+
+
+class PanopticTest(CliTest):
+    def given(self, document):
+        self.write("panoptic.json", json.dumps(document).encode())
+        for image in document["images"]:
+            self.write(f"val/{image['file_name']}", tiny_jpeg(WIDTH, HEIGHT) + bytes([image["id"] % 256]))
+            self.write(f"panoptic/{image['id']:03}.png", png_of(segment_ids(image["id"])))
+        return document
+
+    def test_segments_are_masks_and_files_come_back(self):
+        given = panoptic(5)
+        given["annotations"][1]["note"] = "of the annotation"
+        given["annotations"][2]["segments_info"][1].update(note="of a segment", area=None)
+        del given["annotations"][3]
+        given["annotations"][3]["segments_info"] = []
+        self.given(given)
+        self.write("panoptic/005.png", png_of([[0] * WIDTH] * HEIGHT))
+        os.remove(self.path("panoptic/004.png"))
+        run = self.shardctl("pack", "panoptic.json", "val", "panoptic", "-o", "out")
+        self.assertIn("packed 5 samples (16 columns) from coco", run.stdout)
+        self.assertEqual(run.stderr, "")
+        self.shardctl("validate", "--deep", "out")
+        columns = {column["name"]: column for column in self.shardctl("inspect", "out", "--json").json()["columns"]}
+        self.assertEqual({name: columns[name]["type"] for name in ("panoptic", "panoptic_file_name", "segment_id", "bbox", "masks")},
+                         {"panoptic": "png", "panoptic_file_name": "utf8", "segment_id": "ndarray", "bbox": "ndarray", "masks": "rle"})
+        for annotation in given["annotations"]:
+            i = annotation["image_id"]
+            masks = self.shardctl("cat", "out", "--key", f"{i:03}", "--column", "masks", "--decode").json()
+            self.assertEqual(masks, [mask_of(segment_ids(i), segment["id"]) for segment in annotation["segments_info"]])
+            ids = self.shardctl("cat", "out", "--key", f"{i:03}", "--column", "segment_id", "--decode").json()
+            self.assertEqual(ids["data"], [segment["id"] for segment in annotation["segments_info"]])
+        self.shardctl("unpack", "out", "-o", "back")
+        self.assertEqual(set(self.tree("back")), {"panoptic.json", *(f"{i:03}.jpg" for i in range(1, 6)), *(f"panoptic/{i:03}.png" for i in (1, 2, 3, 5))})
+        self.assertEqual(meaning(json.loads(self.read("back/panoptic.json"))), meaning(given))
+        for i in (1, 2, 3, 5):
+            self.assertEqual(self.read(f"back/panoptic/{i:03}.png"), self.read(f"panoptic/{i:03}.png"))
+        # The one place has both.
+        self.shardctl("pack", "back/panoptic.json", "back", "-o", "again")
+        self.shardctl("unpack", "again", "-o", "back again")
+        self.assertEqual(self.tree("back again"), self.tree("back"))
+
+    def test_places_in_any_order_and_form_give_the_same(self):
+        self.given(panoptic(20))
+        self.shardctl("pack", "panoptic.json", "val", "panoptic", "-o", "plain", "--shard-samples", 7)
+        for name in ("val", "panoptic"):
+            with zipfile.ZipFile(self.path(f"{name}.zip"), "w") as file, tarfile.open(self.path(f"{name}.tar"), "w") as tar:
+                tar.add(self.path(name), name)
+                for member in self.tree(name):
+                    file.write(self.path(name, member), f"{name}/{member}")
+            shutil.copytree(self.path(name), self.path("root", name))
+        for number, inputs in enumerate((["panoptic", "val"], ["panoptic.zip", "val.tar"], ["val.zip", "panoptic.tar"], ["root"])):
+            with self.subTest(inputs=inputs):
+                self.shardctl("pack", "--from", "coco", *inputs, "panoptic.json", "-o", f"out{number}", "--shard-samples", 7, "-j", number % 3 + 1)
+                self.assertEqual(self.dataset(f"out{number}"), self.dataset("plain"))
+        self.shardctl("plan-pack", "panoptic.json", "val", "panoptic", "-o", "tasks", "--tasks", 3, "--shard-samples", 7)
+        for task in ("1/3", "0/3", "2/3"):
+            self.shardctl("pack", "-o", "tasks", "--task", task)
+        self.shardctl("pack", "-o", "tasks", "--finish")
+        self.assertEqual(self.dataset("tasks"), self.dataset("plain"))
+        resumed = ["pack", "panoptic.json", "val", "panoptic", "-o", "resumed", "--shard-samples", 1, "--resume"]
+        self.shardctl(*resumed)
+        self.write("panoptic/003.png", png_of(segment_ids(3)) + b"longer")
+        self.assertIn("its input has changed since", self.shardctl(*resumed, code=2).stderr)
+
+    def test_png_images_of_the_names_of_their_segments(self):
+        document = panoptic(3)
+        for image in document["images"]:
+            image["file_name"] = f"{image['id']:03}.png"
+            self.write(f"val/{image['file_name']}", tiny_png())
+            self.write(f"panoptic/{image['file_name']}", png_of(segment_ids(image["id"])))
+        self.write("panoptic.json", json.dumps(document).encode())
+        self.shardctl("pack", "panoptic.json", "val", "panoptic", "-o", "out")
+        self.shardctl("unpack", "out", "-o", "back")
+        self.assertEqual(self.read("back/002.png"), tiny_png())
+        self.assertEqual(self.read("back/panoptic/002.png"), png_of(segment_ids(2)))
+
+    def test_bad_segments_are_named_and_skipped(self):
+        first = segment_ids(2)[2][2]
+        more = [[5 if (x, y) == (3, 4) else id for x, id in enumerate(row)] for y, row in enumerate(segment_ids(2))]
+        gray = tiny_png(WIDTH, HEIGHT, bytes(WIDTH * HEIGHT))
+        palette = tiny_png(WIDTH, HEIGHT, bytes(WIDTH * HEIGHT), color=3)
+        deep = tiny_png(WIDTH, HEIGHT, bytes(6 * WIDTH * HEIGHT), RGB, depth=16)
+        add = {"id": 99, "category_id": 1}
+        for what, png, change in (
+            ("panoptic/002.png: is missing, and the annotation file names it", None, None),
+            ("segment 99 has no pixels in {png}: correct the annotation or the PNG", ..., lambda segments: segments.append(add)),
+            ("{png} has segment 5 at x 3, y 4, which \"segments_info\" lacks: correct", png_of(more), None),
+            ("{png} is 6x8 pixels, and the image 8x6: ", png_of(list(zip(*segment_ids(2)))), None),
+            ("{png} is no PNG of RGB with 8 bits", gray, None),
+            ("{png} is no PNG of RGB with 8 bits", palette, None),
+            ("{png} is no PNG of RGB with 8 bits", deep, None),
+            ("{png} is no PNG of RGB with 8 bits", b"", None),
+            ("{png}: PNG: ", png_of(segment_ids(2))[:-40], None),
+            (f"segment {first} is there twice", ..., lambda segments: segments.append({**add, "id": first})),
+            ("segment 0: its \"id\" is none of a color, from 1 to 16777215", ..., lambda segments: segments[0].update(id=0)),
+            ("segment 16777216: its \"id\" is none", ..., lambda segments: segments[1].update(id=1 << 24)),
+            ("segment \"7\": its \"id\" is none", ..., lambda segments: segments[2].update(id="7")),
+            ("segment: its \"id\" is none", ..., lambda segments: segments[0].pop("id")),
+            ("category 5 is none of \"categories\"", ..., lambda segments: segments[0].update(category_id=5)),
+        ):
+            with self.subTest(what=what):
+                document = self.given(panoptic(3))
+                annotation = document["annotations"][1]
+                if change:
+                    change(annotation["segments_info"])
+                    self.write("panoptic.json", json.dumps(document).encode())
+                if png is None:
+                    os.remove(self.path("panoptic/002.png"))
+                elif png is not ...:
+                    self.write("panoptic/002.png", png)
+                pack = ["pack", "panoptic.json", "val", "panoptic", "-o", "new"]
+                error = self.shardctl(*pack, code=3 if png is None else 1).stderr
+                place = f"panoptic.json: byte {json.dumps(document).index(json.dumps(annotation))}: "
+                self.assertIn(what.format(png="panoptic/002.png"), error)
+                self.assertIn("" if png is None else place, error)
+                self.assertIn("--on-error skip", error)
+                self.assertIn("packed 2 samples", self.shardctl(*pack, "--on-error", "skip", code=4).stdout)
+                shutil.rmtree(self.path("new"))
+
+    def test_files_and_inputs_of_the_wrong_kind(self):
+        document = self.given(panoptic(3))
+        error = self.shardctl("pack", "panoptic.json", "val", "-o", "new", code=2).stderr
+        self.assertIn("val: has no PNG 003.png, where panoptic.json has its segments: give the place of the PNGs", error)
+        for what, change in {
+            'some annotations have "segments_info" and others not': lambda annotations: annotations[2].pop("segments_info"),
+            '"segments_info" is no list': lambda annotations: annotations[0].update(segments_info=3),
+            'an annotation with "segments_info" and no "file_name"': lambda annotations: annotations[0].update(file_name=""),
+        }.items():
+            changed = json.loads(json.dumps(document))
+            change(changed["annotations"])
+            self.write("bad.json", json.dumps(changed).encode())
+            error = self.shardctl("pack", "bad.json", "val", "panoptic", "-o", "new", code=1).stderr
+            self.assertIn("bad.json: byte ", error)
+            self.assertIn(what, error)
+        twice = {**document, "annotations": [*document["annotations"], document["annotations"][0]]}
+        self.write("bad.json", json.dumps(twice).encode())
+        self.assertIn("annotation of image 1: is a second one", self.shardctl("pack", "bad.json", "val", "panoptic", "-o", "new", code=1).stderr)
+        self.write("instances.json", json.dumps(instances()).encode())
+        self.assertIn('a second place, and instances.json has no "segments_info"',
+                      self.shardctl("pack", "instances.json", "val", "panoptic", "-o", "new", code=2).stderr)
+
+    def test_pngs_beyond_limits(self):
+        for side, ids, what in ((2100, [[1, 2] * 1050, [2, 1] * 1050] * 1050, "has more than 4194304 runs"), (6000, None, "decoding 6000 x 6000 pixels takes more than")):
+            with self.subTest(side=side):
+                document = self.given(panoptic(1))
+                document["images"][0].update(width=side, height=side)
+                document["annotations"][0]["segments_info"] = [{"id": 1, "category_id": 1}, {"id": 2, "category_id": 1}]
+                self.write("panoptic.json", json.dumps(document).encode())
+                self.write("panoptic/001.png", png_of(ids) if ids else tiny_png(side, side, bytes(3 * side), RGB))
+                self.assertIn(what, self.shardctl("pack", "panoptic.json", "val", "panoptic", "-o", "new", code=1).stderr)
+
+    def test_names_of_files_unpacked_by_shard(self):
+        document = self.given(panoptic(5))
+        self.shardctl("pack", "panoptic.json", "val", "panoptic", "-o", "out", "--shard-samples", 2)
+        self.shardctl("unpack", "out", "--by-shard", "-o", "back")
+        back = json.loads(self.read("back/panoptic.json"))
+        self.assertEqual([image["file_name"] for image in back["images"]], [f"{i // 2:08}/{5 - i:03}.jpg" for i in range(5)])
+        for image in back["images"]:
+            self.assertEqual(self.read("back", image["file_name"]), self.read("val", image["file_name"][9:]))
+        for annotation in back["annotations"]:
+            self.assertEqual(self.read("back/panoptic", annotation["file_name"]), self.read("panoptic", annotation["file_name"][9:]))
+        for entry in back["images"] + back["annotations"]:
+            entry["file_name"] = entry["file_name"][9:]
+        self.assertEqual(meaning(back), meaning(document))

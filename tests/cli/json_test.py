@@ -139,7 +139,7 @@ class JsonTest(CliTest):
     def test_unpack_and_synth_and_index(self):
         self.pack_small_files()
         self.keys(self.shardctl("unpack", "out", "-o", "again", "--json").json(), "path", "output", "samples", "files",
-                  "bytes", "skipped")
+                  "bytes", "warnings", "skipped")
         document = self.shardctl("synth", "files", "-o", "made", "--count", "2", "--json").json()
         self.assertEqual(document, {"output": "made", "samples": 2, "bytes": 2 * 102400})
         [dataset] = self.shardctl("index", "out", "--json").json()["datasets"]

@@ -234,12 +234,14 @@ def tiny_jpeg(width=8, height=8):
             segment(0xda, bytes([1, 1, 0, 0, 63, 0])) + scan + b"\xff\xd9")
 
 
-def tiny_png():
-    """A PNG of one gray pixel."""
+def tiny_png(width=1, height=1, pixels=b"\x80", color=0, depth=8):
+    """A PNG of these bytes, row by row: one gray pixel."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)) +
-            chunk(b"IDAT", zlib.compress(b"\0\x80")) + chunk(b"IEND", b""))
+    row = len(pixels) // height
+    rows = b"".join(b"\0" + pixels[y * row:(y + 1) * row] for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 def tiny_bmp():

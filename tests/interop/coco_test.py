@@ -8,6 +8,7 @@ from support import STEP, InteropTest
 
 try:
     import numpy as np
+    from PIL import Image
     from pycocotools import mask as coco
 except ImportError as error:
     MISSING = f"needs the package pycocotools: {error}"
@@ -79,6 +80,33 @@ class CocoTest(InteropTest):
                     theirs = ann_to_rle(annotation["segmentation"], height, width)["counts"]
                     theirs = theirs.decode() if isinstance(theirs, bytes) else theirs
                     self.assertEqual(mask, {"size": [height, width], "counts": theirs}, annotation)
+
+    def test_segments_are_those_of_panopticapi(self):
+        """Ids as its rgb2id makes them of the pixels, masks as pycocotools encodes them."""
+        rng = np.random.default_rng(0)
+        document = {"images": [], "annotations": []}
+        masks = []
+        os.makedirs(self.path("images/pngs"))
+        for number, (height, width) in enumerate(SIZES * 3):
+            with open(self.path(f"images/{number}.ppm"), "wb") as file:
+                file.write(b"P6 1 1 255 abc")
+            names = rng.integers(0, 1 << 24, rng.choice([1, 9, 200]))
+            blocks = names[rng.integers(0, len(names), (height // 7 + 1, width // 5 + 1))]
+            drawn = np.where(rng.random((height, width)) < 0.1, 0, np.kron(blocks, np.ones((7, 5), int))[:height, :width])
+            png = self.path(f"images/pngs/{number}.png")
+            Image.fromarray(np.stack([drawn & 255, drawn >> 8 & 255, drawn >> 16], 2).astype(np.uint8)).save(png)
+            color = np.array(Image.open(png), dtype=np.uint32)
+            ids = color[:, :, 0] + 256 * color[:, :, 1] + 256 * 256 * color[:, :, 2]
+            listed = [int(segment) for segment in rng.permutation(np.setdiff1d(ids, [0]))]
+            document["images"].append({"id": number, "file_name": f"{number}.ppm", "height": height, "width": width})
+            document["annotations"].append({"image_id": number, "file_name": f"{number}.png", "segments_info": [{"id": segment} for segment in listed]})
+            masks.append([coco.encode(np.asfortranarray(ids == segment, np.uint8))["counts"].decode() for segment in listed])
+        with open(self.path("panoptic.json"), "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        self.shardctl("pack", self.path("panoptic.json"), self.path("images"), "-o", self.path("out"))
+        for number, (image, counts) in enumerate(zip(document["images"], masks, strict=True)):
+            found = json.loads(self.shardctl("cat", self.path("out"), "--key", str(number), "--column", "masks", "--decode"))
+            self.assertEqual(found, [{"size": [image["height"], image["width"]], "counts": text} for text in counts])
 
 
 if __name__ == "__main__":

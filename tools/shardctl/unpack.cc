@@ -101,12 +101,14 @@ int RunUnpack(int argc, char** argv) {
                    {"samples", report->samples},
                    {"files", report->files},
                    {"bytes", report->bytes},
+                   {"warnings", report->warnings},
                    {"skipped", SkippedJson(report->skipped)}});
   } else {
     Stdout().Write("unpacked " + Counted(report->samples, "sample") + " into " + Counted(report->files, "file") + ", " +
                    FormatBytes(report->bytes) + "\n");
   }
   Stdout().Flush();
+  for (const std::string& warning : report->warnings) PrintError("shardctl: warning: " + warning);
   return ReportSkipped(report->skipped);
 }
 

@@ -142,6 +142,7 @@ struct UnpackReport {
   uint64_t files = 0;
   uint64_t bytes = 0;
   std::vector<SkippedSample> skipped;  // ascending; a position is the sample's ordinal in the dataset
+  std::vector<std::string> warnings;   // what files lack because the dataset has it no longer, one line each
 };
 
 // Writes the files that a dataset was packed from, byte for byte, below `directory`, which must be empty or missing.

@@ -121,7 +121,8 @@ class Source {
   virtual absl::StatusOr<uint64_t> Skip(uint64_t count);
 
   // User metadata for the dataset: "imagefolder.classes" has the class names, a JSON list in the order of their labels;
-  // "coco.members" what a COCO file has beside images and annotations, "coco.file" its name. Empty for other sources.
+  // "coco.members" what a COCO file has beside images and annotations, "coco.file" its name, "coco.columns" a JSON list
+  // of the columns that hold the rest. Empty for other sources.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 
   // Possibly unintended findings before samples are listed, one line each: about a kind of input that was found by
@@ -130,6 +131,13 @@ class Source {
 
   // Warnings about the samples listed so far, one line each. Not thread-safe.
   virtual std::vector<std::string> warnings() const { return {}; }
+
+  // What tells the inputs from others, and from what they were before they changed: a run that resumes refuses those.
+  // Empty where WorkUnit::Names do that.
+  virtual absl::StatusOr<std::string> Identity() const { return std::string(); }
+
+  // True if Count is quick, so that progress can tell how much is left.
+  virtual bool counts_quickly() const { return keys_ascend() || has_own_units(); }
 
   // The number of samples, found without loading them (may list everything once). Does not move the position. Not
   // thread-safe.
@@ -216,12 +224,12 @@ struct SourceOptions : InputOptions {
 // directories, tars (plain or compressed) or zips, taken in the given order. A zip (*.zip) is read in place, as the
 // directory of its members; a member's checksum is compared when it is read. For "jsonl" and "table" they are files, or
 // directories of such files; for "webdataset" and "mds" they are datasets, read as by Convert; for "coco" an annotation
-// file (*.json) and the directory, zip or plain tar of its images, in either order.
-// "auto" looks at the inputs:
+// file (*.json) and the directory, zip or plain tar of its images, in either order; of panoptic segmentation also
+// that of its PNGs, which comes behind the images if both have files of the same names. "auto" looks at the inputs:
 //
 // - shards of MDS, or folders of them: "mds"
 // - directories of only tars and their indexes: "webdataset", or "sa1b"
-// - a file *.json and one more input: "coco"
+// - a file *.json and one or two more inputs: "coco"
 // - files *.jsonl and *.ndjson, perhaps compressed, or directories of them alone: "jsonl"
 // - files *.csv and *.tsv, perhaps compressed, and perhaps some of these: "table"
 // - directories with a metadata.csv or metadata.jsonl that has columns file_name or *_file_name, as Hugging Face has

@@ -1,11 +1,24 @@
 #include "operations/coco/coco_columns.h"
 
+#include <initializer_list>
 #include <utility>
 
 #include "operations/annotation_json.h"
 #include "operations/python_float.h"
 
 namespace shardkit::operations {
+namespace {
+
+std::optional<CocoColumn> FindMember(std::initializer_list<std::pair<std::string_view, CocoColumn>> members,
+                                     std::string_view name) {
+  for (const auto& [member, column] : members) {
+    if (name == member) return column;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::vector<Column> CocoColumns(const std::optional<std::string>& classes) {
   std::vector<Column> columns(kCocoColumnCount);
   columns[kCocoKey] = AnnotationColumn("key", Type::kUtf8, Codec::kZstd, false);
@@ -15,7 +28,10 @@ std::vector<Column> CocoColumns(const std::optional<std::string>& classes) {
   columns[kCocoWidth] = AnnotationColumn("width", Type::kI64, Codec::kZstd);
   columns[kCocoHeight] = AnnotationColumn("height", Type::kI64, Codec::kZstd);
   columns[kCocoFileName] = AnnotationColumn("file_name", Type::kUtf8, Codec::kZstd, false);
+  columns[kCocoPanoptic] = AnnotationColumn("panoptic", Type::kPng, Codec::kNone);
+  columns[kCocoPanopticFileName] = AnnotationColumn("panoptic_file_name", Type::kUtf8, Codec::kZstd);
   columns[kCocoAnnotationId] = AnnotationArray("annotation_id", Type::kI64);
+  columns[kCocoSegmentId] = AnnotationArray("segment_id", Type::kI64);
   columns[kCocoCategoryId] = AnnotationArray("category_id", Type::kI64);
   columns[kCocoLabel] = AnnotationArray("label", Type::kI64);
   if (classes) columns[kCocoLabel].metadata[kClassNames] = *classes;
@@ -33,24 +49,31 @@ std::vector<Column> CocoColumns(const std::optional<std::string>& classes) {
 }
 
 std::optional<CocoColumn> ColumnOfAnnotationMember(std::string_view name) {
-  constexpr std::pair<std::string_view, CocoColumn> kMembers[] = {
-      {"id", kCocoAnnotationId},           {"image_id", kCocoImageId}, {"category_id", kCocoCategoryId},
-      {"segmentation", kCocoSegmentation}, {"bbox", kCocoBbox},        {"area", kCocoArea},
-      {"iscrowd", kCocoIscrowd},           {"caption", kCocoCaptions}, {"keypoints", kCocoKeypoints},
-      {"num_keypoints", kCocoNumKeypoints}};
-  for (const auto& [member, column] : kMembers) {
-    if (name == member) return column;
-  }
-  return std::nullopt;
+  return FindMember({{"id", kCocoAnnotationId},
+                     {"image_id", kCocoImageId},
+                     {"category_id", kCocoCategoryId},
+                     {"segmentation", kCocoSegmentation},
+                     {"bbox", kCocoBbox},
+                     {"area", kCocoArea},
+                     {"iscrowd", kCocoIscrowd},
+                     {"caption", kCocoCaptions},
+                     {"keypoints", kCocoKeypoints},
+                     {"num_keypoints", kCocoNumKeypoints}},
+                    name);
+}
+
+std::optional<CocoColumn> ColumnOfSegmentMember(std::string_view name) {
+  return FindMember({{"id", kCocoSegmentId},
+                     {"category_id", kCocoCategoryId},
+                     {"bbox", kCocoBbox},
+                     {"area", kCocoArea},
+                     {"iscrowd", kCocoIscrowd}},
+                    name);
 }
 
 std::optional<CocoColumn> ColumnOfImageMember(std::string_view name) {
-  constexpr std::pair<std::string_view, CocoColumn> kMembers[] = {
-      {"id", kCocoImageId}, {"file_name", kCocoFileName}, {"width", kCocoWidth}, {"height", kCocoHeight}};
-  for (const auto& [member, column] : kMembers) {
-    if (name == member) return column;
-  }
-  return std::nullopt;
+  return FindMember(
+      {{"id", kCocoImageId}, {"file_name", kCocoFileName}, {"width", kCocoWidth}, {"height", kCocoHeight}}, name);
 }
 
 bool AppendJsonMember(std::string_view name, std::string_view value, std::string* object) {

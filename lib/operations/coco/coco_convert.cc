@@ -5,11 +5,13 @@
 #include <cstdlib>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "codec/image/image_codec.h"
 #include "operations/annotation_json.h"
 #include "operations/python_float.h"
 #include "shardkit/rle.h"
@@ -18,6 +20,9 @@ namespace shardkit::operations {
 namespace {
 
 constexpr int64_t kLargestExact = int64_t{1} << 53;  // above, f64 does not hold every integer
+constexpr int64_t kMostSegmentId = 0xffffff;         // of R + 256 G + 65536 B
+constexpr uint64_t kMostPngPixels = uint64_t{32} << 20;
+constexpr uint64_t kMostPngRuns = uint64_t{4} << 20;
 constexpr size_t kBoxNumbers = 4;
 constexpr size_t kPointNumbers = 3;  // of a keypoint: x, y, visibility
 
@@ -79,16 +84,27 @@ struct CocoConverter::State {
   std::optional<uint64_t> keypoints;                        // of each annotation, known after the first
   RleList masks;
   bool masks_fit = true;
-  size_t segmented = 0;     // annotations with a mask
-  bool has_others = false;  // annotations have members without a column
-  std::string image_rest;
+  size_t segmented = 0;                   // annotations with a mask
+  size_t count = 0;                       // annotations, or segments
+  bool has_others = false;                // annotations have members without a column
+  std::string image_rest, panoptic_rest;  // members without a column, without the closing brace
+  std::string_view png_name;
   std::vector<std::vector<double>> polygons;
   std::string scratch;
+  std::vector<uint8_t> pixels;
+
+  // Of panoptic segmentation, where an annotation is all there is of an image.
+  bool lacks_annotation() const { return index.panoptic() && pieces.size() == 1; }
+  std::optional<CocoColumn> ColumnOf(std::string_view member) const {
+    return index.panoptic() ? ColumnOfSegmentMember(member) : ColumnOfAnnotationMember(member);
+  }
 
   void Clear();
   absl::StatusOr<JsonElement> Parse(const JsonPiece& piece);
   absl::Status TakeImage();
-  absl::Status TakeAnnotation(const JsonPiece& piece);
+  absl::Status ForEachAnnotation(absl::FunctionRef<absl::Status(const JsonPiece&, JsonElement)> take);
+  absl::Status TakeAnnotation(const JsonPiece& piece, JsonElement annotation);
+  absl::Status TakePng(const CocoPng& png);
   absl::Status TakeMask(const std::optional<JsonElement>& segmentation);
   void TakeNumbers(const Members& members);
   bool Has(CocoColumn column) const;
@@ -104,7 +120,7 @@ void CocoConverter::State::Clear() {
   keypoints.reset();
   masks.Clear();
   masks_fit = true;
-  segmented = 0;
+  segmented = count = 0;
   has_others = false;
   image_rest.clear();
 }
@@ -136,13 +152,13 @@ absl::Status CocoConverter::State::TakeImage() {
     if (!covered) (void)AppendJsonMember(name, value.Format(), &image_rest);
     return true;
   });
-  if (!image_rest.empty()) image_rest += "}";
   if (image_id) return absl::OkStatus();
   return DataLoss(index.path(), ": byte ", pieces[0].offset, ": has changed since packing began");
 }
 
 void CocoConverter::State::TakeNumbers(const Members& members) {
-  for (const CocoColumn column : {kCocoAnnotationId, kCocoCategoryId, kCocoIscrowd, kCocoNumKeypoints}) {
+  for (const CocoColumn column :
+       {kCocoAnnotationId, kCocoSegmentId, kCocoCategoryId, kCocoIscrowd, kCocoNumKeypoints}) {
     int64_t number = 0;
     integers[column].fits = integers[column].fits && members[column] && ReadInteger(*members[column], &number);
     integers[column].values.push_back(number);
@@ -195,11 +211,34 @@ absl::Status CocoConverter::State::TakeMask(const std::optional<JsonElement>& se
   return absl::OkStatus();
 }
 
-absl::Status CocoConverter::State::TakeAnnotation(const JsonPiece& piece) {
-  SHARDKIT_ASSIGN_OR_RETURN(const JsonElement annotation, Parse(piece));
+absl::Status CocoConverter::State::ForEachAnnotation(
+    absl::FunctionRef<absl::Status(const JsonPiece&, JsonElement)> take) {
+  panoptic_rest.clear();
+  for (const JsonPiece& piece : std::span(pieces).subspan(1)) {
+    SHARDKIT_ASSIGN_OR_RETURN(const JsonElement annotation, Parse(piece));
+    if (!index.panoptic()) {
+      SHARDKIT_RETURN_IF_ERROR(take(piece, annotation));
+      continue;
+    }
+    absl::Status status;
+    annotation.ForEachMember([&](std::string_view name, JsonElement value) {
+      if (name == kCocoSegments) {
+        value.ForEach([&](JsonElement segment) { return (status = take(piece, segment)).ok(); });
+      } else if (name != "image_id" && name != "file_name") {
+        (void)AppendJsonMember(name, value.Format(), &panoptic_rest);
+      }
+      return status.ok();
+    });
+    SHARDKIT_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CocoConverter::State::TakeAnnotation(const JsonPiece& piece, JsonElement annotation) {
+  ++count;
   Members members;
   annotation.ForEachMember([&](std::string_view name, JsonElement value) {
-    if (const auto column = ColumnOfAnnotationMember(name)) {
+    if (const auto column = ColumnOf(name)) {
       members[*column] = value;
     } else {
       has_others = true;
@@ -207,10 +246,15 @@ absl::Status CocoConverter::State::TakeAnnotation(const JsonPiece& piece) {
     return true;
   });
   TakeNumbers(members);
+  const auto& id = members[index.panoptic() ? kCocoSegmentId : kCocoAnnotationId];
   const auto place = [&](const absl::Status& status) {
-    const std::string name = members[kCocoAnnotationId] ? StrCat(" ", members[kCocoAnnotationId]->Format()) : "";
-    return DataLoss(index.path(), ": byte ", piece.offset, ": annotation", name, ": ", ToStd(status.message()));
+    return DataLoss(index.path(), ": byte ", piece.offset, index.panoptic() ? ": segment" : ": annotation",
+                    id ? StrCat(" ", id->Format()) : "", ": ", ToStd(status.message()));
   };
+  if (index.panoptic() && (!integers[kCocoSegmentId].fits || integers[kCocoSegmentId].values.back() <= 0 ||
+                           integers[kCocoSegmentId].values.back() > kMostSegmentId)) {
+    return place(DataLoss("its \"id\" is none of a color, from 1 to ", kMostSegmentId));
+  }
   if (index.has_categories() && members[kCocoCategoryId]) {
     const std::optional<int64_t> label = index.LabelOf(integers[kCocoCategoryId].values.back());
     if (integers[kCocoCategoryId].fits && !label) {
@@ -224,17 +268,84 @@ absl::Status CocoConverter::State::TakeAnnotation(const JsonPiece& piece) {
         texts[column].fits && members[column] && (column != kCocoCaptions || members[column]->Get(&text));
     if (texts[column].fits) texts[column].values.push_back(members[column]->Format());
   }
-  if (!index.columns()[kCocoMasks]) return absl::OkStatus();
+  if (!index.columns()[kCocoMasks] || index.panoptic()) return absl::OkStatus();
   const absl::Status masked = TakeMask(members[kCocoSegmentation]);
   return masked.ok() ? masked : place(masked);
 }
 
+absl::Status CocoConverter::State::TakePng(const CocoPng& png) {
+  const auto refuse = [&](const auto&... what) {
+    return DataLoss(index.path(), ": byte ", pieces.back().offset, ": annotation of image ", *image_id, ": ", what...);
+  };
+  if (pieces.size() > 2) return refuse("is a second one, and all segments of an image are in one: join them");
+  const auto header = codec::kPngCodec.probe(png.bytes);
+  if (!header.ok() || header->channels != 3 || header->depth != 8 || header->palette) {
+    return refuse(png.path, " is no PNG of RGB with 8 bits, whose colors are the ids of segments: convert it");
+  }
+  const uint32_t rows = header->height, row_length = header->width;
+  if (height.value_or(rows) != rows || width.value_or(row_length) != row_length) {
+    return refuse(png.path, " is ", row_length, "x", rows, " pixels, and the image ", width.value_or(row_length), "x",
+                  height.value_or(rows), ": make it again in this size");
+  }
+  const uint64_t total = uint64_t{rows} * row_length;
+  absl::Status decoded = codec::CheckDecodable(ImageFormat::kPng, *header, 3 * total, 3 * kMostPngPixels);
+  if (decoded.ok()) {
+    pixels.resize(3 * total);
+    const MutableImageView view{pixels.data(), row_length, rows, 3, size_t{3} * row_length};
+    decoded = codec::kPngCodec.decode(png.bytes, *header, 0, 0, &view);
+  }
+  if (!decoded.ok()) return refuse(png.path, ": ", ToStd(decoded.message()));
+  struct Mask {
+    std::vector<uint32_t> runs;
+    uint64_t end = 0;  // of the runs
+  };
+  const std::vector<int64_t>& ids = integers[kCocoSegmentId].values;
+  std::unordered_map<int64_t, Mask> found;
+  for (const int64_t id : ids) {
+    if (!found.try_emplace(id).second) return refuse("segment ", id, " is there twice: give each an id of its own");
+  }
+  constexpr std::string_view kCorrect = ": correct the annotation or the PNG";
+  int64_t id = 0;
+  uint64_t begin = 0;  // of its pixels, counted down the columns
+  uint64_t changes = 0;
+  const auto go_on = [&](int64_t next, uint64_t at) {
+    if (id != 0) {
+      Mask& mask = found[id];
+      mask.runs.insert(mask.runs.end(), {static_cast<uint32_t>(begin - mask.end), static_cast<uint32_t>(at - begin)});
+      mask.end = at;
+    }
+    id = next;
+    begin = at;
+    return next == 0 || found.contains(next);
+  };
+  for (uint32_t x = 0; x < row_length; ++x) {
+    const uint8_t* pixel = pixels.data() + size_t{3} * x;
+    for (uint32_t y = 0; y < rows; ++y, pixel += size_t{3} * row_length) {
+      const int64_t next = pixel[0] + 256 * pixel[1] + 65536 * pixel[2];
+      if (next == id) continue;
+      if (++changes > kMostPngRuns) return refuse(png.path, " has more than ", kMostPngRuns, " runs: divide the image");
+      if (go_on(next, uint64_t{x} * rows + y)) continue;
+      return refuse(png.path, " has segment ", next, " at x ", x, ", y ", y, ", which \"", kCocoSegments, "\" lacks",
+                    kCorrect);
+    }
+  }
+  go_on(0, total);
+  for (const int64_t listed : ids) {
+    auto& [runs, end] = found[listed];
+    if (runs.empty()) return refuse("segment ", listed, " has no pixels in ", png.path, kCorrect);
+    if (end < total) runs.push_back(static_cast<uint32_t>(total - end));
+    masks.Append(RleView(rows, row_length, runs));
+  }
+  return absl::OkStatus();
+}
+
 bool CocoConverter::State::Has(CocoColumn column) const {
+  if (lacks_annotation()) return false;
   switch (column) {
     case kCocoLabel:
       return integers[kCocoCategoryId].fits;
     case kCocoMasks:
-      return masks_fit && (segmented > 0 || pieces.size() == 1);
+      return masks_fit && (segmented > 0 || count == 0 || index.panoptic());
     case kCocoBbox:
     case kCocoArea:
     case kCocoKeypoints:
@@ -250,26 +361,27 @@ bool CocoConverter::State::Has(CocoColumn column) const {
 // The value of source_json, empty if there is none.
 absl::StatusOr<std::string> CocoConverter::State::Rest() {
   std::string rest;
-  if (!image_rest.empty()) (void)AppendJsonMember("image", image_rest, &rest);
+  if (!image_rest.empty()) (void)AppendJsonMember("image", image_rest + "}", &rest);
   bool some = has_others;
   for (size_t column = 0; column < kCocoColumnCount; ++column) {
     some = some || (index.columns()[column] && column != kCocoLabel && column != kCocoMasks &&
                     !Has(static_cast<CocoColumn>(column)));
   }
-  if (some) {
+  if (some && !lacks_annotation()) {
     std::string list;
-    for (const JsonPiece& piece : std::span(pieces).subspan(1)) {
-      SHARDKIT_ASSIGN_OR_RETURN(const JsonElement annotation, Parse(piece));
+    SHARDKIT_RETURN_IF_ERROR(ForEachAnnotation([&](const JsonPiece&, JsonElement annotation) {
       std::string members;
       annotation.ForEachMember([&](std::string_view name, JsonElement value) {
-        const std::optional<CocoColumn> column = ColumnOfAnnotationMember(name);
+        const std::optional<CocoColumn> column = ColumnOf(name);
         if (!column || !Has(*column)) (void)AppendJsonMember(name, value.Format(), &members);
         return true;
       });
       list += StrCat(list.empty() ? "[" : ", ", members.empty() ? "{" : members, "}");
-    }
+      return absl::OkStatus();
+    }));
     (void)AppendJsonMember("annotations", list + "]", &rest);
   }
+  if (!panoptic_rest.empty()) (void)AppendJsonMember("panoptic", panoptic_rest + "}", &rest);
   return rest.empty() ? rest : rest + "}";
 }
 
@@ -284,7 +396,7 @@ absl::Status CocoConverter::State::Emit(ByteArena* arena, std::vector<Field>* fi
   add_integer(kCocoWidth, width);
   add_integer(kCocoHeight, height);
   add(kCocoFileName, file_name);
-  const uint64_t count = pieces.size() - 1;
+  if (!png_name.empty()) add(kCocoPanopticFileName, png_name);
   const auto add_array = [&](CocoColumn column, const auto& gathered,
                              std::initializer_list<uint64_t> inner = {}) -> absl::Status {
     if (!index.columns()[column] || !Has(column)) return absl::OkStatus();
@@ -297,7 +409,8 @@ absl::Status CocoConverter::State::Emit(ByteArena* arena, std::vector<Field>* fi
     add(column, scratch);
     return absl::OkStatus();
   };
-  for (const CocoColumn column : {kCocoAnnotationId, kCocoCategoryId, kCocoLabel, kCocoIscrowd, kCocoNumKeypoints}) {
+  for (const CocoColumn column :
+       {kCocoAnnotationId, kCocoSegmentId, kCocoCategoryId, kCocoLabel, kCocoIscrowd, kCocoNumKeypoints}) {
     SHARDKIT_RETURN_IF_ERROR(add_array(column, integers));
   }
   SHARDKIT_RETURN_IF_ERROR(add_array(kCocoArea, floats));
@@ -325,14 +438,15 @@ CocoConverter::~CocoConverter() = default;
 
 bool CocoConverter::lacks_masks() const { return !state_->masks_fit; }
 
-absl::Status CocoConverter::Convert(size_t image, ByteArena* arena, std::vector<Field>* fields) {
+absl::Status CocoConverter::Convert(size_t image, const CocoPng& png, ByteArena* arena, std::vector<Field>* fields) {
   State& state = *state_;
   state.Clear();
   SHARDKIT_RETURN_IF_ERROR(state.index.ReadImage(image, &state.bytes, &state.pieces));
   SHARDKIT_RETURN_IF_ERROR(state.TakeImage());
-  for (const JsonPiece& piece : std::span(state.pieces).subspan(1)) {
-    SHARDKIT_RETURN_IF_ERROR(state.TakeAnnotation(piece));
-  }
+  SHARDKIT_RETURN_IF_ERROR(state.ForEachAnnotation(
+      [&](const JsonPiece& piece, JsonElement annotation) { return state.TakeAnnotation(piece, annotation); }));
+  state.png_name = state.index.png_name(image);
+  if (!state.png_name.empty()) SHARDKIT_RETURN_IF_ERROR(state.TakePng(png));
   return state.Emit(arena, fields);
 }
 

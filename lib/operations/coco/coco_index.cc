@@ -209,7 +209,7 @@ class CocoIndex::Reader {
         *index_.file_, kLists, [this](const JsonPiece& piece) { return Take(piece); }, &index_.hash_));
     if (!has_images_) {
       return DataLoss(index_.path(), ": has no list \"images\": not an annotation file of COCO, as instances_*.json, ",
-                      "captions_*.json or person_keypoints_*.json");
+                      "captions_*.json, person_keypoints_*.json or panoptic_*.json");
     }
     index_.members_ += index_.members_.empty() ? "{}" : "}";
     for (const CocoColumn always : {kCocoKey, kCocoImage, kCocoImageId, kCocoWidth, kCocoHeight, kCocoFileName}) {
@@ -217,7 +217,10 @@ class CocoIndex::Reader {
     }
     index_.columns_.set(kCocoSourceJson);
     index_.columns_.set(kCocoLabel, index_.columns_[kCocoCategoryId] && index_.has_categories_);
-    index_.columns_.set(kCocoMasks, index_.columns_[kCocoSegmentation]);
+    for (const CocoColumn column : {kCocoPanoptic, kCocoPanopticFileName, kCocoSegmentId}) {
+      index_.columns_.set(column, !pngs_.empty());
+    }
+    index_.columns_.set(kCocoMasks, index_.columns_[kCocoSegmentation] || !pngs_.empty());
     DivideByImage();
     return absl::OkStatus();
   }
@@ -311,15 +314,43 @@ class CocoIndex::Reader {
 
   absl::Status TakeAnnotation(const JsonPiece& piece, JsonElement annotation) {
     std::optional<int64_t> image_id;
+    CocoColumnSet columns;
+    std::optional<JsonElement> segments;
+    std::optional<std::string_view> png;
     annotation.ForEachMember([&](std::string_view name, JsonElement value) {
       const std::optional<CocoColumn> column = ColumnOfAnnotationMember(name);
-      if (column) index_.columns_.set(*column);
+      if (column) columns.set(*column);
       int64_t number = 0;
+      std::string_view text;
       if (column == kCocoImageId) image_id = value.Get(&number) ? std::optional(number) : std::nullopt;
+      if (name == kCocoSegments) segments = value;
+      if (name == "file_name") png = value.Get(&text) ? std::optional(text) : std::nullopt;
       return true;
     });
     if (!image_id) return Refuse(piece, "an annotation without \"image_id\", an integer");
+    if (!pending_.empty() && segments.has_value() == pngs_.empty()) {
+      return Refuse(piece, "some annotations have \"segments_info\" and others not: divide the file in two");
+    }
+    if (segments) {
+      SHARDKIT_RETURN_IF_ERROR(TakeSegments(piece, *segments, png.value_or("")));
+    } else {
+      index_.columns_ |= columns;
+    }
     pending_.push_back({*image_id, {piece.offset, static_cast<uint32_t>(piece.text.size())}, Hash64(piece.text)});
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeSegments(const JsonPiece& piece, JsonElement segments, std::string_view png) {
+    const bool is_list = segments.ForEach([&](JsonElement segment) {
+      return segment.ForEachMember([&](std::string_view name, JsonElement) {
+        if (const auto column = ColumnOfSegmentMember(name)) index_.columns_.set(*column);
+        return true;
+      });
+    });
+    if (!is_list) return Refuse(piece, "\"segments_info\" is no list");
+    if (png.empty()) return Refuse(piece, "an annotation with \"segments_info\" and no \"file_name\", that of its PNG");
+    pngs_.push_back({index_.names_.size(), static_cast<uint32_t>(png.size())});
+    index_.names_ += png;
     return absl::OkStatus();
   }
 
@@ -348,9 +379,11 @@ class CocoIndex::Reader {
       next += std::exchange(counts[i], next);
     }
     index_.annotations_.resize(next);
-    for (const Annotation& annotation : pending_) {
-      const size_t image = ordinal(annotation);
-      if (image < images) index_.annotations_[counts[image]++] = annotation.place;
+    if (!pngs_.empty()) index_.pngs_.resize(images + 1);
+    for (size_t i = 0; i < pending_.size(); ++i) {
+      const size_t image = ordinal(pending_[i]);
+      if (image < images) index_.annotations_[counts[image]++] = pending_[i].place;
+      if (!pngs_.empty()) index_.pngs_[image] = pngs_[i];
     }
   }
 
@@ -359,6 +392,7 @@ class CocoIndex::Reader {
   bool has_images_ = false;
   absl::flat_hash_map<int64_t, size_t> ordinals_;
   std::vector<Annotation> pending_;
+  std::vector<Place> pngs_;  // of all or none of them
 };
 
 absl::StatusOr<std::unique_ptr<CocoIndex>> CocoIndex::Read(std::unique_ptr<RandomAccessFile> file) {
@@ -369,6 +403,10 @@ absl::StatusOr<std::unique_ptr<CocoIndex>> CocoIndex::Read(std::unique_ptr<Rando
 
 std::string_view CocoIndex::file_name(size_t image) const {
   return std::string_view(names_).substr(images_[image].name, images_[image].name_length);
+}
+
+std::string_view CocoIndex::png_name(size_t image) const {
+  return panoptic() ? std::string_view(names_).substr(pngs_[image].offset, pngs_[image].length) : std::string_view();
 }
 
 std::optional<int64_t> CocoIndex::LabelOf(int64_t category_id) const {

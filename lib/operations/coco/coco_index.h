@@ -35,6 +35,9 @@ class CocoIndex {
   const std::string& path() const { return file_->path(); }
   size_t size() const { return images_.size(); }  // images, in the order of the file
   std::string_view file_name(size_t image) const;
+  // Whether annotations are lists of segments, which PNGs show. Of each image that has one, the name of its PNG.
+  bool panoptic() const { return !pngs_.empty(); }
+  std::string_view png_name(size_t image) const;
   // Of the image's entry and its annotations, which changes when these do.
   uint64_t fingerprint(size_t image) const { return images_[image].fingerprint; }
   // Of the whole file.
@@ -68,7 +71,7 @@ class CocoIndex {
     uint64_t first_annotation = 0;
   };
   struct Place {
-    uint64_t offset = 0;
+    uint64_t offset = 0;  // in the file, or in names_
     uint32_t length = 0;
   };
   class Reader;
@@ -79,6 +82,7 @@ class CocoIndex {
   std::string names_;
   std::vector<Image> images_;
   std::vector<Place> annotations_;  // by image
+  std::vector<Place> pngs_;         // names of each image's PNG
   std::map<int64_t, int64_t> labels_;
   std::optional<std::string> classes_;
   bool has_categories_ = false;

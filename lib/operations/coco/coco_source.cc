@@ -46,14 +46,18 @@ std::string KeyOf(std::string_view file_name) {
 
 }  // namespace
 
-// The place where the images are. Thread-safe.
+// The place where the images are, or the PNGs. Thread-safe.
 class CocoImages {
  public:
   // `path` is a directory, which a mounted zip is, too, or a tar. Names of files are relative to it, or to the one
-  // folder in it (train2017/) that has the first images. Of a tar the members are listed. InvalidArgument for another
-  // kind of file, a compressed tar, and when two folders have the first images.
-  static absl::StatusOr<std::unique_ptr<CocoImages>> Open(const std::string& path, const CocoIndex& index,
+  // folder in it (train2017/) that has one of the `first` names. Of a tar the members are listed. InvalidArgument for
+  // another kind of file, a compressed tar, and when two folders have the first images.
+  static absl::StatusOr<std::unique_ptr<CocoImages>> Open(const std::string& path,
+                                                          std::span<const std::string_view> first,
                                                           const SourceOptions& options);
+
+  // Whether the place has one of the first names.
+  bool found() const { return found_; }
 
   // What messages call the file.
   std::string PathOf(std::string_view file_name) const;
@@ -65,18 +69,20 @@ class CocoImages {
  private:
   CocoImages(std::string path, const SourceOptions& options) : path_(std::move(path)), options_(options) {}
   absl::Status ListTar();
-  absl::Status FindFolder(const CocoIndex& index);
+  absl::Status FindFolder(std::span<const std::string_view> first);
   absl::StatusOr<bool> Has(std::string_view name) const;
   absl::Status CheckName(std::string_view file_name) const;
 
   const std::string path_;
   const SourceOptions options_;
   bool tar_ = false;
+  bool found_ = false;
   std::string folder_;  // within path_: empty, or ends in '/'
   absl::flat_hash_map<std::string, std::shared_ptr<const RandomAccessFile>> members_;  // of a tar
 };
 
-absl::StatusOr<std::unique_ptr<CocoImages>> CocoImages::Open(const std::string& path, const CocoIndex& index,
+absl::StatusOr<std::unique_ptr<CocoImages>> CocoImages::Open(const std::string& path,
+                                                             std::span<const std::string_view> first,
                                                              const SourceOptions& options) {
   std::unique_ptr<CocoImages> images(new CocoImages(path, options));
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
@@ -85,7 +91,7 @@ absl::StatusOr<std::unique_ptr<CocoImages>> CocoImages::Open(const std::string& 
     return InvalidArgument(path, ": neither a directory nor a tar or zip: give the place of the images");
   }
   if (images->tar_) SHARDKIT_RETURN_IF_ERROR(images->ListTar());
-  SHARDKIT_RETURN_IF_ERROR(images->FindFolder(index));
+  SHARDKIT_RETURN_IF_ERROR(images->FindFolder(first));
   return images;
 }
 
@@ -119,17 +125,16 @@ absl::StatusOr<bool> CocoImages::Has(std::string_view name) const {
   return info->type == FileType::kRegular;
 }
 
-absl::Status CocoImages::FindFolder(const CocoIndex& index) {
+absl::Status CocoImages::FindFolder(std::span<const std::string_view> first) {
   std::set<std::string> folders;
   for (const auto& [name, file] : members_) {
     if (const size_t slash = name.find('/'); slash != name.npos) folders.insert(name.substr(0, slash + 1));
   }
   bool listed = tar_;
-  for (size_t i = 0; i < std::min(index.size(), kSoughtImages); ++i) {
-    const std::string_view name = index.file_name(i);
+  for (const std::string_view name : first) {
     if (!CheckName(name).ok()) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const bool here, Has(name));
-    if (here) return absl::OkStatus();
+    SHARDKIT_ASSIGN_OR_RETURN(found_, Has(name));
+    if (found_) return absl::OkStatus();
     if (!std::exchange(listed, true)) {
       SHARDKIT_RETURN_IF_ERROR(options_.file_system->ForEachEntry(path_, [&](const ListedEntry& entry) {
         if (entry.type == FileType::kDirectory || entry.type == FileType::kSymbolicLink) {
@@ -141,13 +146,13 @@ absl::Status CocoImages::FindFolder(const CocoIndex& index) {
     for (const std::string& folder : folders) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool there, Has(StrCat(folder, name)));
       if (!there) continue;
-      if (!folder_.empty()) {
+      if (std::exchange(found_, true)) {
         return InvalidArgument(path_, ": both ", folder_, " and ", folder, " have an image ", name,
                                ": give the folder ", "that the annotation file is for");
       }
       folder_ = folder;
     }
-    if (!folder_.empty()) return absl::OkStatus();
+    if (found_) return absl::OkStatus();
   }
   return absl::OkStatus();
 }
@@ -206,8 +211,8 @@ absl::StatusOr<uint64_t> CocoImages::Bytes(std::string_view file_name) const {
 }
 
 absl::StatusOr<bool> CocoSource::AreInputs(const std::vector<std::string>& inputs, const SourceOptions& options) {
-  if (inputs.size() != 2 || IsJson(inputs[0]) == IsJson(inputs[1])) return false;
-  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(inputs[IsJson(inputs[0]) ? 0 : 1]));
+  if (inputs.size() < 2 || inputs.size() > 3 || std::ranges::count_if(inputs, IsJson) != 1) return false;
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(*std::ranges::find_if(inputs, IsJson)));
   return info.type == FileType::kRegular;
 }
 
@@ -218,26 +223,57 @@ absl::StatusOr<std::unique_ptr<CocoSource>> CocoSource::Open(const std::vector<s
   if (!fits) {
     return InvalidArgument(inputs[0],
                            ": --from coco takes one annotation file *.json and one place of images, a folder, ",
-                           "tar or zip: shardctl pack --from coco instances_train2017.json train2017.zip -o OUT");
+                           "tar or zip: shardctl pack --from coco instances_train2017.json train2017.zip -o OUT; for ",
+                           "panoptic_train2017.json that of its PNGs, too");
   }
-  const bool json_first = IsJson(inputs[0]);
-  SHARDKIT_ASSIGN_OR_RETURN(auto file, options.file_system->OpenForReading(inputs[json_first ? 0 : 1]));
+  SHARDKIT_ASSIGN_OR_RETURN(auto file, options.file_system->OpenForReading(*std::ranges::find_if(inputs, IsJson)));
   SHARDKIT_ASSIGN_OR_RETURN(auto index, CocoIndex::Read(std::move(file)));
-  SHARDKIT_ASSIGN_OR_RETURN(auto images, CocoImages::Open(inputs[json_first ? 1 : 0], *index, options));
-  return std::unique_ptr<CocoSource>(new CocoSource(std::move(index), std::move(images), options, std::move(opened)));
+  std::vector<std::string> places;
+  std::ranges::remove_copy_if(inputs, std::back_inserter(places), IsJson);
+  if (places.size() > 1 && !index->panoptic()) {
+    return InvalidArgument(places[1], ": a second place, and ", index->path(), " has no \"", kCocoSegments,
+                           "\", which would have PNGs: give the place of the images alone");
+  }
+  std::vector<std::string_view> image_names, png_names;
+  for (size_t i = 0; i < index->size() && image_names.size() < kSoughtImages; ++i) {
+    image_names.push_back(index->file_name(i));
+    if (!index->png_name(i).empty()) png_names.push_back(index->png_name(i));
+  }
+  std::unique_ptr<CocoImages> images, pngs;
+  const auto open = [&]() -> absl::Status {
+    SHARDKIT_ASSIGN_OR_RETURN(images, CocoImages::Open(places.front(), image_names, options));
+    if (!index->panoptic()) return absl::OkStatus();
+    SourceOptions whole = options;
+    whole.stream_above = UINT64_MAX;
+    SHARDKIT_ASSIGN_OR_RETURN(pngs, CocoImages::Open(places.back(), png_names, whole));
+    return absl::OkStatus();
+  };
+  SHARDKIT_RETURN_IF_ERROR(open());
+  if (places.size() > 1 && !images->found() && !pngs->found()) {
+    std::ranges::reverse(places);
+    SHARDKIT_RETURN_IF_ERROR(open());
+  }
+  if (pngs && !pngs->found() && !png_names.empty()) {
+    return InvalidArgument(places.back(), ": has no PNG ", png_names[0], ", where ", index->path(),
+                           " has its segments: give the place of the PNGs behind that of the images");
+  }
+  return std::unique_ptr<CocoSource>(
+      new CocoSource(std::move(index), std::move(images), std::move(pngs), options, std::move(opened)));
 }
 
 CocoSource::CocoSource(std::unique_ptr<CocoIndex> index, std::unique_ptr<CocoImages> images,
-                       const SourceOptions& options, std::shared_ptr<ReadableFileSystem> opened)
+                       std::unique_ptr<CocoImages> pngs, const SourceOptions& options,
+                       std::shared_ptr<ReadableFileSystem> opened)
     : opened_(std::move(opened)),
       index_(std::move(index)),
       images_(std::move(images)),
+      pngs_(std::move(pngs)),
       options_(options),
       columns_(CocoColumns(index_->classes())) {}
 
 CocoSource::~CocoSource() = default;
 
-std::string CocoSource::Identity() const {
+absl::StatusOr<std::string> CocoSource::Identity() const {
   return StrCat("annotations ", absl::Hex(index_->hash(), absl::kZeroPad16), options_.follow_links ? "" : " no-follow");
 }
 
@@ -287,11 +323,19 @@ absl::StatusOr<uint64_t> CocoSource::Skip(uint64_t count) {
   return passed;
 }
 
+absl::StatusOr<uint64_t> CocoSource::BytesOf(size_t image) const {
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t bytes, images_->Bytes(index_->file_name(image)));
+  const std::string_view png = index_->png_name(image);
+  if (png.empty()) return bytes;
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t png_bytes, pngs_->Bytes(png));
+  return bytes + png_bytes;
+}
+
 absl::StatusOr<std::vector<uint64_t>> CocoSource::InputBytes(const WorkUnit& unit) const {
   std::vector<uint64_t> bytes;
   const size_t first = static_cast<const ImagesUnit&>(unit).first;
   for (size_t i = 0; i < unit.sample_count; ++i) {
-    SHARDKIT_ASSIGN_OR_RETURN(bytes.emplace_back(), images_->Bytes(index_->file_name(first + i)));
+    SHARDKIT_ASSIGN_OR_RETURN(bytes.emplace_back(), BytesOf(first + i));
   }
   return bytes;
 }
@@ -304,7 +348,13 @@ absl::Status CocoSource::LoadSample(size_t image, CocoConverter& converter, Byte
   if (!column.ok()) return Annotate(column.status(), images_->PathOf(file_name));
   undecoded_images_.Count((*column)->type, value);
   sample->fields.push_back({*column, std::move(value)});
-  SHARDKIT_RETURN_IF_ERROR(converter.Convert(image, arena, &sample->fields));
+  CocoPng png;
+  if (const std::string_view name = index_->png_name(image); !name.empty()) {
+    SHARDKIT_ASSIGN_OR_RETURN(const Value loaded, pngs_->Load(name, arena));
+    png = {pngs_->PathOf(name), loaded.bytes};
+    sample->fields.push_back({&columns_[kCocoPanoptic], loaded});
+  }
+  SHARDKIT_RETURN_IF_ERROR(converter.Convert(image, png, arena, &sample->fields));
   if (converter.lacks_masks()) ++unmasked_;
   return absl::OkStatus();
 }
@@ -325,16 +375,22 @@ void CocoSource::Load(WorkUnit& unit, SampleBatch* batch) {
       unit, batch, [&](size_t i, Sample* sample) { return LoadSample(first + i, *converter, &batch->arena, sample); },
       [&](size_t i, const Sample&) { return KeyOf(index_->file_name(first + i)); },
       [&](size_t i, const Sample* sample) {
-        return sample != nullptr ? sample->fields[0].value.length()
-                                 : images_->Bytes(index_->file_name(first + i)).value_or(0);
+        if (sample == nullptr) return BytesOf(first + i).value_or(0);
+        const bool has_png = !index_->png_name(first + i).empty();
+        return sample->fields[0].value.length() + (has_png ? sample->fields[1].value.length() : 0);
       });
   std::lock_guard lock(mutex_);
   idle_.push_back(std::move(converter));
 }
 
 std::map<std::string, std::string> CocoSource::metadata() const {
+  JsonValue columns = JsonValue::Array();
+  for (size_t i = 0; i < kCocoColumnCount; ++i) {
+    if (index_->columns()[i]) columns.Add(columns_[i].name);
+  }
   return {{std::string(kCocoFile), std::string(BasePart(index_->path()))},
-          {std::string(kCocoMembers), index_->members()}};
+          {std::string(kCocoMembers), index_->members()},
+          {std::string(kCocoColumns), columns.Format()}};
 }
 
 std::vector<std::string> CocoSource::warnings() const {

@@ -1,4 +1,4 @@
-// COCO: an annotation file (instances, captions, person_keypoints) and the images that it is about.
+// COCO: an annotation file (instances, captions, person_keypoints, panoptic) and the images that it is about.
 #pragma once
 
 #include <atomic>
@@ -21,18 +21,16 @@ class CocoImages;
 // Samples are the entries of "images", in their order. The key is "file_name" without its ending.
 class CocoSource final : public Source {
  public:
-  // `inputs` are a file *.json and the place of the images, in any order. `opened` is from OpenInputs.
+  // `inputs` are a file *.json and the place of the images, and that of the PNGs of panoptic segmentation if it is
+  // another, in any order. `opened` is from OpenInputs.
   static absl::StatusOr<std::unique_ptr<CocoSource>> Open(const std::vector<std::string>& inputs,
                                                           const SourceOptions& options,
                                                           std::shared_ptr<ReadableFileSystem> opened);
 
   ~CocoSource() override;
 
-  // Whether inputs are those of COCO: a file *.json, and one that is none.
+  // Whether inputs are those of COCO: a file *.json, and one or two that are none.
   static absl::StatusOr<bool> AreInputs(const std::vector<std::string>& inputs, const SourceOptions& options);
-
-  // Tells the annotation file from others, and from what it was before it changed.
-  std::string Identity() const;
 
   std::string_view name() const override { return "coco"; }
   absl::StatusOr<std::vector<Column>> InitialColumns() override;
@@ -44,17 +42,20 @@ class CocoSource final : public Source {
   absl::StatusOr<uint64_t> Skip(uint64_t count) override;
   std::map<std::string, std::string> metadata() const override;
   std::vector<std::string> warnings() const override;
+  absl::StatusOr<std::string> Identity() const override;
+  bool counts_quickly() const override { return true; }
   absl::StatusOr<uint64_t> Count() override { return index_->size(); }
 
  private:
-  CocoSource(std::unique_ptr<CocoIndex> index, std::unique_ptr<CocoImages> images, const SourceOptions& options,
-             std::shared_ptr<ReadableFileSystem> opened);
+  CocoSource(std::unique_ptr<CocoIndex> index, std::unique_ptr<CocoImages> images, std::unique_ptr<CocoImages> pngs,
+             const SourceOptions& options, std::shared_ptr<ReadableFileSystem> opened);
+  absl::StatusOr<uint64_t> BytesOf(size_t image) const;
   absl::StatusOr<const Column*> ImageColumn(const Value& value, std::string_view file_name);
   absl::Status LoadSample(size_t image, CocoConverter& converter, ByteArena* arena, Sample* sample);
 
   const std::shared_ptr<ReadableFileSystem> opened_;
   const std::unique_ptr<CocoIndex> index_;
-  const std::unique_ptr<CocoImages> images_;
+  const std::unique_ptr<CocoImages> images_, pngs_;  // without PNGs null
   const SourceOptions options_;
   const std::vector<Column> columns_;
   ColumnTable image_columns_{/*nullable=*/false};

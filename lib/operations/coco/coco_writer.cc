@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/json.h"
@@ -35,6 +36,7 @@ class Entries {
       SHARDKIT_ASSIGN_OR_RETURN(const JsonElement rest, Parse(kCocoSourceJson, &rest_tree_));
       rest.ForEachMember([this](std::string_view name, JsonElement value) {
         if (name == "image") rest_of_image_ = value;
+        if (name == "panoptic") rest_of_panoptic_ = value;
         if (name == "annotations") {
           value.ForEach([this](JsonElement annotation) {
             rest_.push_back(annotation);
@@ -47,6 +49,7 @@ class Entries {
     }
     SHARDKIT_RETURN_IF_ERROR(Image());
     SHARDKIT_RETURN_IF_ERROR(Array("id", kCocoAnnotationId));
+    SHARDKIT_RETURN_IF_ERROR(Array("id", kCocoSegmentId));
     SHARDKIT_RETURN_IF_ERROR(Array("category_id", kCocoCategoryId));
     SHARDKIT_RETURN_IF_ERROR(List("segmentation", kCocoSegmentation));
     SHARDKIT_RETURN_IF_ERROR(Array("area", kCocoArea));
@@ -55,10 +58,11 @@ class Entries {
     SHARDKIT_RETURN_IF_ERROR(Array("keypoints", kCocoKeypoints));
     SHARDKIT_RETURN_IF_ERROR(Array("num_keypoints", kCocoNumKeypoints));
     SHARDKIT_RETURN_IF_ERROR(List("caption", kCocoCaptions));
+    for (size_t i = 0; i < rest_.size(); ++i) AddAll(rest_[i], &objects()[i]);
+    if (Has(kCocoPanopticFileName)) SHARDKIT_RETURN_IF_ERROR(JoinSegments());
     for (std::string& object : objects()) {
       if (Has(kCocoImageId)) SHARDKIT_RETURN_IF_ERROR(Add("image_id", image_id_, &object));
     }
-    for (size_t i = 0; i < rest_.size(); ++i) AddAll(rest_[i], &objects()[i]);
     return absl::OkStatus();
   }
 
@@ -87,6 +91,26 @@ class Entries {
     });
   }
 
+  absl::Status AddText(std::string_view name, CocoColumn column, std::string* object) const {
+    if (!Has(column)) return absl::OkStatus();
+    std::string text;
+    if (AppendPythonJsonString(values_[column], &text)) return Add(name, text, object);
+    return DataLoss("column '", columns_[column].name, "' is not UTF-8");
+  }
+
+  // Makes one annotation of all of them.
+  absl::Status JoinSegments() {
+    std::string list = "[", annotation;
+    for (const std::string& segment : objects()) {
+      list += StrCat(list.size() > 1 ? ", " : "", segment.empty() ? "{" : segment, "}");
+    }
+    SHARDKIT_RETURN_IF_ERROR(Add(kCocoSegments, list + "]", &annotation));
+    SHARDKIT_RETURN_IF_ERROR(AddText("file_name", kCocoPanopticFileName, &annotation));
+    if (rest_of_panoptic_) AddAll(*rest_of_panoptic_, &annotation);
+    annotations_ = {std::move(annotation)};
+    return absl::OkStatus();
+  }
+
   absl::Status Image() {
     const auto integer = [&](std::string_view name, CocoColumn column) -> absl::Status {
       if (!Has(column)) return absl::OkStatus();
@@ -98,11 +122,7 @@ class Entries {
       return Add(name, text, &image_);
     };
     SHARDKIT_RETURN_IF_ERROR(integer("id", kCocoImageId));
-    if (Has(kCocoFileName)) {
-      std::string text;
-      if (!AppendPythonJsonString(values_[kCocoFileName], &text)) return DataLoss("column 'file_name' is not UTF-8");
-      SHARDKIT_RETURN_IF_ERROR(Add("file_name", text, &image_));
-    }
+    SHARDKIT_RETURN_IF_ERROR(AddText("file_name", kCocoFileName, &image_));
     SHARDKIT_RETURN_IF_ERROR(integer("width", kCocoWidth));
     SHARDKIT_RETURN_IF_ERROR(integer("height", kCocoHeight));
     if (rest_of_image_) AddAll(*rest_of_image_, &image_);
@@ -174,7 +194,7 @@ class Entries {
   const CocoValues& values_;
   const std::vector<Column> columns_;
   JsonTree rest_tree_;
-  std::optional<JsonElement> rest_of_image_;
+  std::optional<JsonElement> rest_of_image_, rest_of_panoptic_;
   std::vector<JsonElement> rest_;
   std::optional<std::vector<std::string>> annotations_;
   std::string image_, image_id_;
@@ -192,19 +212,20 @@ absl::Status RegenerateCocoJson(const CocoValues& values, std::string* image, st
   return absl::OkStatus();
 }
 
+std::string CocoFileName(const Metadata& metadata) {
+  const auto name = metadata.find(std::string(kCocoFile));
+  const bool fits = name != metadata.end() && BasePart(name->second) == name->second &&
+                    absl::EndsWithIgnoreCase(name->second, ".json") && OutputName("", name->second).ok();
+  return fits ? name->second : "annotations.json";
+}
+
 absl::StatusOr<std::unique_ptr<CocoWriter>> CocoWriter::Create(FileSystem& file_system, const std::string& directory,
                                                                const Metadata& metadata) {
-  const auto entry = [&](std::string_view name) {
-    const auto found = metadata.find(std::string(name));
-    return found == metadata.end() ? std::string() : found->second;
-  };
-  std::string name = entry(kCocoFile);
-  if (name.empty() || BasePart(name) != name || !OutputName(directory, name).ok()) name = "annotations.json";
-  std::unique_ptr<CocoWriter> writer(new CocoWriter(file_system, JoinPath(directory, name)));
+  std::unique_ptr<CocoWriter> writer(new CocoWriter(file_system, JoinPath(directory, CocoFileName(metadata))));
   std::string members;
-  if (const std::string text = entry(kCocoMembers); !text.empty()) {
+  if (const auto text = metadata.find(std::string(kCocoMembers)); text != metadata.end()) {
     JsonTree tree;
-    const auto parsed = tree.Parse(text);
+    const auto parsed = tree.Parse(text->second);
     if (!parsed.ok()) return Annotate(parsed.status(), StrCat("metadata ", kCocoMembers));
     parsed->ForEachMember([&](std::string_view member, JsonElement value) {
       if (member == "annotations") writer->has_annotations_ = true;

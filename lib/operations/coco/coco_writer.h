@@ -13,9 +13,13 @@
 
 namespace shardkit::operations {
 
-// The stored values of one sample by column; an absent one has a null data(). kCocoKey, kCocoImage, kCocoLabel and
-// kCocoMasks are not looked at.
+// The stored values of one sample by column; an absent one has a null data(). kCocoKey, kCocoImage, kCocoPanoptic,
+// kCocoLabel and kCocoMasks are not looked at.
 using CocoValues = std::array<std::string_view, kCocoColumnCount>;
+
+// The name of the annotation file: kCocoFile, if it is the name of a file *.json. Names of PNGs are relative to the
+// folder of this name without the ending, as for panopticapi.
+std::string CocoFileName(const Metadata& metadata);
 
 // Appends the sample's element of "images", and its elements of "annotations", each behind a comma if *image or
 // *annotations is not empty. DataLoss when the columns contradict each other.
@@ -25,7 +29,7 @@ absl::Status RegenerateCocoJson(const CocoValues& values, std::string* image, st
 // the other. One thread at a time.
 class CocoWriter {
  public:
-  // The file is named by kCocoFile, and has kCocoMembers around the lists.
+  // The file has kCocoMembers around the lists.
   static absl::StatusOr<std::unique_ptr<CocoWriter>> Create(FileSystem& file_system, const std::string& directory,
                                                             const Metadata& metadata);
 

@@ -6,9 +6,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/write/dataset_job.h"
-#include "operations/coco/coco_source.h"
 #include "operations/pack/packer.h"
-#include "operations/sources/dataset_source.h"
 #include "operations/sources/file_source.h"
 #include "operations/sources/source_names.h"
 
@@ -38,13 +36,8 @@ absl::StatusOr<DatasetWriterOptions> operations::WriterOptionsOf(const Source& s
   }
   if (files != nullptr && !files->options().follow_links) writer_options.job += " no-follow";
   if (files != nullptr && files->options().order == FolderOrder::kPath) writer_options.job += " path-order";
-  if (const auto* const datasets = dynamic_cast<const operations::DatasetSource*>(&source)) {
-    SHARDKIT_ASSIGN_OR_RETURN(const std::string inputs, datasets->Identity());
-    writer_options.job += StrCat("\n", inputs);
-  }
-  if (const auto* const coco = dynamic_cast<const operations::CocoSource*>(&source)) {
-    writer_options.job += StrCat("\n", coco->Identity());
-  }
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string inputs, source.Identity());
+  if (!inputs.empty()) writer_options.job += StrCat("\n", inputs);
   for (auto& [name, value] : source.metadata()) writer_options.shard.metadata[name] = value;
   return writer_options;
 }

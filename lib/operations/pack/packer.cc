@@ -1,5 +1,4 @@
 #include "operations/pack/packer.h"
-#include "operations/coco/coco_source.h"
 
 #include <algorithm>
 #include <iterator>
@@ -245,8 +244,7 @@ class Packer {
     writer_ = writer;
     if (part_.count != UINT64_MAX) {
       progress_.total_samples = part_.count;
-    } else if (const auto* const files = dynamic_cast<const FileSource*>(&source_);
-               options_.progress && (files != nullptr ? !files->has_tars() : CountsQuickly())) {
+    } else if (options_.progress && source_.counts_quickly()) {
       // A directory tree is counted quickly. A tar would have to be read to its end before packing could begin.
       SHARDKIT_ASSIGN_OR_RETURN(progress_.total_samples, source_.Count());
     }
@@ -286,10 +284,6 @@ class Packer {
   const absl::flat_hash_set<const Column*>& seen_columns() const { return seen_columns_; }
 
  private:
-  bool CountsQuickly() const {
-    return source_.keys_ascend() || source_.has_own_units() || dynamic_cast<const CocoSource*>(&source_) != nullptr;
-  }
-
   // Units whose size the source chooses are large, so only a few of them wait.
   static size_t MostAhead(const Source& source, const ThreadPool& pool) {
     const auto threads = static_cast<size_t>(pool.thread_count());
@@ -360,7 +354,8 @@ class Packer {
     position_.samples += count;
     stored_samples_ += count;
     progress_.input_bytes += value_bytes;
-    SHARDKIT_RETURN_IF_ERROR(units_.AfterSamples(position_, count, blocks_->BytesOf(work)));
+    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> bytes, source_.InputBytes(work));
+    SHARDKIT_RETURN_IF_ERROR(units_.AfterSamples(position_, count, bytes.back()));
     return true;
   }
 
@@ -517,9 +512,8 @@ absl::StatusOr<PackReport> RunPack(Source& source, const PackOptions& options, d
   absl::Status status, repeated;
   PackPart part{.count = options.limit, .resume = job.resume_position()};
   if (part.resume == UINT64_MAX) {
-    const bool of_files =
-        dynamic_cast<FileSource*>(&source) != nullptr || dynamic_cast<CocoSource*>(&source) != nullptr;
-    if (of_files && units != nullptr) {
+    // An input without files may have some now.
+    if (units != nullptr && (units->listing() != 0 || dynamic_cast<FileSource*>(&source) != nullptr)) {
       status = Guarded("listing", [&] { return CheckInputOf(source, options, *units); });
     }
   } else {

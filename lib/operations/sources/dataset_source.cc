@@ -304,10 +304,14 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> DatasetSource::Next(size_t max_samples
   return nullptr;
 }
 
-uint64_t DatasetSource::BytesOf(const WorkUnit& unit) const {
+absl::StatusOr<std::vector<uint64_t>> DatasetSource::InputBytes(const WorkUnit& unit) const {
   const PieceUnit& wanted = static_cast<const PieceUnit&>(unit);
   const Part& part = *parts_[wanted.part];
-  return part.BytesAt(part.pieces[wanted.piece], wanted.first_sample + wanted.sample_count - 1);
+  std::vector<uint64_t> bytes;
+  for (size_t i = 0; i < wanted.sample_count; ++i) {
+    bytes.push_back(part.BytesAt(part.pieces[wanted.piece], wanted.first_sample + i));
+  }
+  return bytes;
 }
 
 absl::StatusOr<std::optional<container::StoredBlock>> DatasetSource::LoadWhole(const WorkUnit& unit,

@@ -56,9 +56,8 @@ class DatasetSource final : public Source {
   // The first input.
   const ConversionInput& input() const { return parts_[0]->input; }
   std::vector<const ConversionInput*> inputs() const;
-  // Tells the inputs from others, and from what they were before they changed: names, lengths and contents of shards,
-  // as far as their containers tell, and what is seen of them.
-  absl::StatusOr<std::string> Identity() const;
+  // Names, lengths and contents of shards, as far as their containers tell, and what is seen of them.
+  absl::StatusOr<std::string> Identity() const override;
   // Of each input: how many samples are listed up to its end.
   std::vector<uint64_t> ends() const;
 
@@ -74,8 +73,7 @@ class DatasetSource final : public Source {
   // The unit is the rest of a block, or the beginning of the rest.
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
   void Load(WorkUnit& unit, SampleBatch* batch) override;
-  // Bytes in the input of the unit's samples, as Source defines them.
-  uint64_t BytesOf(const WorkUnit& unit) const;
+  absl::StatusOr<std::vector<uint64_t>> InputBytes(const WorkUnit& unit) const override;
   absl::StatusOr<uint64_t> Skip(uint64_t count) override;
   // Lists from the first sample again.
   void Rewind() { part_ = piece_ = position_ = 0; }

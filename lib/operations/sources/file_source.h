@@ -85,6 +85,7 @@ class FileSource : public Source {
 
   // Whether samples cannot be counted without reading tars.
   bool has_tars() const { return std::ranges::any_of(inputs_, &SourceInput::tar); }
+  bool counts_quickly() const override { return !has_tars(); }
   bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar && !inputs_[0].listed; }
   const SourceOptions& options() const { return options_; }
   size_t input_count() const { return inputs_.size(); }

@@ -17,9 +17,7 @@
 #include "base/utf8.h"
 #include "dataset/dataset_files.h"
 #include "io/publish_file.h"
-#include "operations/coco/coco_source.h"
 #include "operations/pack/packer.h"
-#include "operations/sources/dataset_source.h"
 #include "shardkit/manifest.h"
 
 namespace shardkit::operations {
@@ -233,20 +231,8 @@ class UnitLister {
     return totals;
   }
 
-  absl::Status ListDatasets(DatasetSource& source) {
-    uint64_t position = 0;
-    while (true) {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto work, source.Next(limit_.samples_left()));
-      if (!work) break;
-      SHARDKIT_RETURN_IF_ERROR(Check());
-      if (unit_.samples == 0) unit_.skip = position;
-      position += work->sample_count;
-      SHARDKIT_RETURN_IF_ERROR(Count(work->sample_count, source.BytesOf(*work)));
-    }
-    return EndUnit();
-  }
-
-  absl::Status ListImages(CocoSource& source) {
+  // Units are places among the samples.
+  absl::Status ListPlaces(Source& source) {
     using Sizes = absl::StatusOr<std::vector<uint64_t>>;
     ThreadPool pool(std::max(options_.dataset.threads, 1));
     OrderedTasks<Sizes> tasks(pool, "listing samples", options_.dataset.cancellation,
@@ -360,15 +346,8 @@ class UnitLister {
 absl::StatusOr<PackPlan> ListUnits(Source& source, const PackOptions& options,
                                    const std::function<absl::Status(const PlannedUnit& unit)>& take) {
   UnitLister lister(options, take);
-  if (auto* const datasets = dynamic_cast<DatasetSource*>(&source)) {
-    SHARDKIT_RETURN_IF_ERROR(lister.ListDatasets(*datasets));
-  } else if (auto* const coco = dynamic_cast<CocoSource*>(&source)) {
-    SHARDKIT_RETURN_IF_ERROR(lister.ListImages(*coco));
-  } else if (auto* const files = dynamic_cast<FileSource*>(&source)) {
-    SHARDKIT_RETURN_IF_ERROR(lister.ListFiles(*files));
-  } else {
-    return Unimplemented("source ", source.name(), ": cannot be packed in tasks");
-  }
+  auto* const files = dynamic_cast<FileSource*>(&source);
+  SHARDKIT_RETURN_IF_ERROR(files != nullptr ? lister.ListFiles(*files) : lister.ListPlaces(source));
   return lister.totals();
 }
 

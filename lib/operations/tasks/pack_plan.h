@@ -26,15 +26,15 @@ struct PlanHead {
   PackOptions pack;                  // with the job and the metadata that the dataset gets
   std::vector<Column> columns;       // of the dataset, before any sample is looked at
   std::vector<std::string> classes;  // of an image folder
-  std::string datasets;              // as a hash, DatasetSource::Identity of inputs that are datasets, or CocoSource's
+  std::string datasets;              // Source::Identity, as a hash
 };
 
 // Some consecutive samples, with shards of their own.
 struct PlannedUnit {
   uint64_t samples = UINT64_MAX;    // UINT64_MAX: a tar's, not known
   uint64_t bytes = 0;               // in the input
-  uint64_t skip = 0;                // of datasets and COCO: samples before it
-  std::vector<SourceInput> inputs;  // of other sources
+  uint64_t skip = 0;                // of sources that are no files: samples before it
+  std::vector<SourceInput> inputs;  // of files
 };
 
 // Divides what a source lists into units: the same ones that the packer finds while it packs all of it. Calls `take`

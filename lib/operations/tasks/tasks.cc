@@ -17,7 +17,6 @@
 #include "base/thread_pool.h"
 #include "dataset/write/dataset_job.h"
 #include "dataset/write/job_folder.h"
-#include "operations/coco/coco_source.h"
 #include "operations/copy/conversion.h"
 #include "operations/pack/packer.h"
 #include "operations/sources/dataset_source.h"
@@ -246,14 +245,10 @@ std::string AbsolutePath(const std::string& path) {
   return error ? path : absolute.lexically_normal().string();
 }
 
-// Empty for other sources.
+// Empty without an identity.
 absl::StatusOr<std::string> IdentityHash(const Source& source) {
-  if (const auto* const coco = dynamic_cast<const CocoSource*>(&source)) {
-    return StrCat(absl::Hex(Hash64(coco->Identity()), absl::kZeroPad16));
-  }
-  const auto* const datasets = dynamic_cast<const DatasetSource*>(&source);
-  if (datasets == nullptr) return std::string();
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string identity, datasets->Identity());
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string identity, source.Identity());
+  if (identity.empty()) return identity;
   return StrCat(absl::Hex(Hash64(identity), absl::kZeroPad16));
 }
 
