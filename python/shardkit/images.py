@@ -88,10 +88,10 @@ class Geometry:
 class Image:
     """Image files decoded to uint8, [samples, height, width, channels]; `Ragged` when sizes differ.
 
-    The formats are JPEG, PNG, WebP, GIF, BMP and TIFF; of an animation the first frame is the image. Arrays of uint8,
-    [height, width] or [height, width, 1 or 3], are images, too. With another `dtype` images come as a model takes them,
-    made by the threads that decode, or on the device: ``mean`` and ``std`` are those of torchvision's Normalize, and
-    without them pixels are from 0 to 1.
+    The formats are JPEG, PNG, WebP, GIF, BMP, TIFF and AVIF; of an animation the first frame is the image. Arrays of
+    uint8, [height, width] or [height, width, 1 or 3], are images, too. With another `dtype` images come as a model
+    takes them, made by the threads that decode, or on the device: ``mean`` and ``std`` are those of torchvision's
+    Normalize, and without them pixels are from 0 to 1.
 
     Parameters
     ----------
@@ -137,8 +137,9 @@ class Image:
     scaled_decode : bool
         When it shrinks, decode at 1/2, 1/4 or 1/8: faster, with slightly other pixels.
     reduce_depth : bool
-        Of PNGs and TIFFs of 16 bits per channel take the upper 8; without it they are refused, because 8 bits hold one
-        of 256 values of a depth map: ``LabelMap("u16", fill=0)`` takes all 16 of a gray one.
+        Of PNGs and TIFFs of 16 bits per channel, and AVIFs of 10 or 12, take the upper 8; without it they are refused,
+        because 8 bits hold one of 256 values of a depth map: ``LabelMap("u16", fill=0)`` takes all 16 of a gray PNG or
+        TIFF.
     strict : bool
         Take a JPEG that libjpeg decodes with a warning (bytes too many before a marker, a premature end, after which
         the rest is gray) for a bad sample. Without it such images are decoded, as PIL and browsers do, and counted:
@@ -317,7 +318,7 @@ def decode_image(
     strict: bool = False,
     max_memory: int = 224 << 20,
 ) -> npt.NDArray[np.uint8]:
-    """Decode a JPEG, PNG, WebP, GIF, BMP or TIFF. Does not hold the GIL.
+    """Decode a JPEG, PNG, WebP, GIF, BMP, TIFF or AVIF. Does not hold the GIL.
 
     Parameters
     ----------
@@ -332,7 +333,8 @@ def decode_image(
     scaled_decode : bool
         When it shrinks, decode at 1/2, 1/4 or 1/8, which is faster and gives slightly other pixels.
     reduce_depth : bool
-        Of a PNG or TIFF of 16 bits per channel take the upper 8; without it such a file is refused.
+        Of a PNG or TIFF of 16 bits per channel, or an AVIF of 10 or 12, take the upper 8; without it such a file is
+        refused.
     strict : bool
         Refuse a JPEG that libjpeg decodes with a warning (a premature end, after which the rest is gray); without it
         that is a ``UserWarning``.

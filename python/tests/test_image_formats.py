@@ -71,6 +71,14 @@ FILES = {
     "tiff-palette": lambda: _file(_picture("P"), "TIFF"),
     "tiff-bilevel": lambda: _file(_picture("1"), "TIFF", compression="group4"),
 }
+Image.init()
+if "AVIF" in Image.SAVE:  # since Pillow 11.3
+    FILES |= {
+        "avif": lambda: _file(_picture(), "AVIF", quality=80),
+        "avif-gray": lambda: _file(_picture("L"), "AVIF"),
+        "avif-exact": lambda: _file(_picture(), "AVIF", quality=100, subsampling="4:4:4"),
+        "avif-alpha": lambda: _file(_transparent(), "AVIF"),
+    }
 
 
 @pytest.mark.parametrize("name", FILES)

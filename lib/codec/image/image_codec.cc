@@ -10,7 +10,7 @@
 namespace shardkit::codec {
 namespace {
 
-constexpr std::array kCodecs = {&kPngCodec, &kWebpCodec, &kGifCodec, &kBmpCodec, &kTiffCodec};
+constexpr std::array kCodecs = {&kPngCodec, &kWebpCodec, &kGifCodec, &kBmpCodec, &kTiffCodec, &kAvifCodec};
 
 // Null for formats that are not in the table.
 const ImageCodec* Find(ImageFormat format) {

@@ -45,6 +45,7 @@ struct ImageCodec {
 };
 
 // By their names in the table; each is thread-safe.
+extern const ImageCodec kAvifCodec;
 extern const ImageCodec kBmpCodec;
 extern const ImageCodec kGifCodec;
 extern const ImageCodec kPngCodec;

@@ -82,9 +82,9 @@ constexpr size_t kKeptScratchBytes = size_t{64} << 20;
 
 // Whether the output holds what the file tells.
 absl::Status CheckMeaning(ImageFormat format, const codec::ImageHeader& header, int channels, bool reduce_depth) {
-  if (header.depth == 16 && !reduce_depth) {
-    return InvalidArgument(ImageFormatName(format), ": has 16 bits per channel, and the output 8: reduce_depth takes ",
-                           "the upper 8 of them, a label map (of u16) all of a gray one");
+  if (header.depth > 8 && !reduce_depth) {
+    return InvalidArgument(ImageFormatName(format), ": has ", header.depth, " bits per channel, and the output 8: ",
+                           "reduce_depth takes the upper 8 of them, a label map (of u16) all of a gray PNG or TIFF");
   }
   if (header.palette && channels == 1) {
     return InvalidArgument(ImageFormatName(format), ": has a palette, whose indices are lost in gray, and with them ",

@@ -45,8 +45,8 @@ struct MutableImageView {
 // ---- Formats ----
 
 // The format of an image file, from its first bytes (format-spec/values.md, section 4.2). JPEG, PNG and BMP can be
-// decoded, and where the build has libwebp, giflib and libtiff, WebP, GIF and TIFF: of an animation or a file of
-// several images, the first.
+// decoded, and where the build has libwebp, giflib, libtiff and libavif, WebP, GIF, TIFF and AVIF: of an animation or a
+// file of several images, the first.
 enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kGif, kBmp, kTiff, kAvif, kJpegXl, kPnm };
 
 // The first kImageHeadBytes bytes are enough: the rest of the file does not change the result. Pure.
@@ -270,8 +270,8 @@ struct ImageDecodeOptions {
   // Decodes at 1/8, 1/4 or 1/2 of the size (libjpeg's DCT scaling) if that still has at least the content's width and
   // height. Faster, but gives other pixels. False: only decoding outside the region is saved.
   bool scaled_decode = true;
-  // Takes the upper 8 bits of a PNG or TIFF of 16 bits per channel. False: such a file is refused (InvalidArgument),
-  // because 8 bits hold only one of 256 values of a depth map or a thermal image.
+  // Takes the upper 8 bits (rounded, of an AVIF) of a file of more bits per channel. False: such a file is refused
+  // (InvalidArgument), because 8 bits hold only one of 256 values of a depth map or a thermal image.
   bool reduce_depth = false;
   // Refuses JPEGs that libjpeg decodes with a warning (DataLoss). False: see ImageDecoder::warning.
   bool strict = false;
