@@ -282,7 +282,8 @@ absl::Status DecodeAvif(std::string_view bytes, const ImageHeader& header, uint3
   // The check takes one row, for colors that libavif does not convert.
   if (out == nullptr) image.height = 1;
   // libavif would blend with black where it drops transparency.
-  const bool alpha = image.alphaPlane != nullptr && image.alphaPremultiplied != AVIF_FALSE;
+  const bool wanted = (out != nullptr && out->channels == 4) || image.alphaPremultiplied != AVIF_FALSE;
+  const bool alpha = image.alphaPlane != nullptr && wanted;
   if (!alpha) image.alphaPlane = nullptr;
   const int channels = alpha ? 4 : 3;
   avifRGBImage rgb;
