@@ -252,14 +252,14 @@ absl::StatusOr<ImageHeader> ProbeAvif(std::string_view bytes) {
   ImageHeader header{.width = image.width, .height = image.height, .orientation = OrientationOf(image)};
   header.channels = image.yuvFormat == AVIF_PIXEL_FORMAT_YUV400 ? 1 : 3;
   header.depth = static_cast<int>(image.depth);
-  // libaom's frames, with 12 bytes for each pixel that it keeps of blocks: all tiles of an image together, and what
-  // they are joined to; RGBA in a buffer, where the pixels do not go directly to the caller.
-  constexpr uint64_t kBlockBytes = 12, kMostFrames = 10;
+  // libaom's frames, before and after film grain, with 11 bytes for each pixel that it keeps of blocks: all tiles of an
+  // image together, and what they are joined to; RGBA in a buffer, where the pixels do not go directly to the caller.
+  constexpr uint64_t kBlockBytes = 11, kMostFrames = 10;
   const bool subsampled = image.yuvFormat == AVIF_PIXEL_FORMAT_YUV420 || header.channels == 1;
   const uint64_t plane_bytes = (subsampled ? 2u : 3u) * (image.depth > 8 ? 2u : 1u);
   const uint64_t pixels = uint64_t{image.width} * image.height;
   const uint64_t frames = coded.count * std::min(coded.frames, kMostFrames);
-  if (!CheckedMultiply(coded.pixels, frames * (kBlockBytes + plane_bytes), &header.check_bytes) ||
+  if (!CheckedMultiply(coded.pixels, frames * (kBlockBytes + 2 * plane_bytes), &header.check_bytes) ||
       !CheckedAdd(header.check_bytes, coded.count > 1 ? (plane_bytes + 1) * pixels : 0, &header.check_bytes) ||
       !CheckedAdd(header.check_bytes, 4 * pixels, &header.held_bytes)) {
     header.check_bytes = header.held_bytes = UINT64_MAX;

@@ -117,7 +117,7 @@ TEST(Avif, TilesAreJoined) {
       row.insert(row.end(), &(*tile)[y * kSide * 3], &(*tile)[y * kSide * 3] + kSide * 3);
   }
   EXPECT_EQ(DecodeFile(kAvifCodec, file, 3).pixels, row);
-  EXPECT_EQ(kAvifCodec.probe(file)->check_bytes, kSide * kSide * 2 * (15 + 4));
+  EXPECT_EQ(kAvifCodec.probe(file)->check_bytes, kSide * kSide * 2 * (17 + 4));
 }
 
 TEST(Avif, DeepColorsAreRefusedUnlessReduced) {
@@ -134,10 +134,10 @@ TEST(Avif, DeepColorsAreRefusedUnlessReduced) {
 TEST(Avif, CodedSizesAreLimitedBeforeTheirMemoryIsAllocated) {
   std::string file = MakeAvif({.exact = false}, Smooth());
   const uint64_t pixels = uint64_t{kWidth} * kHeight;
-  EXPECT_EQ(kAvifCodec.probe(file)->check_bytes, pixels * 15);
-  EXPECT_EQ(codec::CheckImage(file, pixels * 15), absl::OkStatus());
-  EXPECT_EQ(codec::CheckImage(file, pixels * 15 - 1),
-            absl::ResourceExhaustedError("AVIF: decoding 37 x 23 pixels takes more than 12764 bytes of memory"));
+  EXPECT_EQ(kAvifCodec.probe(file)->check_bytes, pixels * 17);
+  EXPECT_EQ(codec::CheckImage(file, pixels * 17), absl::OkStatus());
+  EXPECT_EQ(codec::CheckImage(file, pixels * 17 - 1),
+            absl::ResourceExhaustedError("AVIF: decoding 37 x 23 pixels takes more than 14466 bytes of memory"));
   const size_t unit = file.find("mdat") + 4;
   const std::string sequence("\x0a\x08\x18\x3f\xff\xff\xff\xff\xf0\x00", 10);  // reduced, 16 bits for each side
   file.replace(file.find('\x0a', unit), sequence.size(), sequence);
