@@ -110,13 +110,13 @@ struct CodedImages {
   }
 };
 
-struct Box {
+struct IsoBox {
   std::string_view type;
   std::string_view content;
 };
 
 // Takes the next box (ISO 14496-12, 4.2). False at the end, and where libavif reports damage.
-bool TakeBox(std::string_view* bytes, Box* box) {
+bool TakeBox(std::string_view* bytes, IsoBox* box) {
   if (bytes->size() < 8) return false;
   box->type = bytes->substr(4, 4);
   uint64_t size = LoadBig32(bytes->data()), header = 8;
@@ -173,7 +173,7 @@ absl::StatusOr<CodedImages> FindItems(std::string_view file, std::string_view wi
 }
 
 absl::StatusOr<CodedImages> FindCodedImages(std::string_view file) {
-  Box box;
+  IsoBox box;
   for (std::string_view rest = file; TakeBox(&rest, &box);) {
     if (box.type != "meta" || box.content.size() < 4) continue;
     std::string_view within, locations;

@@ -8,7 +8,7 @@ namespace {
 
 using codec::kAvifCodec;
 
-constexpr uint32_t kWidth = 37, kHeight = 23;
+constexpr uint32_t kAvifWidth = 37, kAvifHeight = 23;
 
 struct AvifKind {
   uint32_t depth = 8;
@@ -19,7 +19,7 @@ struct AvifKind {
   int mirror = -1;  // 0: top and bottom, 1: left and right
 };
 
-avifImage* MakeImage(const AvifKind& kind, const std::vector<uint8_t>& rgb, uint32_t width, uint32_t height) {
+avifImage* MakeAvifImage(const AvifKind& kind, const std::vector<uint8_t>& rgb, uint32_t width, uint32_t height) {
   avifImage* const image = avifImageCreate(width, height, kind.depth, kind.format);
   if (kind.exact) image->matrixCoefficients = AVIF_MATRIX_COEFFICIENTS_IDENTITY;
   if (kind.angle >= 0) {
@@ -50,7 +50,7 @@ avifImage* MakeImage(const AvifKind& kind, const std::vector<uint8_t>& rgb, uint
 }
 
 std::string MakeAvif(const AvifKind& kind, const std::vector<uint8_t>& rgb) {
-  avifImage* const image = MakeImage(kind, rgb, kWidth, kHeight);
+  avifImage* const image = MakeAvifImage(kind, rgb, kAvifWidth, kAvifHeight);
   avifEncoder* const encoder = avifEncoderCreate();
   encoder->speed = 9;
   encoder->minQuantizer = encoder->maxQuantizer = kind.exact ? 0 : 20;
@@ -64,23 +64,24 @@ std::string MakeAvif(const AvifKind& kind, const std::vector<uint8_t>& rgb) {
   return file;
 }
 
-std::vector<uint8_t> Smooth() {
+std::vector<uint8_t> AvifSmooth() {
   std::vector<uint8_t> rgb;
-  for (uint32_t y = 0; y < kHeight; ++y) {
-    for (uint32_t x = 0; x < kWidth; ++x) rgb.insert(rgb.end(), {uint8_t(x * 6), uint8_t(y * 9), uint8_t(x * y / 4)});
+  for (uint32_t y = 0; y < kAvifHeight; ++y) {
+    for (uint32_t x = 0; x < kAvifWidth; ++x)
+      rgb.insert(rgb.end(), {uint8_t(x * 6), uint8_t(y * 9), uint8_t(x * y / 4)});
   }
   return rgb;
 }
 
 TEST(Avif, LosslessIsExactAndTransparencyIsDropped) {
   for (const bool alpha : {false, true}) {
-    const std::vector<uint8_t> rgb = Smooth();
+    const std::vector<uint8_t> rgb = AvifSmooth();
     ExpectPixels(kAvifCodec, MakeAvif({.alpha = alpha}, rgb), rgb);
   }
 }
 
 TEST(Avif, LossyIsNear) {
-  const std::vector<uint8_t> rgb = Smooth();
+  const std::vector<uint8_t> rgb = AvifSmooth();
   for (const uint32_t depth : {8, 10, 12}) {
     for (const avifPixelFormat format :
          {AVIF_PIXEL_FORMAT_YUV444, AVIF_PIXEL_FORMAT_YUV420, AVIF_PIXEL_FORMAT_YUV400}) {
@@ -103,7 +104,7 @@ TEST(Avif, TilesAreJoined) {
   avifEncoder* const encoder = avifEncoderCreate();
   encoder->speed = 9;
   encoder->minQuantizer = encoder->maxQuantizer = 0;
-  avifImage* const tiles[] = {MakeImage({}, one, kSide, kSide), MakeImage({}, two, kSide, kSide)};
+  avifImage* const tiles[] = {MakeAvifImage({}, one, kSide, kSide), MakeAvifImage({}, two, kSide, kSide)};
   ASSERT_EQ(avifEncoderAddImageGrid(encoder, 2, 1, tiles, AVIF_ADD_IMAGE_FLAG_SINGLE), AVIF_RESULT_OK);
   avifRWData output = AVIF_DATA_EMPTY;
   ASSERT_EQ(avifEncoderFinish(encoder, &output), AVIF_RESULT_OK);
@@ -121,9 +122,9 @@ TEST(Avif, TilesAreJoined) {
 }
 
 TEST(Avif, DeepColorsAreRefusedUnlessReduced) {
-  const std::string file = MakeAvif({.depth = 10}, Smooth());
+  const std::string file = MakeAvif({.depth = 10}, AvifSmooth());
   EXPECT_EQ(kAvifCodec.probe(file)->depth, 10);
-  Image image(kWidth, kHeight, 3);
+  Image image(kAvifWidth, kAvifHeight, 3);
   const Geometry geometry = FullImage(ProbeImage(file).value());
   EXPECT_TRUE(absl::IsInvalidArgument(ImageDecoder().Decode(file, geometry, {}, image.view)));
   ASSERT_EQ(ImageDecoder().Decode(file, geometry, {.reduce_depth = true}, image.view), absl::OkStatus());
@@ -132,8 +133,8 @@ TEST(Avif, DeepColorsAreRefusedUnlessReduced) {
 
 // The sequence header of the coded image claims 65536 x 65536 pixels; the container does not say so.
 TEST(Avif, CodedSizesAreLimitedBeforeTheirMemoryIsAllocated) {
-  std::string file = MakeAvif({.exact = false}, Smooth());
-  const uint64_t pixels = uint64_t{kWidth} * kHeight;
+  std::string file = MakeAvif({.exact = false}, AvifSmooth());
+  const uint64_t pixels = uint64_t{kAvifWidth} * kAvifHeight;
   EXPECT_EQ(kAvifCodec.probe(file)->check_bytes, pixels * 17);
   EXPECT_EQ(codec::CheckImage(file, pixels * 17), absl::OkStatus());
   EXPECT_EQ(codec::CheckImage(file, pixels * 17 - 1),
@@ -143,7 +144,7 @@ TEST(Avif, CodedSizesAreLimitedBeforeTheirMemoryIsAllocated) {
   file.replace(file.find('\x0a', unit), sequence.size(), sequence);
   const auto header = kAvifCodec.probe(file);
   ASSERT_TRUE(header.ok()) << header.status();
-  EXPECT_EQ(header->width, kWidth);
+  EXPECT_EQ(header->width, kAvifWidth);
   EXPECT_GT(header->check_bytes, uint64_t{1} << 32);
   EXPECT_TRUE(absl::IsResourceExhausted(codec::CheckImage(file, kDefaultImageMemory)));
 }
@@ -151,25 +152,25 @@ TEST(Avif, CodedSizesAreLimitedBeforeTheirMemoryIsAllocated) {
 // libaom and libavif print nothing.
 TEST(Avif, DamageIsFound) {
   ::testing::internal::CaptureStderr();
-  ExpectDamageIsFound(kAvifCodec, MakeAvif({.exact = false}, Smooth()));
+  ExpectDamageIsFound(kAvifCodec, MakeAvif({.exact = false}, AvifSmooth()));
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 // Turned and mirrored pixel by pixel, as ISO 23008-12 says.
 TEST(Avif, OrientationIsThatOfExif) {
-  const std::vector<uint8_t> rgb = Smooth();
+  const std::vector<uint8_t> rgb = AvifSmooth();
   for (int angle = -1; angle < 4; ++angle) {
     for (int mirror = -1; mirror < 2; ++mirror) {
       const std::string file = MakeAvif({.angle = angle, .mirror = mirror}, rgb);
       const StoredSize size = ProbeImage(file).value();
-      ASSERT_EQ(size.width, kWidth);
+      ASSERT_EQ(size.width, kAvifWidth);
       const Geometry geometry = FullImage(size);
       Image upright(geometry.output_width, geometry.output_height, 3);
       ASSERT_EQ(ImageDecoder().Decode(file, geometry, {}, upright.view), absl::OkStatus());
       const int turns = std::max(angle, 0);
-      for (uint32_t y = 0; y < kHeight; ++y) {
-        for (uint32_t x = 0; x < kWidth; ++x) {
-          uint32_t to_x = x, to_y = y, width = kWidth, height = kHeight;
+      for (uint32_t y = 0; y < kAvifHeight; ++y) {
+        for (uint32_t x = 0; x < kAvifWidth; ++x) {
+          uint32_t to_x = x, to_y = y, width = kAvifWidth, height = kAvifHeight;
           for (int turn = 0; turn < turns; ++turn) {
             const uint32_t before = to_x;
             to_x = to_y;
@@ -178,7 +179,7 @@ TEST(Avif, OrientationIsThatOfExif) {
           }
           if (mirror == 0) to_y = height - 1 - to_y;
           if (mirror == 1) to_x = width - 1 - to_x;
-          ASSERT_TRUE(std::equal(upright.At(to_x, to_y), upright.At(to_x, to_y) + 3, &rgb[(y * kWidth + x) * 3]))
+          ASSERT_TRUE(std::equal(upright.At(to_x, to_y), upright.At(to_x, to_y) + 3, &rgb[(y * kAvifWidth + x) * 3]))
               << angle << ' ' << mirror;
         }
       }
