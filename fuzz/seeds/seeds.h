@@ -27,7 +27,7 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds);
 // tar, mds, pack, foreign, numbers, remote, and bytes for writer, convert, npy, unpack.
 void AddForeignSeeds(SeedWriter& seeds);
 
-// bmp, gif, tiff, webp.
+// avif, bmp, gif, tiff, webp.
 void AddImageSeeds(SeedWriter& seeds);
 
 // jpeg, png, rle, sa1b.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,7 @@ struct ImagePart {
         top(static_cast<uint32_t>(input.Number(2))),
         width(static_cast<uint32_t>(input.Number(2))),
         height(static_cast<uint32_t>(input.Number(2))),
-        channels(input.Chance() ? 1 : 3) {}
+        channels(std::array{3, 1, 4}[input.Below(3)]) {}
 
   uint32_t left, top, width, height;
   int channels;
@@ -33,7 +34,7 @@ inline void TestImage(const codec::ImageCodec& codec, std::string_view file, Ima
   const auto header = codec.probe(file);
   if (!header.ok()) return;
   Require(header->width > 0 && header->height > 0, "an image has pixels");
-  const uint64_t pixel_bytes = uint64_t{header->width} * header->height * 3;
+  const uint64_t pixel_bytes = uint64_t{header->width} * header->height * 4;
   if (!codec::CheckDecodable(codec.format, *header, pixel_bytes, kMostMemory).ok() || pixel_bytes > kMostPixels) return;
   part.left %= header->width;
   part.top %= header->height;

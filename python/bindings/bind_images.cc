@@ -22,7 +22,9 @@ namespace nb = nanobind;
 Array<uint8_t> DecodeImage(const nb::bytes& bytes, std::optional<std::tuple<uint32_t, uint32_t>> size, int channels,
                            bool apply_orientation, bool scaled_decode, bool reduce_depth, bool strict,
                            uint64_t max_memory) {
-  if (channels != 1 && channels != 3) throw nb::value_error("channels: give 1 (gray) or 3 (RGB)");
+  if (channels != 1 && channels != 3 && channels != 4) {
+    throw nb::value_error("channels: give 1 (gray), 3 (RGB) or 4 (RGBA)");
+  }
   const std::string_view file(bytes.c_str(), bytes.size());
   StoredSize stored = ValueOrRaise(ProbeImage(file));
   if (!apply_orientation) stored.orientation = 1;

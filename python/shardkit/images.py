@@ -88,10 +88,10 @@ class Geometry:
 class Image:
     """Image files decoded to uint8, [samples, height, width, channels]; `Ragged` when sizes differ.
 
-    The formats are JPEG, PNG, WebP, GIF, BMP and TIFF; of an animation the first frame is the image. Arrays of uint8,
-    [height, width] or [height, width, 1 or 3], are images, too. With another `dtype` images come as a model takes them,
-    made by the threads that decode, or on the device: ``mean`` and ``std`` are those of torchvision's Normalize, and
-    without them pixels are from 0 to 1.
+    The formats are JPEG, PNG, WebP, GIF, BMP, TIFF and AVIF; of an animation the first frame is the image. Arrays of
+    uint8, [height, width] or [height, width, 1, 3 or 4], are images, too. With another `dtype` images come as a model
+    takes them, made by the threads that decode, or on the device: ``mean`` and ``std`` are those of torchvision's
+    Normalize, and without them pixels are from 0 to 1.
 
     Parameters
     ----------
@@ -131,14 +131,17 @@ class Image:
     mean, std : (float, float, float)
         Of pixels from 0 to 1, for each channel, the first alone for gray; for floats.
     channels : int
-        3 for RGB, 1 for gray. Not for label maps, which `LabelMap` decodes: what this gives of a gray PNG of class ids
-        is blended where the size changes, and a file with a palette is refused with 1, because gray would replace its
-        indices.
+        3 for RGB, 1 for gray, 4 for RGBA: 255 where a file has no transparency, each channel resized alone, and
+        padding of 0; not for jitter, grayscale, erasing and devices. With floats, transparency is from 0 to 1
+        whatever `mean` and `std`. Not for label maps, which `LabelMap` decodes: what this gives of a gray PNG
+        of class ids is blended where the size changes, and a file with a palette is refused with 1, because
+        gray would replace its indices.
     scaled_decode : bool
         When it shrinks, decode at 1/2, 1/4 or 1/8: faster, with slightly other pixels.
     reduce_depth : bool
-        Of PNGs and TIFFs of 16 bits per channel take the upper 8; without it they are refused, because 8 bits hold one
-        of 256 values of a depth map: ``LabelMap("u16", fill=0)`` takes all 16 of a gray one.
+        Of PNGs and TIFFs of 16 bits per channel, and AVIFs of 10 or 12, take the upper 8; without it they are refused,
+        because 8 bits hold one of 256 values of a depth map: ``LabelMap("u16", fill=0)`` takes all 16 of a gray PNG or
+        TIFF.
     strict : bool
         Take a JPEG that libjpeg decodes with a warning (bytes too many before a marker, a premature end, after which
         the rest is gray) for a bad sample. Without it such images are decoded, as PIL and browsers do, and counted:
@@ -227,6 +230,8 @@ class Image:
             )
         elif self.channels == 1 and (self.jitter[2] or self.jitter[3]):
             raise ValueError(f"jitter={self.jitter!r}: gray has no saturation and no hue; give 0 for the two")
+        if self.channels == 4 and (self.jitter is not None or self.grayscale or self.erasing):
+            raise ValueError("jitter, grayscale and erasing are for channels=1 and 3, not for RGBA")
         if self.channels == 1 and self.grayscale:
             raise ValueError("grayscale is for channels=3; these are gray")
         if self.deferred and (self.jitter is not None or self.grayscale or self.erasing):
@@ -317,7 +322,7 @@ def decode_image(
     strict: bool = False,
     max_memory: int = 224 << 20,
 ) -> npt.NDArray[np.uint8]:
-    """Decode a JPEG, PNG, WebP, GIF, BMP or TIFF. Does not hold the GIL.
+    """Decode a JPEG, PNG, WebP, GIF, BMP, TIFF or AVIF. Does not hold the GIL.
 
     Parameters
     ----------
@@ -326,13 +331,15 @@ def decode_image(
     size : (height, width)
         Resize to so many pixels, bilinear and antialiased; as stored by default.
     channels : int
-        3 for RGB, 1 for gray. A file with a palette is refused with 1, because gray would replace its indices.
+        3 for RGB, 1 for gray, 4 for RGBA (255 where the file has no transparency). A file with a palette is refused
+        with 1, because gray would replace its indices.
     apply_orientation : bool
         Turn the image upright as its EXIF orientation says.
     scaled_decode : bool
         When it shrinks, decode at 1/2, 1/4 or 1/8, which is faster and gives slightly other pixels.
     reduce_depth : bool
-        Of a PNG or TIFF of 16 bits per channel take the upper 8; without it such a file is refused.
+        Of a PNG or TIFF of 16 bits per channel, or an AVIF of 10 or 12, take the upper 8; without it such a file is
+        refused.
     strict : bool
         Refuse a JPEG that libjpeg decodes with a warning (a premature end, after which the rest is gray); without it
         that is a ``UserWarning``.

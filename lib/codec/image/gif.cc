@@ -50,6 +50,7 @@ class GifFile {
       palette_.colors[3 * i + 1] = color.Green;
       palette_.colors[3 * i + 2] = color.Blue;
     }
+    if (transparent_) palette_.transparent = *transparent_;
     return absl::OkStatus();
   }
 

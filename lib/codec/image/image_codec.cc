@@ -10,7 +10,7 @@
 namespace shardkit::codec {
 namespace {
 
-constexpr std::array kCodecs = {&kPngCodec, &kWebpCodec, &kGifCodec, &kBmpCodec, &kTiffCodec};
+constexpr std::array kCodecs = {&kPngCodec, &kWebpCodec, &kGifCodec, &kBmpCodec, &kTiffCodec, &kAvifCodec};
 
 // Null for formats that are not in the table.
 const ImageCodec* Find(ImageFormat format) {
@@ -80,6 +80,7 @@ void ConvertRow(const uint8_t* from, int from_channels, uint32_t width, int to_c
     } else {
       std::memcpy(to, from, 3);
     }
+    if (to_channels == 4) to[3] = from_channels == 2 ? from[1] : uint8_t{255};
   }
 }
 
@@ -91,6 +92,7 @@ void ConvertRow(const uint8_t* from, const Palette& palette, uint32_t width, int
     } else {
       std::memcpy(to, color, 3);
     }
+    if (to_channels == 4) to[3] = from[x] == palette.transparent ? 0 : 255;
   }
 }
 

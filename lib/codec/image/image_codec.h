@@ -34,7 +34,7 @@ struct ImageCodec {
   // From the headers alone. DataLoss if they are damaged. Neither side of the image is 0.
   absl::StatusOr<ImageHeader> (*probe)(std::string_view bytes);
   // Fills `out` with the pixels from (left, top) on, which lie within the image of `header`, from `probe`. The channels
-  // of `out` choose gray or RGB, as in ImageDecoder. Without `out` decodes everything, keeps no pixels and takes
+  // of `out` choose gray, RGB or RGBA, as in ImageDecoder. Without `out` decodes everything, keeps no pixels and takes
   // check_bytes. DataLoss for damage; below the last requested row it may not be found, unless that row is the last.
   absl::Status (*decode)(std::string_view bytes, const ImageHeader& header, uint32_t left, uint32_t top,
                          const MutableImageView* out);
@@ -44,7 +44,11 @@ struct ImageCodec {
   absl::Status (*numbers)(std::string_view bytes, const ImageHeader& header, std::span<uint8_t> out);
 };
 
+// Gray, RGB or RGBA.
+constexpr bool IsChannelCount(uint64_t channels) { return channels == 1 || channels == 3 || channels == 4; }
+
 // By their names in the table; each is thread-safe.
+extern const ImageCodec kAvifCodec;
 extern const ImageCodec kBmpCodec;
 extern const ImageCodec kGifCodec;
 extern const ImageCodec kPngCodec;
@@ -67,13 +71,14 @@ absl::Status CheckImage(std::string_view bytes, uint64_t max_memory);
 // Colors of indices: red, green and blue of each. Those that the file does not give are black.
 struct Palette {
   std::array<uint8_t, 3 * 256> colors{};
+  int transparent = -1;  // the index of pixels that are not seen
 
   // Whether the first `count` colors are grays.
   bool IsGray(size_t count) const;
 };
 
-// Converts `width` pixels of 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGBA) channels to 1 or 3 channels, as Pillow
-// does. Transparency is dropped.
+// Converts `width` pixels of 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGBA) channels to 1, 3 or 4 channels, as
+// Pillow does. Transparency is dropped, or 255 where there is none.
 void ConvertRow(const uint8_t* from, int from_channels, uint32_t width, int to_channels, uint8_t* to);
 
 // The same for indices of colors.

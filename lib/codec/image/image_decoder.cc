@@ -17,10 +17,10 @@ namespace {
 absl::Status CheckOutput(const Geometry& geometry, const MutableImageView& out) {
   const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
   if (out.pixels == nullptr || out.width != geometry.output_width || out.height != geometry.output_height ||
-      (out.channels != 1 && out.channels != 3) || out.row_stride < row_bytes) {
+      !codec::IsChannelCount(out.channels) || out.row_stride < row_bytes) {
     return InvalidArgument("image: the output of ", out.width, " x ", out.height, " pixels, ", out.channels,
                            " channels and rows of ", out.row_stride, " bytes does not fit the geometry's ",
-                           geometry.output_width, " x ", geometry.output_height, "; channels are 1 or 3");
+                           geometry.output_width, " x ", geometry.output_height, "; channels are 1, 3 or 4");
   }
   return absl::OkStatus();
 }
@@ -48,13 +48,14 @@ void FillPixels(const MutableImageView& out, uint32_t left, uint32_t top, uint32
   if (left >= right) return;
   const auto channels = static_cast<size_t>(out.channels);
   const size_t bytes = (right - left) * channels;
-  const bool even = channels == 1 || (fill[0] == fill[1] && fill[1] == fill[2]);
+  const std::array<uint8_t, 4> values = {fill[0], fill[1], fill[2], 0};  // not seen, where there is transparency
+  const bool even = std::equal(values.begin() + 1, values.begin() + channels, values.begin());
   for (uint32_t y = top; y < bottom; ++y) {
     uint8_t* const row = out.pixels + y * out.row_stride + left * channels;
     if (even) {
       std::memset(row, fill[0], bytes);
     } else {
-      for (size_t i = 0; i < bytes; ++i) row[i] = fill[i % channels];
+      for (size_t i = 0; i < bytes; ++i) row[i] = values[i % channels];
     }
   }
 }
@@ -82,9 +83,9 @@ constexpr size_t kKeptScratchBytes = size_t{64} << 20;
 
 // Whether the output holds what the file tells.
 absl::Status CheckMeaning(ImageFormat format, const codec::ImageHeader& header, int channels, bool reduce_depth) {
-  if (header.depth == 16 && !reduce_depth) {
-    return InvalidArgument(ImageFormatName(format), ": has 16 bits per channel, and the output 8: reduce_depth takes ",
-                           "the upper 8 of them, a label map (of u16) all of a gray one");
+  if (header.depth > 8 && !reduce_depth) {
+    return InvalidArgument(ImageFormatName(format), ": has ", header.depth, " bits per channel, and the output 8: ",
+                           "reduce_depth takes the upper 8 of them, a label map (of u16) all of a gray PNG or TIFF");
   }
   if (header.palette && channels == 1) {
     return InvalidArgument(ImageFormatName(format), ": has a palette, whose indices are lost in gray, and with them ",
@@ -248,11 +249,10 @@ absl::Status ImageDecoder::Transform(const ImageView& image, const Geometry& geo
   SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
   if (image.pixels == nullptr || image.width != geometry.stored_width || image.height != geometry.stored_height ||
-      (image.channels != 1 && image.channels != 3) ||
-      image.row_stride < image.width * static_cast<size_t>(image.channels)) {
+      !codec::IsChannelCount(image.channels) || image.row_stride < image.width * static_cast<size_t>(image.channels)) {
     return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ", geometry.stored_height,
                            " pixels; given are ", image.width, " x ", image.height, " of ", image.channels,
-                           " channels, which are 1 or 3, in rows of ", image.row_stride, " bytes");
+                           " channels, which are 1, 3 or 4, in rows of ", image.row_stride, " bytes");
   }
   const MutableImageView content = ContentOf(geometry, out);
   FillPadding(geometry, out, options.fill);

@@ -9,6 +9,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "codec/image/image_codec.h"
 #include "codec/image/jpeg_pixels.h"
 #include "codec/image/jpeg_region.h"
 
@@ -49,11 +50,12 @@ void ConvertCmyk(const uint8_t* from, size_t count, int channels, uint8_t* to) {
     const unsigned black = from[3];
     unsigned rgb[3];
     for (int i = 0; i < 3; ++i) rgb[i] = (from[i] * black + 127) / 255;
-    if (channels == 3) {
-      for (int i = 0; i < 3; ++i) to[i] = static_cast<uint8_t>(rgb[i]);
-    } else {
+    if (channels == 1) {
       to[0] = LumaOf(rgb[0], rgb[1], rgb[2]);
+      continue;
     }
+    for (int i = 0; i < 3; ++i) to[i] = static_cast<uint8_t>(rgb[i]);
+    if (channels == 4) to[3] = 255;
   }
 }
 
@@ -87,7 +89,7 @@ absl::Status JpegDecoder::DecodeInto(std::string_view bytes, const MutableImageV
   const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
   constexpr size_t kMaxPitch = 0x7fffffff;
   if (out.pixels == nullptr || out.width != info.width || out.height != info.height ||
-      (out.channels != 1 && out.channels != 3) || out.row_stride < row_bytes || out.row_stride > kMaxPitch) {
+      !codec::IsChannelCount(out.channels) || out.row_stride < row_bytes || out.row_stride > kMaxPitch) {
     return InvalidArgument("JPEG: ", info.width, " x ", info.height, " pixels do not go into an output of ", out.width,
                            " x ", out.height, " with ", out.channels, " channels and rows of ", out.row_stride,
                            " bytes");
@@ -100,10 +102,13 @@ absl::Status JpegDecoder::DecodeWhole(std::string_view bytes, const JpegInfo& in
     // Size and components come from ProbeJpeg, not from tjDecompressHeader3, which refuses unusual subsampling that
     // tjDecompress2 decodes. The library never writes beyond the size given here. Scans are limited because a small
     // progressive file can cause hours of work.
-    const int result = tjDecompress2(
-        handle_, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<unsigned long>(bytes.size()),
-        out.pixels, static_cast<int>(out.width), static_cast<int>(out.row_stride), static_cast<int>(out.height),
-        out.channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
+    const int result = tjDecompress2(handle_, reinterpret_cast<const unsigned char*>(bytes.data()),
+                                     static_cast<unsigned long>(bytes.size()), out.pixels, static_cast<int>(out.width),
+                                     static_cast<int>(out.row_stride), static_cast<int>(out.height),
+                                     out.channels == 1   ? TJPF_GRAY
+                                     : out.channels == 3 ? TJPF_RGB
+                                                         : TJPF_RGBA,
+                                     TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
     if (result == 0) return absl::OkStatus();
     if (strict_ || tjGetErrorCode(handle_) != TJERR_WARNING) return codec::JpegError(tjGetErrorStr2(handle_));
     // TurboJPEG tells of a warning also where an error followed it. The other reader tells them apart.

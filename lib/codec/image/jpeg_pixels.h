@@ -22,8 +22,8 @@ inline uint8_t LumaOf(unsigned red, unsigned green, unsigned blue) {
   return static_cast<uint8_t>((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16);
 }
 
-// `count` pixels of four bytes CMYK -> RGB (channels 3) or gray (1). As in all CMYK JPEGs in use (Adobe's convention),
-// a sample is the amount of light that passes: 255 is no ink. `to` may equal `from`.
+// `count` pixels of four bytes CMYK -> RGB (channels 3), RGBA (4) or gray (1). As in all CMYK JPEGs in use (Adobe's
+// convention), a sample is the amount of light that passes: 255 is no ink. `to` may equal `from`.
 void ConvertCmyk(const uint8_t* from, size_t count, int channels, uint8_t* to);
 
 }  // namespace shardkit::codec

@@ -69,7 +69,10 @@ void JpegRegionReader::StartStep(JpegRegionReader* self) {
   jpeg_read_header(info, TRUE);
   info->scale_num = static_cast<unsigned>(self->scale_);
   info->scale_denom = 8;
-  info->out_color_space = info->num_components == 4 ? JCS_CMYK : self->channels_ == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  info->out_color_space = info->num_components == 4 ? JCS_CMYK
+                          : self->channels_ == 1    ? JCS_GRAYSCALE
+                          : self->channels_ == 3    ? JCS_RGB
+                                                    : JCS_EXT_RGBA;
   jpeg_start_decompress(info);
 }
 

@@ -26,8 +26,8 @@ class JpegRegionReader {
   JpegRegionReader& operator=(const JpegRegionReader&) = delete;
 
   // Reads the headers; reads files of several scans completely. `info` is from ProbeJpeg and has passed CheckDecodable;
-  // scale is 1 to 8, channels 1 or 3. `bytes` must stay valid until Read is done. With `strict`, a warning of libjpeg
-  // is an error, DataLoss.
+  // scale is 1 to 8, channels 1, 3 or 4. `bytes` must stay valid until Read is done. With `strict`, a warning of
+  // libjpeg is an error, DataLoss.
   absl::Status Start(std::string_view bytes, const JpegInfo& info, int scale, int channels, bool strict);
 
   // libjpeg's first warning since Start, "JPEG: …"; empty when there was none. Borrowed until the next Start.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/errors.h"
+#include "codec/image/image_codec.h"
 #include "codec/image/orientation.h"
 #include "shardkit/image.h"
 
@@ -101,7 +102,7 @@ void CopyTurned(const ImageView& image, const Turn& turn, const MutableImageView
     for (uint32_t y = 0; y < out.height; ++y, from += down) std::memcpy(out.pixels + y * out.row_stride, from, bytes);
     return;
   }
-  (out.channels == 1 ? CopyPixels<1> : CopyPixels<3>)(from, right, down, out);
+  (out.channels == 1 ? CopyPixels<1> : out.channels == 3 ? CopyPixels<3> : CopyPixels<4>)(from, right, down, out);
 }
 
 }  // namespace codec
@@ -113,7 +114,7 @@ absl::Status ApplyOrientation(const ImageView& image, int orientation, bool flip
   codec::Turn turn = codec::TurnOf(orientation);
   turn.mirror_x ^= flip;
   const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
-  if (image.pixels == nullptr || out.pixels == nullptr || (image.channels != 1 && image.channels != 3) ||
+  if (image.pixels == nullptr || out.pixels == nullptr || !codec::IsChannelCount(image.channels) ||
       out.channels != image.channels || out.row_stride < row_bytes ||
       image.row_stride < image.width * static_cast<size_t>(image.channels) ||
       out.width != (turn.transpose ? image.height : image.width) ||

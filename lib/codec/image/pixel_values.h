@@ -14,6 +14,7 @@ namespace shardkit::codec {
 
 // The product and the sum are rounded once, on every machine.
 SHARDKIT_HOST_DEVICE inline float NormalizedPixel(const PixelOutput& output, uint8_t pixel, int channel) {
+  if (channel == 3) return static_cast<float>(pixel) / 255;  // transparency
   return fmaf(static_cast<float>(pixel), output.scale[channel], output.bias[channel]);
 }
 
@@ -77,10 +78,10 @@ class PixelTable {
   const std::array<Element, 256>& operator[](size_t channel) const { return values_[channel]; }
 
  private:
-  std::array<std::array<Element, 256>, 3> values_;
+  std::array<std::array<Element, 256>, 4> values_;
 };
 
-// Writes the output of an image of `pixels` pixels of 1 to 3 channels, interleaved. `output` is planar.
+// Writes the output of an image of `pixels` pixels of 1 to 4 channels, interleaved. `output` is planar.
 void ConvertPixels(const PixelOutput& output, int channels, const uint8_t* from, uint64_t pixels, void* out);
 
 }  // namespace shardkit::codec

@@ -37,7 +37,7 @@ class PngReader {
     if (setjmp(jump_) != 0) return false;  // NOLINT(cert-err52-cpp): libpng has no other way
     png_set_read_fn(png_, this, OnRead);
     png_read_info(png_, info_);
-    if (out != nullptr && as == As::kPixels) ToEightBits();
+    if (out != nullptr && as == As::kPixels) ToEightBits(out->channels == 4);
     if (out != nullptr && as == As::kNumbers) ToNumbers();
     const int passes = png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
@@ -67,13 +67,17 @@ class PngReader {
   const char* message() const { return message_; }
 
  private:
-  // Converts to gray or RGB of eight bits: takes the upper byte of sixteen and drops transparency.
-  void ToEightBits() {
+  // Converts to gray or RGB of eight bits: takes the upper byte of sixteen, and drops transparency unless it is wanted.
+  void ToEightBits(bool alpha) {
     png_set_strip_16(png_);
     const int color = png_get_color_type(png_, info_);
     if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png_);
     if (color == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png_);
-    png_set_strip_alpha(png_);
+    if (!alpha) {
+      png_set_strip_alpha(png_);
+    } else if (png_get_valid(png_, info_, PNG_INFO_tRNS) != 0) {
+      png_set_tRNS_to_alpha(png_);
+    }
   }
 
   // Leaves values as they are, each in bytes of its own.
@@ -143,11 +147,12 @@ absl::StatusOr<ImageHeader> ProbePng(std::string_view bytes) {
   if (header.width == 0 || header.height == 0) {
     return DataLoss("PNG: the header gives ", header.width, " x ", header.height, " pixels");
   }
-  // All pixels of an interlaced image are held, 2^64 bytes and more of one whose sides no limit allows. Beside them
-  // libpng takes memory for one row and for chunks, at most 8 MB each.
+  // All pixels of an interlaced image are held, perhaps with transparency, 2^64 bytes and more of one whose sides no
+  // limit allows. Beside them libpng takes memory for one row and for chunks, at most 8 MB each.
   const auto side = [](uint32_t size) { return std::min<uint64_t>(size, uint64_t{kMaxImageSide} + 1); };
   const bool interlaced = bytes[28] != 0;
-  if (interlaced) header.held_bytes = side(header.width) * side(header.height) * static_cast<uint64_t>(header.channels);
+  if (interlaced)
+    header.held_bytes = side(header.width) * side(header.height) * (static_cast<uint64_t>(header.channels) + 1);
   return header;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/errors.h"
+#include "codec/image/image_codec.h"
 #include "codec/rle/rle_kernels.h"
 
 namespace shardkit {
@@ -90,7 +91,7 @@ void ResizeRowsPortable(const AxisFilter& filter, const uint8_t* const* from, ui
       const uint8_t* pixel = from[r] + (filter.first[i] - filter.begin) * step;
       const int16_t* const high = filter.high.data() + size_t{i} * filter.padded_taps;
       const int16_t* const low = filter.low.data() + size_t{i} * filter.padded_taps;
-      std::array<int32_t, 3> sums;
+      std::array<int32_t, 4> sums;
       sums.fill(1 << (kWeightBits - 1));
       for (uint32_t j = 0; j < filter.taps[i]; ++j, pixel += step) {
         const int32_t weight = Weight(high[j], low[j]);
@@ -196,11 +197,11 @@ absl::Status Resizer::Resize(const ImageView& image, const Box& source, Interpol
                              const MutableImageView& out) {
   for (const ImageView& view : {image, ImageView(out)}) {
     if (view.pixels == nullptr || view.width == 0 || view.height == 0 || view.width > kMaxImageSide ||
-        view.height > kMaxImageSide || (view.channels != 1 && view.channels != 3) ||
+        view.height > kMaxImageSide || !codec::IsChannelCount(view.channels) ||
         view.row_stride < view.width * static_cast<size_t>(view.channels)) {
       return InvalidArgument("resize: an image of ", view.width, " x ", view.height, " pixels of ", view.channels,
                              " channels, ", view.row_stride, " bytes per row; sizes are 1 to ", kMaxImageSide,
-                             ", channels 1 or 3");
+                             ", channels 1, 3 or 4");
     }
   }
   if (image.channels != out.channels) {

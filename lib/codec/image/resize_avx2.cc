@@ -59,7 +59,7 @@ SHARDKIT_AVX2_INLINE __m256i AddHalves(__m256i first, __m256i second) {
   return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(kRound)), kWeightBits);
 }
 
-// Stores four bytes, because the next pixel overwrites the fourth; three for the last pixel.
+// Stores four bytes, because the next pixel overwrites the fourth of three; three for the last pixel.
 SHARDKIT_AVX2_INLINE void StorePixel(int32_t pixel, bool last, uint8_t* out) {
   if (last) {
     std::memcpy(out, &pixel, 3);
@@ -68,14 +68,17 @@ SHARDKIT_AVX2_INLINE void StorePixel(int32_t pixel, bool last, uint8_t* out) {
   }
 }
 
-// Takes four pixels of three channels at a time. Both 128-bit lanes get the same 12 bytes. Each keeps one pair of
-// pixels, [r r g g b b 0 0] in 16 bits, for one multiply-and-add with the pair's weights.
-template <size_t kRows>
-SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, uint8_t* tail) {
-  static_assert(kRows == 1 || kRows == 4);
-  const RowEnds ends(filter, from, kRows, 3, tail);
-  const __m256i pairs = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, 6, -1, 9, -1, 7, -1,
-                                         10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
+// Takes four pixels of three or four channels at a time. Both 128-bit lanes get the same bytes. Each keeps one pair of
+// pixels, [r r g g b b 0 0] in 16 bits, or with a for 0, for one multiply-and-add with the pair's weights.
+template <size_t kRows, size_t kChannels>
+SHARDKIT_AVX2 void ResizeColors(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to,
+                                uint8_t* tail) {
+  static_assert((kRows == 1 || kRows == 4) && (kChannels == 3 || kChannels == 4));
+  const RowEnds ends(filter, from, kRows, kChannels, tail);
+  const __m256i pairs = kChannels == 3 ? _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, 6,
+                                                          -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1)
+                                       : _mm256_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1, 8, -1,
+                                                          12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1);
   const __m256i weight_pairs =
       _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
   // Copies, because the compiler must assume that every stored byte may change values that it reads through pointers.
@@ -95,10 +98,10 @@ SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* fro
     const uint32_t first = firsts[i] - begin;
     const uint32_t quads = (taps[i] + 3) / 4;
     const uint8_t* source[kRows];
-    for (size_t r = 0; r < kRows; ++r) source[r] = rows[r] + first * size_t{3};
+    for (size_t r = 0; r < kRows; ++r) source[r] = rows[r] + first * kChannels;
     // The last load reads 16 bytes, less than six pixels.
     if (first + 4 * quads + 2 > length) [[unlikely]] {
-      for (size_t r = 0; r < kRows; ++r) source[r] = ends.At(r, first, 3);
+      for (size_t r = 0; r < kRows; ++r) source[r] = ends.At(r, first, kChannels);
     }
     __m256i high_sums[kRows], low_sums[kRows];
     const auto add = [&](uint32_t q, auto is_first) SHARDKIT_AVX2_LAMBDA {
@@ -108,7 +111,7 @@ SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* fro
       const __m256i high_weights = _mm256_shuffle_epi8(_mm256_set1_epi64x(high_bits), weight_pairs);
       const __m256i low_weights = _mm256_shuffle_epi8(_mm256_set1_epi64x(low_bits), weight_pairs);
       for (size_t r = 0; r < kRows; ++r) {
-        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source[r] + size_t{12} * q));
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source[r] + 4 * kChannels * q));
         const __m256i pixels = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), pairs);
         const __m256i by_high = _mm256_madd_epi16(pixels, high_weights);
         const __m256i by_low = _mm256_madd_epi16(pixels, low_weights);
@@ -118,8 +121,8 @@ SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* fro
     };
     add(0, std::true_type());
     for (uint32_t q = 1; q < quads; ++q) add(q, std::false_type());
-    const bool last = i + 1 == width;
-    const size_t at = size_t{3} * i;
+    const bool last = kChannels == 3 && i + 1 == width;
+    const size_t at = kChannels * i;
     if constexpr (kRows == 4) {
       const __m256i even = AddHalves(Joined(high_sums[0], low_sums[0]), Joined(high_sums[2], low_sums[2]));
       const __m256i odd = AddHalves(Joined(high_sums[1], low_sums[1]), Joined(high_sums[3], low_sums[3]));
@@ -191,12 +194,14 @@ SHARDKIT_AVX2_INLINE __m256i Total(__m256i high, __m256i low) {
 
 SHARDKIT_AVX2 void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows,
                                   int channels, uint8_t* tail) {
-  size_t r = 0;
-  if (rows == kRowGroup) {
-    (channels == 3 ? ResizeRgb<kRowGroup> : ResizeGray<kRowGroup>)(filter, from, to, tail);
-    return;
-  }
-  for (; r < rows; ++r) (channels == 3 ? ResizeRgb<1> : ResizeGray<1>)(filter, from + r, to + r, tail);
+  const size_t step = rows == kRowGroup ? kRowGroup : 1;
+  const auto resize = step == 1 ? (channels == 1   ? ResizeGray<1>
+                                   : channels == 3 ? ResizeColors<1, 3>
+                                                   : ResizeColors<1, 4>)
+                                : (channels == 1   ? ResizeGray<kRowGroup>
+                                   : channels == 3 ? ResizeColors<kRowGroup, 3>
+                                                   : ResizeColors<kRowGroup, 4>);
+  for (size_t r = 0; r < rows; r += step) resize(filter, from + r, to + r, tail);
 }
 
 SHARDKIT_AVX2 void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps,

@@ -33,6 +33,7 @@ struct TiffLayout {
   uint32_t part_height = 0;  // rows; the last strip may have fewer
   uint64_t part_bytes = 0;   // of one plane
   bool plain = false;        // samples are read as they are; what libtiff converts to RGBA otherwise
+  uint16_t alpha = 0;        // of the first further sample, if plain: EXTRASAMPLE_…; 0 for anything else
 
   bool palette() const { return photometric == PHOTOMETRIC_PALETTE; }
   bool gray() const { return photometric == PHOTOMETRIC_MINISBLACK || photometric == PHOTOMETRIC_MINISWHITE; }
@@ -141,6 +142,12 @@ class TiffFile {
     const bool known = layout.gray() || (layout.palette() && layout.samples == 1) ||
                        (layout.photometric == PHOTOMETRIC_RGB && layout.samples >= 3);
     layout.plain = known && (whole_bytes || packed);
+    uint16_t further = 0;
+    const uint16_t* kinds = nullptr;
+    if (layout.plain && layout.samples > layout.channels() &&
+        TIFFGetField(file_, TIFFTAG_EXTRASAMPLES, &further, &kinds) == 1 && further > 0) {
+      layout.alpha = kinds[0];
+    }
     return layout.palette() && layout.plain ? ReadPalette() : absl::OkStatus();
   }
 
@@ -229,15 +236,16 @@ struct TiffRun {
   uint32_t y = 0;
   uint32_t width = 0;
   uint32_t first = 0;           // the first of them in the part's row
-  const uint8_t* rows[3] = {};  // the part's row of each channel that is read
+  const uint8_t* rows[4] = {};  // the part's row of each channel that is read, and of transparency
   uint32_t step = 1;            // samples from one pixel to the next
 };
 
-// Calls `put` for all runs of pixels in [left, right) x [top, bottom).
+// Calls `put` for all runs of pixels in [left, right) x [top, bottom), of `channels` channels if plain.
 template <typename Put>
-absl::Status ReadRuns(TiffFile& file, uint32_t left, uint32_t top, uint32_t right, uint32_t bottom, const Put& put) {
+absl::Status ReadRuns(TiffFile& file, uint32_t left, uint32_t top, uint32_t right, uint32_t bottom, int channels,
+                      const Put& put) {
   const TiffLayout& layout = file.layout();
-  const uint16_t planes = layout.separate ? layout.channels() : 1;
+  const auto planes = static_cast<uint16_t>(layout.separate ? channels : 1);
   std::vector<uint8_t> part(layout.plain ? layout.part_bytes * planes : 0);
   std::vector<uint32_t> colors(layout.plain ? 0 : size_t{layout.part_width} * layout.part_height);
   const size_t row_samples = layout.part_width * size_t{layout.separate ? uint16_t{1} : layout.samples};
@@ -265,7 +273,7 @@ absl::Status ReadRuns(TiffFile& file, uint32_t left, uint32_t top, uint32_t righ
         const uint8_t* const begin =
             layout.plain ? part.data() + (run.y - part_top) * row_bytes
                          : reinterpret_cast<const uint8_t*>(colors.data()) + (part_top + rows - 1 - run.y) * row_bytes;
-        for (size_t c = 0; c < 3; ++c) {
+        for (size_t c = 0; c < 4; ++c) {
           run.rows[c] = layout.separate ? begin + std::min<size_t>(c, planes - 1u) * layout.part_bytes
                                         : begin + (layout.bits == 16 ? 2 * c : c);
         }
@@ -288,7 +296,7 @@ uint32_t SampleOf(const TiffLayout& layout, const TiffRun& run, int c, uint32_t 
     const uint64_t bit = uint64_t{at} * layout.bits;
     sample = static_cast<uint32_t>(run.rows[c][bit / 8]) >> (8 - layout.bits - bit % 8) & ((1u << layout.bits) - 1);
   }
-  return layout.photometric == PHOTOMETRIC_MINISWHITE ? (1u << layout.bits) - 1 - sample : sample;
+  return layout.photometric == PHOTOMETRIC_MINISWHITE && c == 0 ? (1u << layout.bits) - 1 - sample : sample;
 }
 
 // Eight bits of a sample: the upper ones of sixteen, the whole range of fewer.
@@ -298,40 +306,50 @@ uint8_t EightBits(const TiffLayout& layout, uint32_t sample) {
   return static_cast<uint8_t>(sample * 255 / ((1u << layout.bits) - 1));
 }
 
+// Colors that were multiplied by their transparency as they were, as in Pillow.
+void Unmultiply(uint32_t width, uint8_t* rgba) {
+  for (uint32_t x = 0; x < width; ++x, rgba += 4) {
+    const int alpha = rgba[3];
+    for (int c = 0; c < 3; ++c) rgba[c] = static_cast<uint8_t>(alpha == 0 ? 0 : std::min(rgba[c] * 255 / alpha, 255));
+  }
+}
+
 absl::Status DecodeTiff(std::string_view bytes, const ImageHeader& header, uint32_t left, uint32_t top,
                         const MutableImageView* out) {
   TiffFile file(bytes);
   SHARDKIT_RETURN_IF_ERROR(file.Open(header.held_bytes));
   SHARDKIT_RETURN_IF_ERROR(file.CheckSupported());
-  if (out == nullptr) return ReadRuns(file, 0, 0, header.width, header.height, [](const TiffRun&) {});
+  if (out == nullptr)
+    return ReadRuns(file, 0, 0, header.width, header.height, file.layout().channels(), [](const TiffRun&) {});
   const TiffLayout& layout = file.layout();
-  const int channels = layout.channels();
+  const bool alpha = out->channels == 4 && layout.alpha != EXTRASAMPLE_UNSPECIFIED;
+  const int channels = layout.channels() + (alpha ? 1 : 0);
   // Pixels that ConvertRow takes as they lie: with a further sample for transparency, or without.
-  const bool direct = layout.bits == 8 && !layout.separate && layout.samples <= channels + 1 && !layout.palette() &&
-                      layout.photometric != PHOTOMETRIC_MINISWHITE;
+  const bool direct = layout.bits == 8 && !layout.separate && !layout.palette() &&
+                      layout.photometric != PHOTOMETRIC_MINISWHITE &&
+                      (out->channels == 4 ? layout.samples == channels : layout.samples <= channels + 1);
   std::vector<uint8_t> line(static_cast<size_t>(channels) * (layout.plain ? out->width : 0));
-  return ReadRuns(file, left, top, left + out->width, top + out->height, [&](const TiffRun& run) {
+  return ReadRuns(file, left, top, left + out->width, top + out->height, channels, [&](const TiffRun& run) {
     uint8_t* const to =
         out->pixels + (run.y - top) * out->row_stride + size_t{run.x - left} * static_cast<size_t>(out->channels);
     if (!layout.plain) {
       ConvertRow(run.rows[0] + size_t{4} * run.first, 4, run.width, out->channels, to);
       return;
     }
-    if (direct) {
-      ConvertRow(run.rows[0] + size_t{run.first} * layout.samples, layout.samples, run.width, out->channels, to);
-      return;
-    }
-    for (uint32_t i = 0; i < run.width; ++i) {
+    for (uint32_t i = 0; !direct && i < run.width; ++i) {
       for (int c = 0; c < channels; ++c) {
         line[i * static_cast<size_t>(channels) + static_cast<size_t>(c)] =
             EightBits(layout, SampleOf(layout, run, c, i));
       }
     }
-    if (layout.palette()) {
+    if (direct) {
+      ConvertRow(run.rows[0] + size_t{run.first} * layout.samples, layout.samples, run.width, out->channels, to);
+    } else if (layout.palette()) {
       ConvertRow(line.data(), file.palette(), run.width, out->channels, to);
     } else {
       ConvertRow(line.data(), channels, run.width, out->channels, to);
     }
+    if (alpha && layout.alpha == EXTRASAMPLE_ASSOCALPHA) Unmultiply(run.width, to);
   });
 }
 
@@ -341,7 +359,7 @@ absl::Status TiffNumbers(std::string_view bytes, const ImageHeader& header, std:
   SHARDKIT_RETURN_IF_ERROR(file.CheckSupported());
   const TiffLayout& layout = file.layout();
   if (!layout.plain) return Unimplemented("TIFF: its class numbers are not integers of 1 to 16 bits");
-  return ReadRuns(file, 0, 0, header.width, header.height, [&](const TiffRun& run) {
+  return ReadRuns(file, 0, 0, header.width, header.height, 1, [&](const TiffRun& run) {
     const size_t first = size_t{run.y} * header.width + run.x;
     for (uint32_t i = 0; i < run.width; ++i) {
       const uint32_t sample = SampleOf(layout, run, 0, i);

@@ -71,11 +71,11 @@ absl::StatusOr<ImageHeader> ProbeWebp(std::string_view bytes) {
   WebpFile file;
   SHARDKIT_RETURN_IF_ERROR(file.Open(bytes));
   ImageHeader header{.width = file.width(), .height = file.height(), .orientation = file.Orientation()};
-  // What libwebp holds of a lossless image, and of an alpha channel, which it also decodes where it is dropped; RGB in
+  // What libwebp holds of a lossless image, and of an alpha channel, which it also decodes where it is dropped; RGBA in
   // a buffer, where the pixels do not go directly to the caller.
   const auto pixels = static_cast<uint64_t>(file.frame().width) * static_cast<uint64_t>(file.frame().height);
   header.check_bytes = pixels * (file.lossless() ? 4 : file.has_alpha() ? 5 : 0);
-  header.held_bytes = header.check_bytes + 3 * pixels;
+  header.held_bytes = header.check_bytes + 4 * pixels;
   return header;
 }
 
@@ -87,7 +87,8 @@ struct Part {
   int height() const { return bottom - top; }
 };
 
-absl::Status DecodeFrame(const WebpFile& file, const Part& part, uint8_t* to, size_t stride) {
+// To RGB, or to RGBA where `channels` is 4.
+absl::Status DecodeFrame(const WebpFile& file, const Part& part, size_t channels, uint8_t* to, size_t stride) {
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0) return Internal("WebP: libwebp has another version than its headers");
   const WebPIterator& frame = file.frame();
@@ -96,12 +97,12 @@ absl::Status DecodeFrame(const WebpFile& file, const Part& part, uint8_t* to, si
   config.options.crop_top = part.top;
   config.options.crop_width = part.width();
   config.options.crop_height = part.height();
-  config.output.colorspace = MODE_RGB;
+  config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA.rgba = to;
   config.output.u.RGBA.stride = static_cast<int>(stride);
   config.output.u.RGBA.size =
-      stride * static_cast<size_t>(part.height() - 1) + size_t{3} * static_cast<size_t>(part.width());
+      stride * static_cast<size_t>(part.height() - 1) + channels * static_cast<size_t>(part.width());
   const VP8StatusCode code = WebPDecode(frame.fragment.bytes, frame.fragment.size, &config);
   WebPFreeDecBuffer(&config.output);
   switch (code) {
@@ -134,9 +135,10 @@ absl::Status DecodeWebp(std::string_view bytes, const ImageHeader& header, uint3
   if (out == nullptr) {
     // libwebp decodes all rows before the last.
     std::vector<uint8_t> row(size_t{3} * static_cast<size_t>(frame.width));
-    return DecodeFrame(file, {0, frame.height - 1, frame.width, frame.height}, row.data(), row.size());
+    return DecodeFrame(file, {0, frame.height - 1, frame.width, frame.height}, 3, row.data(), row.size());
   }
   const auto channels = static_cast<size_t>(out->channels);
+  const size_t decoded_channels = channels == 4 ? 4 : 3;
   if (static_cast<uint32_t>(frame.width) != header.width || static_cast<uint32_t>(frame.height) != header.height) {
     // Around the first frame of an animation the image is empty.
     for (uint32_t y = 0; y < out->height; ++y) {
@@ -151,17 +153,18 @@ absl::Status DecodeWebp(std::string_view bytes, const ImageHeader& header, uint3
   uint8_t* const to =
       out->pixels + static_cast<size_t>(part.top - y) * out->row_stride + static_cast<size_t>(part.left - x) * channels;
   const bool whole = part.width() == frame.width && part.height() == frame.height;
-  if (whole && channels == 3 && out->row_stride <= static_cast<size_t>(std::numeric_limits<int>::max())) {
-    return DecodeFrame(file, part, to, out->row_stride);
+  if (whole && channels == decoded_channels &&
+      out->row_stride <= static_cast<size_t>(std::numeric_limits<int>::max())) {
+    return DecodeFrame(file, part, channels, to, out->row_stride);
   }
   const Part decoded = WithNeighbours(part, frame.width, frame.height);
-  const size_t stride = size_t{3} * static_cast<size_t>(decoded.width());
-  std::vector<uint8_t> rgb(stride * static_cast<size_t>(decoded.height()));
-  SHARDKIT_RETURN_IF_ERROR(DecodeFrame(file, decoded, rgb.data(), stride));
-  const uint8_t* from = rgb.data() + static_cast<size_t>(part.top - decoded.top) * stride +
-                        size_t{3} * static_cast<size_t>(part.left - decoded.left);
+  const size_t stride = decoded_channels * static_cast<size_t>(decoded.width());
+  std::vector<uint8_t> pixels(stride * static_cast<size_t>(decoded.height()));
+  SHARDKIT_RETURN_IF_ERROR(DecodeFrame(file, decoded, decoded_channels, pixels.data(), stride));
+  const uint8_t* from = pixels.data() + static_cast<size_t>(part.top - decoded.top) * stride +
+                        decoded_channels * static_cast<size_t>(part.left - decoded.left);
   for (int row = 0; row < part.height(); ++row, from += stride) {
-    ConvertRow(from, 3, static_cast<uint32_t>(part.width()), out->channels,
+    ConvertRow(from, static_cast<int>(decoded_channels), static_cast<uint32_t>(part.width()), out->channels,
                to + static_cast<size_t>(row) * out->row_stride);
   }
   return absl::OkStatus();

@@ -28,7 +28,7 @@ struct ImageView {
   const uint8_t* pixels = nullptr;
   uint32_t width = 0;     // pixels
   uint32_t height = 0;    // pixels
-  int channels = 3;       // 1 or 3
+  int channels = 3;       // 1, 3, or 4 with transparency
   size_t row_stride = 0;  // bytes from one row to the next, at least width * channels
 };
 
@@ -45,8 +45,8 @@ struct MutableImageView {
 // ---- Formats ----
 
 // The format of an image file, from its first bytes (format-spec/values.md, section 4.2). JPEG, PNG and BMP can be
-// decoded, and where the build has libwebp, giflib and libtiff, WebP, GIF and TIFF: of an animation or a file of
-// several images, the first.
+// decoded, and where the build has libwebp, giflib, libtiff and libavif, WebP, GIF, TIFF and AVIF: of an animation or a
+// file of several images, the first.
 enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kGif, kBmp, kTiff, kAvif, kJpegXl, kPnm };
 
 // The first kImageHeadBytes bytes are enough: the rest of the file does not change the result. Pure.
@@ -270,8 +270,8 @@ struct ImageDecodeOptions {
   // Decodes at 1/8, 1/4 or 1/2 of the size (libjpeg's DCT scaling) if that still has at least the content's width and
   // height. Faster, but gives other pixels. False: only decoding outside the region is saved.
   bool scaled_decode = true;
-  // Takes the upper 8 bits of a PNG or TIFF of 16 bits per channel. False: such a file is refused (InvalidArgument),
-  // because 8 bits hold only one of 256 values of a depth map or a thermal image.
+  // Takes the upper 8 bits (rounded, of an AVIF) of a file of more bits per channel. False: such a file is refused
+  // (InvalidArgument), because 8 bits hold only one of 256 values of a depth map or a thermal image.
   bool reduce_depth = false;
   // Refuses JPEGs that libjpeg decodes with a warning (DataLoss). False: see ImageDecoder::warning.
   bool strict = false;
@@ -291,8 +291,12 @@ class ImageDecoder {
   ImageDecoder(ImageDecoder&&) noexcept;
   ImageDecoder& operator=(ImageDecoder&&) noexcept;
 
-  // Fills `out`, which has the geometry's output size; its channels, 1 or 3, choose gray or RGB. Decodes only the
-  // region that the geometry needs. The identity decodes directly into `out`, without a copy.
+  // Fills `out`, which has the geometry's output size; its channels, 1, 3 or 4, choose gray, RGB or RGBA. Decodes only
+  // the region that the geometry needs. The identity decodes directly into `out`, without a copy.
+  //
+  // RGBA: 255 where a file has no transparency (of BMPs it is not read), straight colors, also of TIFFs' and AVIFs'
+  // premultiplied ones. Resizing treats each channel alone, as that of OpenCV does; Pillow's weighs colors by their
+  // transparency. Padding is `fill`, with 0.
   //
   // Other formats than JPEG: pixels as by Pillow's convert("RGB") and convert("L"): gray is repeated, colors become
   // gray by 0.299, 0.587 and 0.114, and transparency is dropped without blending. They are decoded at full size, a PNG
@@ -311,7 +315,7 @@ class ImageDecoder {
   absl::Status Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
                       const MutableImageView& out);
 
-  // As Decode, for uncompressed pixels of 1 or 3 channels. Of the options, only interpolation and fill apply.
+  // As Decode, for uncompressed pixels of 1, 3 or 4 channels. Of the options, only interpolation and fill apply.
   // Conversion between gray and colors as for a PNG.
   absl::Status Transform(const ImageView& image, const Geometry& geometry, const ImageDecodeOptions& options,
                          const MutableImageView& out);
@@ -363,7 +367,8 @@ struct PixelOutput {
 };
 
 // `mean` and `deviation` are of pixels scaled to 0…1, as for torchvision's Normalize: scale = 1 / (255 * deviation) and
-// bias = -mean / deviation, computed in double and rounded to float.
+// bias = -mean / deviation, computed in double and rounded to float. A fourth channel, transparency, is pixel / 255 in
+// any case.
 PixelOutput NormalizedOutput(Type type, const float (&mean)[3], const float (&deviation)[3]);
 
 // InvalidArgument for an output of another type, and for a float type that is not planar.
@@ -483,8 +488,8 @@ class JpegDecoder {
   // name, for unsupported files (lossless, 12 or 16 bits). ResourceExhausted above max_memory.
   absl::Status Decode(std::string_view bytes, DecodedImage* image);
 
-  // As Decode, into the caller's memory, which has the image's size; out.channels (1 or 3) chooses gray or RGB.
-  // InvalidArgument if `out` has another size. After an error the contents of `out` are unspecified.
+  // As Decode, into the caller's memory, which has the image's size; out.channels (1, 3 or 4) chooses gray, RGB or
+  // RGBA. InvalidArgument if `out` has another size. After an error the contents of `out` are unspecified.
   absl::Status DecodeInto(std::string_view bytes, const MutableImageView& out);
 
   // Decodes a region. Its pixels equal the pixels of the whole image decoded at the same scale: at scale s, the columns

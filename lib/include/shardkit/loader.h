@@ -299,7 +299,7 @@ struct LoaderDataset {
 enum class ColumnDecode {
   kStored,       // scalars and arrays of a fixed shape: a tensor; rle: runs; other types: ragged
   kViews,        // any type: the bytes as stored, not copied; for consumers that read each value once
-  kImage,        // jpeg, png, image, bytes of these, and arrays u8[height, width] or u8[height, width, 1 or 3]:
+  kImage,        // jpeg, png, image, bytes of these, and arrays u8[height, width] or u8[height, width, 1, 3 or 4]:
                  // height x width x channels, u8 or `output`; ragged if native, except arrays of one shape
   kLabels,       // png, image, bytes of these: class numbers, height x width (DecodeLabelMap); ragged if native
   kMasks,        // rle: u8 masks, 0 or 1, through the geometry
@@ -367,7 +367,7 @@ struct LoaderColumn {
   bool deferred = false;
 
   // kImage. A planar `output` has the shape channels x height x width. Absent images are black.
-  int channels = 3;  // 1 gray or 3 RGB
+  int channels = 3;  // 1 gray, 3 RGB, or 4 RGBA, which `augment` and devices do not change
   ImageDecodeOptions image;
   AugmentOptions augment;  // of u8 pixels, before `output`; not if the geometry is deferred, also to a device
   PixelOutput output;

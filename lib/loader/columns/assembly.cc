@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "codec/image/image_codec.h"
 #include "shardkit/shard.h"
 
 namespace shardkit::loader {
@@ -117,7 +118,7 @@ bool HoldsImages(const Column& column) {
   if (column.type != Type::kNdarray || column.dtype != Type::kU8) return false;
   if (!column.shape) return true;
   const std::vector<uint64_t>& shape = *column.shape;
-  return shape.size() == 2 || (shape.size() == 3 && (shape[2] == 1 || shape[2] == 3));
+  return shape.size() == 2 || (shape.size() == 3 && codec::IsChannelCount(shape[2]));
 }
 
 }  // namespace
@@ -143,7 +144,7 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
     case ColumnDecode::kImage:
       if (!HoldsImages(column)) {
         return refuse(
-            "images, only jpeg, png, image, bytes, and arrays u8[height, width] or u8[height, width, 1 or 3]");
+            "images, only jpeg, png, image, bytes, and arrays u8[height, width] or u8[height, width, 1, 3 or 4]");
       }
       if (absl::Status status = CheckAugmentOptions(options.augment); !status.ok()) {
         return Annotate(status, StrCat("column \"", column.name, "\""));
@@ -152,9 +153,12 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
         return InvalidArgument("column \"", column.name,
                                "\": pixels of deferred images are as stored: leave augment out");
       }
-      if (options.channels != 1 && options.channels != 3) {
+      if (!codec::IsChannelCount(options.channels)) {
         return InvalidArgument("column \"", column.name, "\": ", options.channels,
-                               " channels; give 1 (gray) or 3 (RGB)");
+                               " channels; give 1 (gray), 3 (RGB) or 4 (RGBA)");
+      }
+      if (options.channels == 4 && options.augment.Changes()) {
+        return InvalidArgument("column \"", column.name, "\": augment is for 1 and 3 channels, not for RGBA");
       }
       if (absl::Status status = CheckPixelOutput(options.output); !status.ok()) {
         return Annotate(status, StrCat("column \"", column.name, "\""));

@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "codec/image/image_codec.h"
 
 namespace shardkit::loader {
 namespace {
@@ -48,10 +49,10 @@ absl::StatusOr<ImageView> ArrayImage(const Column& column, std::string_view valu
   SHARDKIT_ASSIGN_OR_RETURN(const NdarrayView array, ParseNdarray(column, value));
   const auto& shape = array.shape;
   const bool gray = shape.size() == 2;
-  if (!gray && (shape.size() != 3 || (shape[2] != 1 && shape[2] != 3))) {
+  if (!gray && (shape.size() != 3 || !codec::IsChannelCount(shape[2]))) {
     std::string text;
     for (const uint64_t side : shape) absl::StrAppend(&text, text.empty() ? "" : " x ", side);
-    return InvalidArgument("an array of ", text, " is no image, which has height x width, or x 1 or 3 channels");
+    return InvalidArgument("an array of ", text, " is no image, which has height x width, or x 1, 3 or 4 channels");
   }
   if (shape[0] == 0 || shape[1] == 0 || shape[0] > kMaxImageSide || shape[1] > kMaxImageSide) {
     return InvalidArgument("an image of ", shape[1], " x ", shape[0], " pixels; sides are 1 to ", kMaxImageSide);

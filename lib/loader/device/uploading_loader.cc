@@ -61,6 +61,11 @@ absl::StatusOr<std::unique_ptr<ColumnConversion>> ConversionFor(const LoaderOpti
   if (absl::Status status = CheckPixelOutput(output); !status.ok()) {
     return Annotate(status, StrCat("loader: column \"", column->name, "\""));
   }
+  if (column->channels == 4 && (output.planar || options.device_geometry)) {
+    return InvalidArgument("loader: column \"", column->name,
+                           "\": a device neither converts nor resizes RGBA: leave it as u8 of layout hwc, without ",
+                           "device_geometry, or take 3 channels");
+  }
   if (fixed.width == 0) {
     if (!output.planar) return nullptr;
     return InvalidArgument("loader: column \"", column->name,

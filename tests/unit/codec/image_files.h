@@ -42,10 +42,14 @@ inline void ExpectPixels(const codec::ImageCodec& codec, std::string_view file, 
   EXPECT_EQ(whole.pixels, rgb);
   const Image gray = DecodeFile(codec, file, 1);
   EXPECT_EQ(gray.pixels, Converted(whole));
+  const Image transparent = DecodeFile(codec, file, 4);
+  Image opaque(whole.view.width, whole.view.height, 3);
+  codec::ConvertRow(transparent.pixels.data(), 4, whole.view.width * whole.view.height, 3, opaque.pixels.data());
+  EXPECT_EQ(opaque.pixels, rgb);
   const auto header = codec.probe(file);
   for (uint32_t top = 0; top < whole.view.height; top += 5) {
     for (uint32_t left = 0; left < whole.view.width; left += 7) {
-      for (const Image* const all : {&whole, &gray}) {
+      for (const Image* const all : {&whole, &gray, &transparent}) {
         Image part(std::min(9u, whole.view.width - left), std::min(4u, whole.view.height - top), all->view.channels);
         ASSERT_EQ(codec.decode(file, *header, left, top, &part.view), absl::OkStatus());
         for (uint32_t y = 0; y < part.view.height; ++y) {

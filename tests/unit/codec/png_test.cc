@@ -164,7 +164,7 @@ TEST(Png, Probe) {
   const ImageHeader info = kPngCodec.probe(png).value();
   EXPECT_EQ(info.width, 13u);
   EXPECT_EQ(info.height, 9u);
-  EXPECT_EQ(info.held_bytes, 13u * 9 * 3);
+  EXPECT_EQ(info.held_bytes, 13u * 9 * 4);
   EXPECT_EQ(kPngCodec.probe(MakePng(13, 9, PNG_COLOR_TYPE_RGB, 8, false))->held_bytes, 0u);
   for (size_t length = 0; length < 29; ++length)
     EXPECT_TRUE(absl::IsDataLoss(kPngCodec.probe(png.substr(0, length)).status()));
