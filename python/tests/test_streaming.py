@@ -218,11 +218,38 @@ def test_streams_are_mixed_as_weighted(tmp_path: Path, shuffle: bool, method: st
     assert [of(epoch) for epoch in sizes] == [[5, 5, 0]] * 2
 
 
+@pytest.mark.parametrize("method", ["stratified", "per_stream", "device_per_stream"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_batches_mix_the_streams_as_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, shuffle: bool
+) -> None:
+    a, b = write(tmp_path / "a", 40), write(tmp_path / "b", 81, 100)
+
+    def make() -> StreamingDataset:
+        streams = [Stream(local=a), Stream(local=b)]
+        return StreamingDataset(streams=streams, batch_size=6, shuffle=shuffle, batching_method=method)
+
+    found, _ = of_ranks(monkeypatch, 2, 2, make)
+    steps = [[*one, *other] for one, other in zip(*found, strict=True)]
+    of_b = [[sum(i >= 100 for i in batch) for batch in batches] for batches in found]
+    if method == "stratified":
+        assert [one + other for one, other in zip(*of_b, strict=True)] == [8] * 10
+    elif method == "per_stream":
+        assert sorted(of_b[0]) == [0] * 3 + [6] * 6
+        assert of_b[0] == of_b[1]
+    else:
+        assert {*of_b[0], *of_b[1]} == {0, 6}
+    everything = [i for step in steps for i in step]
+    assert len(set(everything)) == len(everything) >= 108
+    before, state = of_ranks(monkeypatch, 2, 0, make, steps=3)
+    after, _ = of_ranks(monkeypatch, 2, 3, make, state)
+    assert [one + other for one, other in zip(before, after, strict=True)] == found
+
+
 def test_what_is_not_here_is_refused_in_one_line(mds: str, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({}, "either"),
         ({"local": mds, "streams": [Stream(local=mds)]}, "either"),
-        ({"local": mds, "batching_method": "per_stream"}, "batches mix"),
         ({"local": mds, "batching_method": "mine"}, "Invalid batching method"),
         ({"local": mds, "sampling_method": "mine"}, "Invalid sampling method"),
         ({"local": mds, "shuffle_algo": "mine"}, "shuffle_algo"),

@@ -50,6 +50,7 @@ class Orders:
     def __init__(self, parts: Sequence[Part], rules: Rules) -> None:
         self._parts = parts
         self._rules = rules
+        self.size = sum(part.choose for part in parts)
         self._first = np.cumsum([0, *(part.samples for part in parts)])[:-1]
         self._plan: _core.Plan | None = None
         self._first_of: Ids = np.zeros(0, np.int64)  # of the datasets of the plan

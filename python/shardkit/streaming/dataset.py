@@ -19,6 +19,7 @@ from shardkit import dataset as _dataset
 from shardkit._epochs import Epochs
 from shardkit._ranks import ranks
 from shardkit.streaming._arguments import byte_count, is_url, sample_count
+from shardkit.streaming._batching import OfOneStream, Stratified
 from shardkit.streaming._order import Ids, Orders, Part, Rules
 from shardkit.streaming.encodings import coder, image
 from shardkit.streaming.stream import DEFAULTS, Stream, apply_weights
@@ -167,8 +168,6 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
             if value not in _CHOICES[name]:
                 words = {"sampling_method": "sampling method", "batching_method": "batching method"}.get(name, name)
                 raise ValueError(f"Invalid {words}: {value}. Must be one of {', '.join(_CHOICES[name])}.")
-        if batching_method in ("per_stream", "device_per_stream"):
-            raise ValueError(f'batching_method={batching_method!r}: batches mix the streams here; take "random"')
         if bool(streams) == (bool(remote) or bool(local)):
             raise ValueError("You must provide either `streams` or `remote`/`local`, but not both.")
         if stream_name != "stream":
@@ -247,7 +246,7 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
         self._alone = self._samples[0] if len(self._samples) == 1 else None
         self._reads_ahead = any(is_url(stream.path) for stream in self.streams)
         self._read: dict[int, list[Any]] = {}  # ahead
-        self._orders: tuple[Rules, Orders] | None = None
+        self._orders: tuple[Rules, Orders | Stratified | OfOneStream] | None = None
 
     @property
     def size(self) -> int:
@@ -301,14 +300,28 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
         i = int(np.searchsorted(self._ends, sample_id, side="right"))
         return self._samples[i].stored(sample_id - int(self.sample_offset_per_stream[i]))
 
-    def _order(self, rules: Rules) -> Orders:
+    def _order(self, rules: Rules) -> Orders | Stratified | OfOneStream:
         if self._orders is None or self._orders[0] != rules:
             choose = [stream.choose for stream in self.streams]
             counts = self.samples_per_stream.tolist()
             paths = [each.dataset.path for each in self._samples]
             parts = [Part(*each) for each in zip(paths, counts, choose, strict=True)]
-            self._orders = rules, Orders(parts, rules)
+            size, world = self._batch_size(), self._world_size
+            if self.batching_method == "stratified":
+                orders: Orders | Stratified | OfOneStream = Stratified(parts, rules, size * world)
+            elif self.batching_method == "per_stream":
+                orders = OfOneStream(parts, rules, size * world, 1)
+            elif self.batching_method == "device_per_stream":
+                orders = OfOneStream(parts, rules, size, world)
+            else:
+                orders = Orders(parts, rules)
+            self._orders = rules, orders
         return self._orders[1]
+
+    def _batch_size(self) -> int:
+        if self.batch_size is None:
+            raise ValueError("Please pass `batch_size` to StreamingDataset, the same as to the DataLoader")
+        return self.batch_size
 
     def _rules(self, state: Mapping[str, Any]) -> Rules:
         lanes = state.get("num_canonical_nodes", self.num_canonical_nodes)
@@ -333,12 +346,11 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
 
     def _ids(self, state: Mapping[str, Any], worker: int, workers: int) -> Iterator[Ids]:
         """Yield the samples of this worker of this rank, batch by batch."""
-        if self.batch_size is None:
-            raise ValueError("Please pass `batch_size` to StreamingDataset, the same as to the DataLoader")
-        order = self._order(self._rules(state)).epoch(state["epoch"])
-        first, size, world = state["sample_in_epoch"], self.epoch_size, self._world_size
+        orders = self._order(self._rules(state))
+        order = orders.epoch(state["epoch"])
+        first, size, world = state["sample_in_epoch"], orders.size, self._world_size
         last = first + -(-max(0, size - first) // world) * world  # all ranks get equally many
-        step = self.batch_size * world
+        step = self._batch_size() * world
         for begin in range(first + worker * step, last, workers * step):
             end = min(begin + step, last)
             ids = order(begin, min(end, size))
@@ -408,7 +420,11 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
     @property
     def _fingerprint(self) -> list[int]:
         """What makes the order another one."""
-        return [self.num_samples, self.epoch_size, int(self.shuffle), self._rules({}).buffer_bytes]
+        made = [self.num_samples, self.epoch_size, int(self.shuffle), self._rules({}).buffer_bytes]
+        if self.batching_method == "random":
+            return made
+        together = 1 if self.batching_method == "device_per_stream" else self._world_size
+        return [*made, _CHOICES["batching_method"].index(self.batching_method), self._batch_size() * together]
 
     def load_state_dict(self, obj: Mapping[str, Any]) -> None:
         """Go on where a state was taken, at the next iteration, with any number of ranks and workers.
@@ -425,8 +441,8 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
                     "over between two epochs, with sample_in_epoch=0"
                 )
             raise ValueError(
-                f"the state is of samples, epoch size, shuffle and buffer {obj['shardkit']}, and here they are "
-                f"{self._fingerprint}: give the same data and options, or sample_in_epoch=0"
+                f"the state is of samples, epoch size, shuffle, buffer and batches {obj['shardkit']}, and here they "
+                f"are {self._fingerprint}: give the same data and options, or sample_in_epoch=0"
             )
         self._place.resume(obj)
 

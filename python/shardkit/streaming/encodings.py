@@ -117,8 +117,12 @@ def _array(dtype: str | None, shape: tuple[int, ...] | None, value: Any) -> byte
         raise ValueError(f"Unsupported dtype: {name}.")
     if dtype is not None and name != dtype:
         raise ValueError(f"Wrong dtype: expected {dtype}, got {name}.")
-    if value.size == 0 or value.ndim == 0 or value.ndim >= 64:
-        raise ValueError(f"an array of 1 to 63 dimensions with elements is wanted, not one of shape {value.shape}")
+    if value.size == 0:
+        raise ValueError("Attempting to encode a numpy array with 0 elements.")
+    if value.ndim == 0:
+        raise ValueError("Attempting to encode a scalar with NDArray encoding. Please use a scalar encoding.")
+    if value.ndim >= 64:
+        raise ValueError(f"Array has too many axes: maximum 63, got {value.ndim}.")
     parts = [] if dtype is not None else [bytes([_ARRAY_CODES[name]])]
     if shape is None:
         k = next(k for k in range(4) if max(value.shape) < 1 << (8 << k))
