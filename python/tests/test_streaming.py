@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import served
 
 import shardkit as sk
 
@@ -283,6 +284,34 @@ def test_a_complete_local_copy_serves_a_remote_that_is_gone(mds: str, tmp_path: 
     assert ids(StreamingDataset(remote=mds, local=str(tmp_path / "unused"), batch_size=1)) == list(range(101))
     split = StreamingDataset(local=os.path.dirname(mds), split="mds", batch_size=1)
     assert len(split) == 101
+
+
+def test_a_url_is_read_ahead_and_kept_in_local(tmp_path: Path) -> None:
+    sent: list[int] = []
+    mds = str(tmp_path / "mds")
+    with MDSWriter(out=mds, columns={"id": "int", "text": "str"}, size_limit="64kb") as writer:
+        for i in range(101):
+            writer.write({"id": i, "text": f"sample {i} " * 200})
+    with served(mds, sent=sent) as url:
+
+        def epoch(workers: int, local: str | None = None) -> list[int]:
+            dataset = StreamingDataset(
+                remote=url, local=local, shuffle=True, batch_size=8, cache_limit="16mb", predownload=20
+            )
+            assert dataset[7]["text"] == "sample 7 " * 200
+            loader = StreamingDataLoader(dataset, batch_size=8, num_workers=workers)
+            return [i for batch in loader for i in batch["id"].tolist()]
+
+        expected = ids(StreamingDataset(local=mds, shuffle=True, batch_size=8))
+        assert epoch(0) == expected
+        kept = str(tmp_path / "kept")
+        try:
+            assert epoch(2, kept) == expected
+            fetched = sum(sent)
+            assert epoch(2, kept) == expected
+            assert sum(sent) - fetched < 50_000, "the index, and a byte of each file"
+        finally:
+            sk.use_cache(None)
 
 
 def test_shards_of_shardkit_give_the_same_samples(mds: str, tmp_path: Path) -> None:

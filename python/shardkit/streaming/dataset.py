@@ -38,8 +38,8 @@ _WHOLE = 1 << 62
 class _Samples:
     """The samples of a stream, as their encodings say."""
 
-    def __init__(self, stream: Stream, cache_limit: int) -> None:
-        self.dataset = stream.open(cache_limit)
+    def __init__(self, stream: Stream) -> None:
+        self.dataset = stream.open()
         self._reader = self.dataset._library
         columns = list(self.dataset.schema)
         encodings = _encodings(self.dataset)
@@ -239,9 +239,11 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
 
     def _open(self) -> None:
         self._generation = _process.generation
-        caches = {stream.local for stream in self.streams if is_url(stream.path)}
-        limit = (self.cache_limit or 0) // max(1, len(caches))
-        self._samples = [_Samples(stream, limit) for stream in self.streams]
+        caches = [cache for stream in self.streams if (cache := stream.cache) is not None]
+        if caches and not os.environ.get("SHARDKIT_CACHE"):
+            os.makedirs(os.path.dirname(caches[0]), exist_ok=True)
+            _dataset.use_cache(caches[0], self.cache_limit or 0)
+        self._samples = [_Samples(stream) for stream in self.streams]
         self._ends = np.cumsum([len(each.dataset) for each in self._samples])
         self._alone = self._samples[0] if len(self._samples) == 1 else None
         self._reads_ahead = any(is_url(stream.path) for stream in self.streams)

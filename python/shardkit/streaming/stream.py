@@ -6,18 +6,14 @@ import hashlib
 import json
 import os
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from shardkit import _core
 from shardkit import dataset as _dataset
 from shardkit.streaming._arguments import is_url
 
-_opening = threading.Lock()
-_CACHE = ".shardkit-cache"
 DEFAULTS: dict[str, Any] = {
     "split": None,
     "download_retry": 2,
@@ -37,6 +33,7 @@ class Stream:
     local : str
         A directory with the dataset, or, where `remote` is a URL, one for what is read of it. A dataset that is there
         complete, as StreamingDataset leaves it, is read in place of the URL. Without `local` nothing is kept on disk.
+        A process has one cache (`shardkit.use_cache`): that of the first dataset with one.
     split : str
         A folder below both.
     proportion, repeat, choose
@@ -125,22 +122,16 @@ class Stream:
         there = [any(each and os.path.exists(os.path.join(folder, each["basename"])) for each in two) for two in files]
         return bool(there) and all(there)
 
-    def open(self, cache_limit: int) -> _dataset.Dataset:
-        """Open the dataset, with a cache where it is read from a URL and `local` was given."""
+    @property
+    def cache(self) -> str | None:
+        """The directory in which what is read of a URL is kept."""
+        return None if self._local is None or not is_url(self.path) else os.path.join(self._local, ".shardkit-cache")
+
+    def open(self) -> _dataset.Dataset:
+        """Open the dataset."""
         path = self.path
         try:
-            if not is_url(path):
-                return _dataset.open(path)
-            if self._local is None:
-                return _dataset.open(path)
-            with _opening:  # which cache is in use holds for the process
-                directory, limit = os.environ.get("SHARDKIT_CACHE", ""), os.environ.get("SHARDKIT_CACHE_LIMIT", "0")
-                try:
-                    os.makedirs(self._local, exist_ok=True)
-                    _core.use_cache(os.path.abspath(os.path.join(self._local, _CACHE)), cache_limit)
-                    return _dataset.open(path)
-                finally:
-                    _core.use_cache(directory, int(limit))
+            return _dataset.open(path)
         except FileNotFoundError as error:
             if self.remote is None:
                 missing = os.path.join(path, "index.json")
