@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
@@ -177,6 +178,30 @@ def test_subclasses_work_also_in_workers(mds: str, start: str) -> None:
     loader = StreamingDataLoader(dataset, batch_size=10, num_workers=2, multiprocessing_context=start, drop_last=True)
     assert [i for batch in loader for i in batch.tolist()] == list(range(0, 200, 2))
     assert dataset.next_epoch == 2
+
+
+def test_a_pickled_dataset_goes_on_by_itself(mds: str) -> None:
+    dataset = StreamingDataset(local=mds, batch_size=4, shuffle=True, shuffle_block_size=20)
+    list(dataset)
+    state = dataset.state_dict(8, True)
+    copy = pickle.loads(pickle.dumps(dataset))
+    assert copy.state_dict(8, True) == state
+    copy.load_state_dict(state)
+    assert len(list(copy)) == 93
+    assert (copy.next_epoch, dataset.next_epoch) == (1, 1)
+    assert ids(copy) == ids(dataset)
+    other = StreamingDataset(local=mds, batch_size=4, shuffle=True, shuffle_block_size=20, shuffle_seed=1)
+    other.load_state_dict(dataset.state_dict(0, True))
+    assert [ids(other), ids(other)] == [ids(copy) for copy.next_epoch in (1, 2)]
+
+
+def test_a_value_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
+    with MDSWriter(out=str(tmp_path / "mds"), columns={"text": "str"}) as writer:
+        writer.write({"text": "a"})
+        writer.write({"text": b"\xff"})
+    dataset = StreamingDataset(local=str(tmp_path / "mds"))
+    with pytest.raises(sk.DataLossError, match="mds: sample 1: column text"):
+        dataset[1]
 
 
 def test_replicated_ranks_have_the_same_samples(mds: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,18 +53,18 @@ class _Samples:
         read = self._reader.read_value
         return [read(ordinal, i, writable) for _, i, _, writable in self._columns]
 
-    def decoded(self, stored: list[Any]) -> dict[str, Any]:
-        return {
-            name: None if value is None else decode(value)
-            for (name, _, decode, _), value in zip(self._columns, stored, strict=True)
-        }
-
-    def read(self, ordinal: int) -> dict[str, Any]:
+    def read(self, ordinal: int, stored: list[Any] | None = None) -> dict[str, Any]:
+        """Return a sample; `stored` are its values, if they have been read."""
         read = self._reader.read_value
         made: dict[str, Any] = {}
         for name, i, decode, writable in self._columns:
-            value = read(ordinal, i, writable)
-            made[name] = None if value is None else decode(value)
+            value = read(ordinal, i, writable) if stored is None else stored[i]
+            try:
+                made[name] = None if value is None else decode(value)
+            except Exception as error:  # of any decoder
+                path = self.dataset.path
+                message = f"{path}: sample {ordinal}: column {name}: {error}"
+                raise _values.damaged(message, path, ordinal, name) from error
         return made
 
 
@@ -83,17 +84,23 @@ class _Place(Epochs):
 
     def resume(self, state: Mapping[str, Any]) -> None:
         with self._shared() as shared:
-            shared["resume"] = dict(state)
+            shared |= {"resume": dict(state), "waits": state["epoch"] >= 0}
+            # These hold for the epochs that follow, too.
+            shared["kept"] = {name: state[name] for name in ("shuffle_seed", "num_canonical_nodes") if name in state}
 
-    def now(self, epoch: int | None = None) -> dict[str, Any]:
-        """Return the state from which an epoch goes, by default that of the epoch that was begun last."""
+    def begin_at(self, epoch: int) -> None:
+        """Begin this epoch at the next iteration, inside it where a state that waits says so."""
         with self._shared() as shared:
-            return self._state(shared, shared["next"] - 1 if epoch is None else epoch)
+            shared["next"] = epoch
+            shared["waits"] = shared.get("waits", False) and shared["resume"]["epoch"] == epoch
 
-    @staticmethod
-    def _state(shared: Mapping[str, Any], epoch: int) -> dict[str, Any]:
-        state = shared.get("resume")
-        return dict(state) if state is not None and state["epoch"] >= epoch else {"epoch": epoch, "sample_in_epoch": 0}
+    def now(self) -> dict[str, Any]:
+        """Return the state that the next iteration goes from if one waits, else that of the one begun last."""
+        with self._shared() as shared:
+            state = shared.get("resume")
+            if state is not None and (shared["waits"] or state["epoch"] == shared["next"] - 1):
+                return dict(state)
+            return {**shared.get("kept", {}), "epoch": shared["next"] - 1, "sample_in_epoch": 0}
 
     def started(self, iteration: list[int], worker: int) -> dict[str, Any]:
         """Return the state from which an iteration goes, which each of its workers begins once."""
@@ -102,8 +109,12 @@ class _Place(Epochs):
                 if known["iteration"] == iteration and worker not in known["workers"]:
                     known["workers"].append(worker)
                     return dict(known["state"])
-            state = self._state(shared, shared["next"])
-            shared["next"] = state["epoch"] + 1
+            state: dict[str, Any] = {**shared.get("kept", {}), "epoch": shared["next"], "sample_in_epoch": 0}
+            if shared.get("waits"):
+                state = dict(shared["resume"])
+            else:
+                shared["resume"] = None
+            shared |= {"next": state["epoch"] + 1, "waits": False}
             shared["iterations"].append({"iteration": iteration, "workers": [worker], "state": state})
             del shared["iterations"][: -self._REMEMBERED]
             return state
@@ -113,10 +124,8 @@ class _Place(Epochs):
         if made is self:
             return self
         other = _Place(self.following)
-        with self._shared() as shared:
-            state = shared.get("resume")
-        if state is not None:
-            other.resume(state)
+        with self._shared() as shared, other._shared() as copy:
+            copy |= {name: shared[name] for name in ("resume", "waits", "kept") if name in shared}
         return other
 
 
@@ -197,6 +206,12 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
         self.allow_unsafe_types = allow_unsafe_types
         self.replication = replication
         self.predownload = predownload if predownload is not None else 8 * batch_size if batch_size else 64
+        if predownload is not None and batch_size is not None and predownload < batch_size:
+            warnings.warn(
+                f"predownload < batch_size ({predownload} < {batch_size}): This may result in slower batch time. "
+                "Recommendation is to set predownload to at least batch_size",
+                stacklevel=2,
+            )
         self.cache_limit = None if cache_limit is None else byte_count(cache_limit, "cache_limit")
         self._ranks(replication)
 
@@ -227,6 +242,7 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
         wanted = sample_count(epoch_size, "Epoch size") if epoch_size else None
         self.epoch_size = apply_weights(self.streams, self.samples_per_stream.tolist(), wanted, shuffle_seed)
         self.length = -(-self.epoch_size // self._world_size)
+        self._mean_bytes: int | None = None  # of a sample, about
         self._place = _Place()
         self._iterations = 0  # begun in this process
 
@@ -262,11 +278,11 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
 
     @next_epoch.setter
     def next_epoch(self, epoch: int) -> None:
-        self._place.following = epoch
+        self._place.begin_at(epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin this epoch at the next iteration."""
-        self._place.following = epoch
+        """Begin this epoch at the next iteration; what goes on inside it by a state does so."""
+        self._place.begin_at(epoch)
 
     def __len__(self) -> int:
         """Return the samples of this rank in an epoch."""
@@ -294,9 +310,7 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
         if of is None:
             i = int(np.searchsorted(self._ends, sample_id, side="right"))
             of, ordinal = self._samples[i], sample_id - int(self.sample_offset_per_stream[i])
-        if self._read and (stored := self._read.pop(sample_id, None)) is not None:
-            return of.decoded(stored)
-        return of.read(ordinal)
+        return of.read(ordinal, self._read.pop(sample_id, None) if self._read else None)
 
     def _stored(self, sample_id: int) -> list[Any]:
         i = int(np.searchsorted(self._ends, sample_id, side="right"))
@@ -337,14 +351,21 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
 
     def _buffer_bytes(self, nodes: int) -> int:
         """Return the bytes that have as many samples as are to be shuffled together."""
+        if self._generation != _process.generation:
+            self._open()
         if self.shuffle_algo == "naive":
             return _WHOLE
+        shards = sum(each.dataset.shard_count for each in self._samples)
+        if self.shuffle and self.shuffle_block_size and self.shuffle_block_size * shards < self.num_samples:
+            warnings.warn("Shuffle block size was smaller than shard size: shards are shuffled whole", stacklevel=2)
         block = self.shuffle_block_size or max(4_000_000 // nodes, 1 << 18)
         if block * nodes >= self.num_samples:
             return _WHOLE
-        some = np.linspace(0, self.num_samples - 1, 16).astype(np.int64).tolist()
-        mean = sum(len(value or b"") for i in some for value in self._stored(i)) // len(some)
-        return max(block * nodes * mean, 1 << 20) if self.shuffle_block_size else max(block * nodes * mean, _BUFFER)
+        if self._mean_bytes is None:
+            some = np.linspace(0, self.num_samples - 1, 16).astype(np.int64).tolist()
+            self._mean_bytes = sum(len(value or b"") for i in some for value in self._stored(i)) // len(some)
+        size = block * nodes * self._mean_bytes
+        return max(size, 1 << 20) if self.shuffle_block_size else max(size, _BUFFER)
 
     def _ids(self, state: Mapping[str, Any], worker: int, workers: int) -> Iterator[Ids]:
         """Yield the samples of this worker of this rank, batch by batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -136,7 +137,7 @@ class Stream:
             if self.remote is None:
                 missing = os.path.join(path, "index.json")
                 raise RuntimeError(f"No `remote` provided, but local file {missing} does not exist: {error}") from error
-            raise
+            raise FileNotFoundError(errno.ENOENT, f"{os.strerror(errno.ENOENT)}: {error}") from error
         except ValueError as error:
             if "pkl" in str(error):
                 raise ValueError(
