@@ -204,6 +204,42 @@ def test_a_value_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
         dataset[1]
 
 
+def rows(samples: list[dict[str, Any]]) -> Any:
+    torch = pytest.importorskip("torch")
+    numbers = torch.tensor([sample["id"] for sample in samples])
+    large = torch.arange(100_000) if samples[0]["id"] % 20 == 0 else numbers.clone()
+    return {
+        "id": numbers,
+        "half": numbers.to(torch.bfloat16),
+        "large": large,
+        "text": [each["text"] for each in samples],
+    }
+
+
+@pytest.mark.parametrize("collate", [None, rows])
+def test_batches_of_workers_are_those_of_the_loop(mds: str, collate: Any) -> None:
+    torch = pytest.importorskip("torch")
+
+    def batches(workers: int) -> list[dict[str, Any]]:
+        dataset = StreamingDataset(local=mds, batch_size=10)
+        loader = StreamingDataLoader(dataset, batch_size=10, num_workers=workers, collate_fn=collate)
+        made = list(loader)
+        assert loader.num_samples_yielded == 101
+        assert collate in (None, loader.collate_fn)
+        return made
+
+    for one, other in zip(batches(0), batches(2), strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            assert type(value) is type(other[name])
+            if isinstance(value, torch.Tensor):
+                assert value.dtype == other[name].dtype
+                assert torch.equal(value, other[name])
+                other[name] += 1  # it may be written to
+            else:
+                assert value == other[name]
+
+
 def test_replicated_ranks_have_the_same_samples(mds: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found, state = of_ranks(
         monkeypatch, 4, 0, lambda: StreamingDataset(local=mds, batch_size=5, shuffle=True, replication=2), steps=2

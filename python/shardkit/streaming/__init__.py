@@ -3,7 +3,8 @@
 docs/from-mosaicml-streaming.md says what each parameter does here.
 """
 
-from shardkit.streaming.dataset import LocalDataset, StreamingDataLoader, StreamingDataset
+from shardkit.streaming.dataset import LocalDataset, StreamingDataset
+from shardkit.streaming.loader import StreamingDataLoader
 from shardkit.streaming.stream import Stream
 from shardkit.streaming.writer import MDSWriter, merge_index
 

@@ -33,7 +33,7 @@ class Stratified(_OfStreams):
         total = sum(part.choose for part in parts)
         exact = np.array([batch * part.choose / total for part in parts])
         portions = exact.astype(np.int64)
-        portions[np.argsort(portions - exact, kind="stable")[: batch - int(portions.sum())]] += 1
+        portions[np.argsort(exact - portions, kind="stable")[::-1][: batch - int(portions.sum())]] += 1
         for i, portion in enumerate(portions.tolist()):
             if portion == 0:
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""StreamingDataset over Shardkit's readers, and its DataLoader."""
+"""StreamingDataset over Shardkit's readers."""
 
 from __future__ import annotations
 
@@ -472,37 +472,6 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
     def __getstate__(self) -> dict[str, Any]:
         unpickled: dict[str, Any] = {"_samples": None, "_alone": None, "_orders": None, "_read": {}, "_generation": -1}
         return {**self.__dict__, **unpickled, "_place": self._place.copied()}
-
-
-class StreamingDataLoader(torch.utils.data.DataLoader[Any]):
-    """A DataLoader that knows how many samples it has yielded, so that it has a state; takes what DataLoader takes."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.num_samples_yielded = 0
-
-    def __iter__(self) -> Iterator[Any]:
-        self.num_samples_yielded = 0
-        for batch in super().__iter__():
-            self.num_samples_yielded += self._get_batch_size(batch)
-            yield batch
-
-    def _get_batch_size(self, batch: Any) -> int:
-        """Return the samples of a batch; for a subclass whose batches are neither mappings, tensors nor tuples."""
-        if isinstance(batch, Mapping) or hasattr(batch, "keys"):
-            return len(next(iter(batch.values())))
-        return len(batch) if isinstance(batch, torch.Tensor) else len(batch[0])
-
-    def state_dict(self) -> dict[str, Any] | None:
-        """Return where a run goes on after the batches that it has got; None of another dataset."""
-        if not isinstance(self.dataset, StreamingDataset):
-            return None
-        return self.dataset.state_dict(self.num_samples_yielded * self.dataset._world_size, False)
-
-    def load_state_dict(self, obj: Mapping[str, Any]) -> None:
-        """Go on where a state was taken, at the next iteration."""
-        if isinstance(self.dataset, StreamingDataset):
-            self.dataset.load_state_dict(obj)
 
 
 class LocalDataset(torch.utils.data.Dataset[Any]):
