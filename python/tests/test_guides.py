@@ -29,6 +29,8 @@ GUIDES = {
     "from-ffcv.md": ["torch", "torchvision", "ffcv"],
 }
 
+MOVED = "The same program, one line changed"
+
 # All samples: the levels of the colour, and the label.
 EVERY = sorted([*colour, i % 3] for i, colour in enumerate(itertools.product(range(len(LEVELS)), repeat=3)))
 # What makes the data of those whose format Shardkit does not write. litData's workers import the program.
@@ -142,11 +144,22 @@ def test_before(guide: str, inputs: Path, tmp_path: Path) -> None:
 def test_after(guide: str, inputs: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     parts = programs(guide)
-    assert parts.keys() == {"Before", "Bring the data over", "After"}
+    assert parts.keys() - {MOVED} == {"Before", "Bring the data over", "After"}
     program = parts["Bring the data over"] + parts["After"]
     compile(program, guide, "exec")
     if guide == "from-litdata.md" and not has(sys.executable, "litdata"):
         (tmp_path / "dataset").symlink_to(inputs / "columns")
         program = parts["After"]
+    folder = data_of(guide, inputs, tmp_path)
+    assert samples_of_epochs(sys.executable, program, folder) == [EVERY, EVERY]
+
+
+def test_one_line_changed(inputs: Path, tmp_path: Path) -> None:
+    guide = "from-mosaicml-streaming.md"
+    require(sys.executable, ["torch", "torchvision", "PIL"])
+    parts = programs(guide)
+    (line,) = parts[MOVED].strip().splitlines()
+    program = parts["Before"].replace(line.replace("shardkit.streaming", "streaming"), line)
+    assert program != parts["Before"]
     folder = data_of(guide, inputs, tmp_path)
     assert samples_of_epochs(sys.executable, program, folder) == [EVERY, EVERY]
