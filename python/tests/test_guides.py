@@ -138,11 +138,22 @@ def test_before(guide: str, inputs: Path, tmp_path: Path) -> None:
     assert samples_of_epochs(PEERS, program, folder) == [EVERY, EVERY]
 
 
+def test_before_with_another_import(inputs: Path, tmp_path: Path) -> None:
+    parts = programs("from-webdataset.md")
+    run(sys.executable, parts["Change the import"], tmp_path)
+    for module in ("torch", "torchvision", "PIL"):
+        pytest.importorskip(module)
+    program = parts["Before"].replace("import webdataset as wds", "import shardkit.wds as wds")
+    assert program != parts["Before"]
+    folder = data_of("from-webdataset.md", inputs, tmp_path)
+    assert samples_of_epochs(sys.executable, program, folder) == [EVERY, EVERY]
+
+
 @pytest.mark.parametrize("guide", GUIDES)
 def test_after(guide: str, inputs: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     parts = programs(guide)
-    assert parts.keys() == {"Before", "Bring the data over", "After"}
+    assert parts.keys() - {"Change the import"} == {"Before", "Bring the data over", "After"}
     program = parts["Bring the data over"] + parts["After"]
     compile(program, guide, "exec")
     if guide == "from-litdata.md" and not has(sys.executable, "litdata"):
