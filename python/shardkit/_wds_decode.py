@@ -27,11 +27,12 @@ IMAGE_EXTENSIONS = frozenset((
 
 def _image_specs() -> dict[str, tuple[str, bool, str]]:
     """Return for each name what an image becomes, whether of uint8 in place of float, and its mode."""
-    specs = {"torch": ("torch", False, "RGB"), "pil": ("pil", True, "RGB")}
-    for mode in ("l", "rgb", "rgba"):
-        specs |= {f"pil{mode}": ("pil", True, mode.upper())}
-        for kind, prefix in (("numpy", ""), ("torch", "torch")):
-            specs |= {prefix + mode: (kind, False, mode.upper()), f"{prefix}{mode}8": (kind, True, mode.upper())}
+    specs: dict[str, tuple[str, bool, str]] = {}
+    for kind, prefix in (("numpy", ""), ("torch", "torch")):
+        for mode in ("l", "rgb", "rgba"):
+            specs |= {f"{prefix}{mode}8": (kind, True, mode.upper()), prefix + mode: (kind, False, mode.upper())}
+    specs |= {f"pil{mode}": ("pil", True, mode.upper()) for mode in ("l", "rgb", "rgba")}
+    specs |= {"torch": specs["torchrgb"], "pil": specs["pilrgb"]}
     return specs
 
 

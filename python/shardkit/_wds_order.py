@@ -79,7 +79,16 @@ class ResampledShards(SimpleShardList):
         super().__init__(urls, seed)
 
 
-resampled = object()  # a stage of DataPipeline
+shardspec = SimpleShardList
+
+
+def resampled(n: int | None = None) -> Any:
+    """Say that a `DataPipeline` has no end; `n`, a number of tars, is refused."""
+    if n is not None:
+        raise ValueError("resampled(n): tars are not drawn: with_epoch(n) has so many samples in an iteration")
+    return resampled
+
+
 ResampledShardList = ResampledShards
 
 
@@ -90,6 +99,9 @@ class tarfile_to_samples:  # noqa: N801 (its name in webdataset)
     handler: ExceptionHandler = reraise_exception
     select_files: Callable[[str], Any] | None = None
     rename_files: None = None
+
+
+tarfile_samples = tarfile_to_samples()
 
 
 def refuse_rename_files() -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -140,8 +140,9 @@ class DataPipeline(Fluent, _Base):  # type: ignore[misc]
     Parameters
     ----------
     *args
-        The stages of webdataset: first `SimpleShardList`, another pipeline, or any iterable; `split_by_node`,
-        `split_by_worker`, `tarfile_to_samples`, `shuffle`, `decode` and the others; functions of an iterator.
+        The stages of webdataset: first `SimpleShardList`, another pipeline, any iterable, or a function that returns
+        one; then `split_by_node`, `split_by_worker`, `tarfile_to_samples`, `shuffle`, `decode` and the others, and
+        functions of an iterator.
     """
 
     _workers = (0, 0)  # threads that stages are called on ahead, and their tasks
@@ -149,7 +150,7 @@ class DataPipeline(Fluent, _Base):  # type: ignore[misc]
     def __init__(self, *args: Any) -> None:
         super().__init__()
         self._tars: Tars | None = None
-        self._source: Iterable[Any] = ()
+        self._source: Iterable[Any] | Callable[[], Iterable[Any]] = ()
         self._stages: list[_stages.Stage] = []
         self._rounds = 1  # epochs of an iteration; 0: without end
         self._most = -1  # of what an iteration gives
@@ -202,7 +203,9 @@ class DataPipeline(Fluent, _Base):  # type: ignore[misc]
             if f.size < 1:
                 return
             if self._tars is None:
-                raise ValueError("shuffle: only tars are shuffled; shuffle the samples where they are made")
+                self._seed = self._seed if f.seed is None else f.seed
+                self._stages.append(_stages.Shuffled(f.size))
+                return
             seed = self._tars.seed if f.seed is None else f.seed
             self._tars, self._seed = replace(self._tars, shuffled=True, seed=seed), seed
         elif isinstance(f, (_stages.Each, _stages.Stream)):
@@ -251,7 +254,7 @@ class DataPipeline(Fluent, _Base):  # type: ignore[misc]
         if self._rounds == 0:
             raise TypeError("the dataset is repeated without end: with_epoch or with_length says how long it is")
         if self._tars is None:
-            count = operator.length_hint(self._source, -1)
+            count = -1 if callable(self._source) else operator.length_hint(self._source, -1)
         else:
             rank, world = self._ranks if self._tars.split_nodes else (0, 1)
             samples = self._opened(self._part()).samples
@@ -295,7 +298,8 @@ class DataPipeline(Fluent, _Base):  # type: ignore[misc]
     def _items(self, part: tuple[int, int], epoch: int, place: Place) -> Iterator[tuple[Place, Any]]:
         if self._tars is not None:
             return self._opened(part).items(epoch, place)
-        numbered = zip(itertools.count(1), self._source, strict=False)
+        source = self._source() if callable(self._source) else self._source
+        numbered = zip(itertools.count(1), source, strict=False)
         return ((Place(None, i), sample) for i, sample in itertools.islice(numbered, place.taken, None))
 
     def _begin(self) -> dict[str, Any]:

@@ -140,6 +140,28 @@ class Sampled(Stream):
         return (sample for sample in source if chance.random() < self.p)
 
 
+class Shuffled(Stream):
+    """Samples of a source that has an order of its own, through a buffer of so many."""
+
+    holds = True
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def run(self, source: Iterator[Any], seed: str) -> Iterator[Any]:
+        """Yield the samples in an order of the seed."""
+        chance = random.Random(f"shuffle {seed}")
+        buffer: list[Any] = []
+        for sample in source:
+            buffer.append(sample)
+            if len(buffer) >= self.size:
+                i = chance.randrange(len(buffer))
+                buffer[i], buffer[-1] = buffer[-1], buffer[i]
+                yield buffer.pop()
+        chance.shuffle(buffer)
+        yield from buffer
+
+
 def combine_values(b: Sequence[Any], combine_tensors: bool = True, combine_scalars: bool = True) -> Any:
     """Return numbers as an array, arrays and tensors of one shape stacked, and others as a list."""
     if isinstance(b[0], (int, float)):

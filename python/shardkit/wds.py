@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from shardkit import _wds_stages as _stages
@@ -20,6 +22,7 @@ from shardkit._wds_decode import (
     gzfilter,
     handle_extension,
     imagehandler,
+    imagespecs,
     torch_loads,
 )
 from shardkit._wds_order import (
@@ -28,10 +31,12 @@ from shardkit._wds_order import (
     detshuffle,
     refuse_rename_files,
     resampled,
+    shardspec,
     shuffle,
     single_node_only,
     split_by_node,
     split_by_worker,
+    tarfile_samples,
     tarfile_to_samples,
 )
 from shardkit._wds_pipeline import DataPipeline
@@ -70,6 +75,7 @@ __all__ = [
     "Decoder",
     "DecodingError",
     "ImageHandler",
+    "MockDataset",
     "ResampledShards",
     "ShardWriter",
     "SimpleShardList",
@@ -88,6 +94,7 @@ __all__ = [
     "ignore_and_continue",
     "ignore_and_stop",
     "imagehandler",
+    "imagespecs",
     "log_keys",
     "map",
     "map_dict",
@@ -99,11 +106,13 @@ __all__ = [
     "resampled",
     "rsample",
     "select",
+    "shardspec",
     "shuffle",
     "single_node_only",
     "slice",
     "split_by_node",
     "split_by_worker",
+    "tarfile_samples",
     "tarfile_to_samples",
     "to_tuple",
     "torch_dumps",
@@ -123,7 +132,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("gopen", "gopen_schemes", "tenbin"), "open URLs and files of other formats with their packages"),
     **dict.fromkeys(("LRUCleanup", "pipe_cleaner"), "sk.use_cache(directory, limit) keeps what is read of URLs"),
     **dict.fromkeys(("torch_video", "torch_audio"), 'decode(wds.handle_extension("mp4", f)) decodes with a function'),
-    **dict.fromkeys(("MultiShardSample", "shardspec"), "sk.LoaderDataset(path, choose=...) has part of a dataset"),
+    "MultiShardSample": "sk.LoaderDataset(path, choose=...) has part of a dataset",
     "pipelinefilter": "compose(f) takes a function of an iterator",
     "xdecode": "decode(wds.handle_extension(...)) has a function by extension",
 }
@@ -132,6 +141,11 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> Any:
     instead = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
     raise AttributeError(f"shardkit.wds has no {name}{instead}")
+
+
+def MockDataset(sample: Any, length: int) -> DataPipeline:  # noqa: N802 (a class in webdataset)
+    """Return a pipeline of one sample, so many times."""
+    return DataPipeline(partial(itertools.repeat, sample, length))
 
 
 class WebDataset(DataPipeline):

@@ -208,8 +208,11 @@ class Finder {
 }  // namespace
 
 bool IsTarPattern(std::string_view path, const absl::Status& looked_for) {
-  // A long pattern is no name that a file could have, which is another error.
-  if (looked_for.ok() || (!absl::IsNotFound(looked_for) && path.size() <= kLongestName)) return false;
+  if (looked_for.ok()) return false;
+  // A long pattern is no name that a file could have, which is another error. Servers have others for braces, which no
+  // URL has.
+  const bool url = path.find("://") != std::string_view::npos && FindPlain(path, "{") != std::string_view::npos;
+  if (!absl::IsNotFound(looked_for) && path.size() <= kLongestName && !url) return false;
   return FindPlain(path, StrCat("{", Wildcards(path))) != std::string_view::npos;
 }
 
