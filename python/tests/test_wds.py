@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import served
 
 import shardkit as sk
 from shardkit import wds
@@ -80,6 +81,14 @@ def test_open_takes_patterns(tars: str) -> None:
         sk.open(tars + "/x-{}.tar")
     with pytest.raises(MemoryError, match="more than"):
         sk.open(tars + "/x-{0..99999999}.tar")
+
+
+def test_tars_behind_a_web_server(tars: str) -> None:
+    with served(tars) as origin:
+        samples = list(wds.WebDataset(origin + "/x-{000..002}.tar", shardshuffle=3))
+        assert sorted(keys(samples)) == ALL
+        assert {sample["__url__"] for sample in samples} == {f"{origin}/x-{i:03d}.tar" for i in range(3)}
+        assert keys(wds.WebDataset([f"{origin}/x-002.tar", f"{tars}/x-000.tar"])) == ALL[40:] + ALL[:20]
 
 
 def test_a_name_with_braces_is_that_file(tars: str, tmp_path: Path) -> None:
