@@ -89,6 +89,12 @@ void BindDataset(nb::module_& module) {
            nb::arg("skip_lost_samples"), nb::arg("generation"))
       .def_prop_ro("sample_count", [](const Dataset& dataset) { return dataset.reader().sample_count(); })
       .def_prop_ro("shard_count", [](const Dataset& dataset) { return dataset.reader().shard_count(); })
+      .def(
+          "shard_name",
+          [](const Dataset& dataset, size_t shard) {
+            return dataset.Read([&] { return dataset.reader().Shard(shard); }).name;
+          },
+          nb::arg("shard"))
       .def_prop_ro("container", [](const Dataset& dataset) { return std::string(dataset.reader().container()); })
       .def_prop_ro("columns", [](const Dataset& dataset) { return dataset.reader().columns(); })
       .def_prop_ro("all_columns", [](const Dataset& dataset) { return dataset.reader().summary().schema.columns(); })

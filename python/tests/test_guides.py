@@ -140,6 +140,17 @@ def test_before(guide: str, inputs: Path, tmp_path: Path) -> None:
     assert samples_of_epochs(PEERS, program, folder) == [EVERY, EVERY]
 
 
+def test_before_with_another_import(inputs: Path, tmp_path: Path) -> None:
+    parts = programs("from-webdataset.md")
+    run(sys.executable, parts["Change the import"], tmp_path)
+    for module in ("torch", "torchvision", "PIL"):
+        pytest.importorskip(module)
+    program = parts["Before"].replace("import webdataset as wds", "import shardkit.wds as wds")
+    assert program != parts["Before"]
+    folder = data_of("from-webdataset.md", inputs, tmp_path)
+    assert samples_of_epochs(sys.executable, program, folder) == [EVERY, EVERY]
+
+
 @pytest.mark.parametrize("guide", GUIDES)
 def test_after(guide: str, inputs: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")

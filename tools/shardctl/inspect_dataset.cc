@@ -29,8 +29,9 @@ struct Facts {
 
 absl::Status Gather(const shardkit::DatasetReader& dataset, Facts* facts) {
   const absl::StatusOr<shardkit::FileInfo> info = shardkit::DefaultFileSystem()->Stat(dataset.path());
-  if (!info.ok()) return info.status();
-  facts->is_directory = info->type == shardkit::FileType::kDirectory;
+  // A dataset that is open and has no such file is a pattern of tars.
+  if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
+  facts->is_directory = !info.ok() || info->type == shardkit::FileType::kDirectory;
   absl::StatusOr<std::vector<shardkit::ColumnStatistics>> statistics = dataset.ReadStatistics();
   if (!statistics.ok()) return statistics.status();
   facts->statistics = *std::move(statistics);

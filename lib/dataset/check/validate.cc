@@ -23,6 +23,7 @@
 #include "dataset/check/validate_keys.h"
 #include "dataset/check/validate_shard.h"
 #include "dataset/dataset_files.h"
+#include "dataset/foreign/tar_patterns.h"
 #include "dataset/foreign/validate_foreign.h"
 #include "dataset/manifest_text.h"
 #include "dataset/read/any_dataset_reader.h"
@@ -107,10 +108,14 @@ class Validator {
         hashing_(threads_, "hashing a shard", options.cancellation, SIZE_MAX) {}
 
   absl::StatusOr<ValidateReport> Run(const std::string& path) {
-    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(path));
+    const absl::StatusOr<FileInfo> found = file_system_.Stat(path);
+    const bool pattern = dataset::IsTarPattern(path, found.status());
+    if (!pattern && !found.ok()) return found.status();
+    const FileInfo info = found.value_or(FileInfo{});
     DatasetOptions dataset_options;
     dataset_options.mode = options_.mode;
-    const auto foreign = dataset::OpenForeign(file_system_, path, info, dataset_options);
+    const auto foreign = pattern ? dataset::OpenWebDataset(file_system_, path, dataset_options)
+                                 : dataset::OpenForeign(file_system_, path, info, dataset_options);
     if (!foreign.ok()) {
       if (absl::IsNotFound(foreign.status())) return foreign.status();  // not a dataset, rather than a damaged one
       SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, foreign.status()));

@@ -50,7 +50,8 @@ class ForeignDataset {
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file_system, const std::string& path,
                                                         const DatasetOptions& options);
 
-// WebDataset: `path` is a tar file, plain or compressed, or a directory that holds tar files.
+// WebDataset: `path` is a tar file, plain or compressed, a directory that holds tar files, or a pattern of such files
+// (tar_patterns.h), if nothing has that name.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSystem& file_system, const std::string& path,
                                                                const DatasetOptions& options);
 

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "dataset/foreign/foreign_dataset.h"
+#include "dataset/foreign/tar_patterns.h"
 #include "foreign/webdataset/tar_shard_reader.h"
 #include "foreign/webdataset/tar_sidecar.h"
 #include "foreign/webdataset/webdataset_names.h"
@@ -26,9 +27,13 @@ constexpr size_t kThreads = 8;
 
 class WebDataset final : public ForeignDataset {
  public:
-  WebDataset(ReadableFileSystem& file_system, std::vector<std::string> tars, const std::optional<Manifest>& origin,
-             bool skip_lost)
-      : file_system_(file_system), tars_(std::move(tars)), skip_lost_(skip_lost), contents_(tars_.size()) {
+  WebDataset(ReadableFileSystem& file_system, std::vector<std::string> tars, bool whole_names,
+             const std::optional<Manifest>& origin, bool skip_lost)
+      : file_system_(file_system),
+        tars_(std::move(tars)),
+        whole_names_(whole_names),
+        skip_lost_(skip_lost),
+        contents_(tars_.size()) {
     if (!origin) return;
     manifest_.metadata = origin->metadata;
     const auto keys = manifest_.metadata.find(std::string(kKeysName));
@@ -133,7 +138,7 @@ class WebDataset final : public ForeignDataset {
       if (!merged.ok()) return Annotate(merged.status(), StrCat(reader.path(), ": does not fit the tars before it"));
       manifest_.schema = *std::move(merged);
     }
-    manifest_.AddShard({std::string(io::BaseName(tars_[shard])),
+    manifest_.AddShard({whole_names_ ? tars_[shard] : std::string(io::BaseName(tars_[shard])),
                         reader.file_length(),
                         reader.sample_count(),
                         reader.blocks().size(),
@@ -159,6 +164,7 @@ class WebDataset final : public ForeignDataset {
 
   ReadableFileSystem& file_system_;
   const std::vector<std::string> tars_;  // paths
+  const bool whole_names_;               // shards are named by their paths, which may have several folders
   const bool skip_lost_;
   bool escaped_keys_ = false;
   std::vector<LostSample> lost_samples_;
@@ -177,15 +183,24 @@ class WebDataset final : public ForeignDataset {
 
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSystem& file_system, const std::string& path,
                                                                const DatasetOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
+  const absl::StatusOr<FileInfo> info = file_system.Stat(path);
+  const bool pattern = IsTarPattern(path, info.status());
+  if (!pattern && !info.ok()) return info.status();
   std::vector<std::string> paths = {path};
-  if (info.type == FileType::kDirectory) {
+  if (pattern) {
+    SHARDKIT_ASSIGN_OR_RETURN(paths, ExpandTarPattern(file_system, path));
+  } else if (info->type == FileType::kDirectory) {
     SHARDKIT_ASSIGN_OR_RETURN(paths, ListTars(file_system, path));
   }
   if (paths.empty()) return NotFound(path, ": holds no tar files");
-  const std::string folder = info.type == FileType::kDirectory ? path : io::ParentDirectory(path);
-  SHARDKIT_ASSIGN_OR_RETURN(const auto origin, ReadOrigin(file_system, folder));
-  auto dataset = std::make_unique<WebDataset>(file_system, std::move(paths), origin, options.skip_lost_samples);
+  const std::string folder = io::ParentDirectory(paths.front());
+  const bool together = std::ranges::all_of(paths, [&](const auto& tar) { return io::ParentDirectory(tar) == folder; });
+  std::optional<Manifest> origin;
+  if (together) {
+    SHARDKIT_ASSIGN_OR_RETURN(origin, ReadOrigin(file_system, folder));
+  }
+  auto dataset =
+      std::make_unique<WebDataset>(file_system, std::move(paths), pattern, origin, options.skip_lost_samples);
   SHARDKIT_RETURN_IF_ERROR(dataset->Describe(options));
   return dataset;
 }

@@ -11,6 +11,7 @@
 #include "container/block_buffer.h"
 #include "dataset/bases.h"
 #include "dataset/dataset_files.h"
+#include "dataset/foreign/tar_patterns.h"
 #include "dataset/manifest_text.h"
 #include "dataset/read/any_dataset_reader.h"
 #include "dataset/read/block_scanner.h"
@@ -122,10 +123,17 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
   FileInfo info{FileType::kDirectory};
   std::string directory = path;
   if (!manifest.ok()) {
-    SHARDKIT_ASSIGN_OR_RETURN(info, file_system.Stat(path));  // its error names the path that the caller gave
-    if (!absl::IsNotFound(manifest.status())) return manifest.status();
+    const absl::StatusOr<FileInfo> found = file_system.Stat(path);
+    const bool pattern = IsTarPattern(path, found.status());
+    if (!pattern && !found.ok()) return found.status();  // it names the path that the caller gave
+    if (!pattern && !absl::IsNotFound(manifest.status())) return manifest.status();
     if (options.generation != 0) return DescribeNoGeneration(file_system, path_, manifest.status());
-    SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options, /*has_manifest=*/false));
+    if (pattern) {
+      SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenWebDataset(file_system, path, options));
+    } else {
+      info = *found;
+      SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options, /*has_manifest=*/false));
+    }
   }
   if (foreign_ != nullptr) {
     manifest = foreign_->manifest();

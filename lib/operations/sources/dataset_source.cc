@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "dataset/change/merge_parts.h"
 #include "dataset/foreign/foreign_dataset.h"
+#include "dataset/foreign/tar_patterns.h"
 #include "dataset/manifest_json.h"
 #include "dataset/write/shard_collector.h"
 #include "io/publish_file.h"
@@ -54,9 +55,13 @@ absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_sys
   SHARDKIT_ASSIGN_OR_RETURN(input.dataset, DatasetReader::Open(file_system, path, dataset_options));
   std::optional<Manifest> origin;
   if (input.dataset->container() != "shard") {
-    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
-    const bool directory = info.type == FileType::kDirectory;
-    SHARDKIT_ASSIGN_OR_RETURN(origin, dataset::ReadOrigin(file_system, directory ? path : io::ParentDirectory(path)));
+    const absl::StatusOr<FileInfo> info = file_system.Stat(path);
+    // Of a pattern, tars may be of several origins, or part of one.
+    if (!dataset::IsTarPattern(path, info.status())) {
+      if (!info.ok()) return info.status();
+      const bool directory = info->type == FileType::kDirectory;
+      SHARDKIT_ASSIGN_OR_RETURN(origin, dataset::ReadOrigin(file_system, directory ? path : io::ParentDirectory(path)));
+    }
   }
   // The key column is read even when only other columns were chosen.
   SHARDKIT_ASSIGN_OR_RETURN(const std::optional<std::string> key, FindKeyColumn(*input.dataset, origin, options));
