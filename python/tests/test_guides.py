@@ -142,7 +142,7 @@ def test_before(guide: str, inputs: Path, tmp_path: Path) -> None:
 
 def test_before_with_another_import(inputs: Path, tmp_path: Path) -> None:
     parts = programs("from-webdataset.md")
-    run(sys.executable, parts["Change the import"], tmp_path)
+    run(sys.executable, parts[MOVED], tmp_path)
     for module in ("torch", "torchvision", "PIL"):
         pytest.importorskip(module)
     program = parts["Before"].replace("import webdataset as wds", "import shardkit.wds as wds")

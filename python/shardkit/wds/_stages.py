@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from shardkit import _wds_decode
+from shardkit.wds import _decode
 
 ExceptionHandler = Callable[[Exception], bool]
 
@@ -284,8 +284,8 @@ def decode(
     handler: ExceptionHandler = reraise_exception,
 ) -> Each:
     """Decode values by their extensions: `Decoder` says how."""
-    handlers = [_wds_decode.ImageHandler(each) if isinstance(each, str) else each for each in args]
-    return map(_wds_decode.Decoder(handlers, pre=pre, post=post, only=only, partial=partial), handler)
+    handlers = [_decode.ImageHandler(each) if isinstance(each, str) else each for each in args]
+    return map(_decode.Decoder(handlers, pre=pre, post=post, only=only, partial=partial), handler)
 
 
 def select(predicate: Callable[[Any], Any]) -> Each:

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from shardkit import _process
-from shardkit import _wds_stages as _stages
 from shardkit._epochs import Epochs
 from shardkit._ranks import check_ranks, ranks
-from shardkit._wds_fluent import Fluent
-from shardkit._wds_order import (
+from shardkit.wds import _stages
+from shardkit.wds._fluent import Fluent
+from shardkit.wds._order import (
     Shuffle,
     SimpleShardList,
     refuse_rename_files,
@@ -24,7 +24,7 @@ from shardkit._wds_order import (
     split_by_worker,
     tarfile_to_samples,
 )
-from shardkit._wds_source import Place, Raised, Reader, Tars, ahead, through
+from shardkit.wds._source import Place, Raised, Reader, Tars, ahead, through
 
 try:
     from torch.utils.data import IterableDataset as _Base

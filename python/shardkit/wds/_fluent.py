@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from shardkit import _wds_stages as _stages
-from shardkit._wds_order import shuffle
+from shardkit.wds import _stages
+from shardkit.wds._order import shuffle
 
 _Fluent = TypeVar("_Fluent", bound="Fluent")
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from shardkit import _core, _numbers, _process
 from shardkit._options import located, path_text
-from shardkit._wds_stages import Each, ExceptionHandler, Left, reraise_exception
 from shardkit.columns import Views
 from shardkit.dataset import open as open_dataset
 from shardkit.loader import Loader
+from shardkit.wds._stages import Each, ExceptionHandler, Left, reraise_exception
 
 # Samples that the loader gives at once, and that a worker takes at once.
 _CHUNK = 64

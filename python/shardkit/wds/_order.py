@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from shardkit._wds_source import Tars, one_path
-from shardkit._wds_stages import ExceptionHandler, reraise_exception
+from shardkit.wds._source import Tars, one_path
+from shardkit.wds._stages import ExceptionHandler, reraise_exception
 
 
 def split_by_node(src: Any, group: Any = None) -> NoReturn:

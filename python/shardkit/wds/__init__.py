@@ -12,9 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from shardkit import _wds_stages as _stages
 from shardkit._ranks import ranks
-from shardkit._wds_decode import (
+from shardkit.dataset import use_cache
+from shardkit.wds import _stages
+from shardkit.wds._decode import (
     Continue,
     Decoder,
     DecodingError,
@@ -25,7 +26,7 @@ from shardkit._wds_decode import (
     imagespecs,
     torch_loads,
 )
-from shardkit._wds_order import (
+from shardkit.wds._order import (
     ResampledShards,
     SimpleShardList,
     detshuffle,
@@ -39,9 +40,9 @@ from shardkit._wds_order import (
     tarfile_samples,
     tarfile_to_samples,
 )
-from shardkit._wds_pipeline import DataPipeline
-from shardkit._wds_source import Tars, one_path
-from shardkit._wds_stages import (
+from shardkit.wds._pipeline import DataPipeline
+from shardkit.wds._source import Tars, one_path
+from shardkit.wds._stages import (
     associate,
     batched,
     decode,
@@ -66,8 +67,7 @@ from shardkit._wds_stages import (
     warn_and_continue,
     warn_and_stop,
 )
-from shardkit._wds_write import ShardWriter, TarWriter, numpy_dumps, torch_dumps
-from shardkit.dataset import use_cache
+from shardkit.wds._write import ShardWriter, TarWriter, numpy_dumps, torch_dumps
 
 __all__ = [
     "Continue",
