@@ -99,9 +99,11 @@ std::map<std::string, std::string> FilesSource::metadata() const {
 std::vector<std::string> FilesSource::notes() const {
   std::vector<std::string> notes = FileSource::notes();
   if (!detected_) return notes;
+  const bool tar = std::ranges::any_of(inputs_, &SourceInput::tar);
   for (const auto& [ending, way] : containers_) {
     notes.push_back(StrCat("files *.", ending, " of the input are packed as they are, not the samples in them: ",
-                           "to have those, ", way, " (--from files says that it is meant)"));
+                           "to have those, ", tar ? "extract the tar and " : "", way,
+                           " (--from files says that it is meant)"));
   }
   return notes;
 }
