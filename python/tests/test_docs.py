@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import served
+from conftest import JPEG, served
 
 import shardkit as sk
 
@@ -26,8 +26,10 @@ DOCUMENTS = [
 def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All blocks of Python of a document, one after another.
 
-    `pairs` holds three pairs, and behind `url` is the dataset made of them.
+    `pairs` holds three pairs, and behind `url` is the dataset made of them. `photos` has two classes.
     """
+    if name == "README.md":
+        pytest.importorskip("torch")
     pairs = tmp_path / "pairs-of-files"
     subprocess.run(
         [os.environ.get("SHARDCTL", "shardctl"), "synth", "sa1b", "-o", pairs, "--count", "3"],
@@ -37,8 +39,12 @@ def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
     assert blocks
     monkeypatch.chdir(tmp_path)
+    for i in range(48):
+        photo = tmp_path / "photos" / ("cat" if i % 3 else "dog") / f"{i}.jpg"
+        photo.parent.mkdir(parents=True, exist_ok=True)
+        photo.write_bytes(JPEG)
     sk.pack(pairs, tmp_path / "served")
     with served(os.fspath(tmp_path / "served")) as url:
-        names: dict[str, object] = {"pairs": pairs, "url": url}
+        names: dict[str, object] = {"pairs": pairs, "url": url, "train": lambda images, labels: None}
         for block in blocks:
             exec(compile(block, name, "exec"), names)
