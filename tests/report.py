@@ -33,8 +33,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON_TIMEOUT = 900  # seconds, per script
 WITHOUT_PACKAGE = "needs the package"  # the beginning of a reason to skip, in tests/interop
 SCRIPTS = ["cli", "golden", "kill", "loader", "gpu", "interop", "remote", "examples", "bench", "docs", "view"]  # of tests/
-LONG = ["tests/remote/faults_test.py", "tests/cli/bench_test.py", "tests/cli/device_test.py", "tests/kill/kill_test.py",
-        "tests/kill/tasks_test.py"]
+LONG = ["loader", "fault", "dataset", "tests/remote/faults_test.py", "tests/cli/bench_test.py", "tests/cli/device_test.py",
+        "tests/kill/kill_test.py", "tests/kill/tasks_test.py"]
 LINTED = ["python", "examples", "tests/clusters", "tests/frameworks"]  # by ruff
 TAIL = 20000  # characters of output shown for a failure
 
