@@ -26,7 +26,7 @@ DOCUMENTS = [
 def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All blocks of Python of a document, one after another.
 
-    `pairs` holds three pairs, and behind `url` is the dataset made of them. `photos` has two classes.
+    `pairs` holds three pairs, and behind `url` is the dataset made of them. `photos`, of README.md, has two classes.
     """
     if name == "README.md":
         pytest.importorskip("torch")
@@ -39,7 +39,7 @@ def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
     assert blocks
     monkeypatch.chdir(tmp_path)
-    for i in range(48):
+    for i in range(48 if name == "README.md" else 0):
         photo = tmp_path / "photos" / ("cat" if i % 3 else "dog") / f"{i}.jpg"
         photo.parent.mkdir(parents=True, exist_ok=True)
         photo.write_bytes(JPEG)
