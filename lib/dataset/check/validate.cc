@@ -23,7 +23,7 @@
 #include "dataset/check/validate_keys.h"
 #include "dataset/check/validate_shard.h"
 #include "dataset/dataset_files.h"
-#include "dataset/foreign/tar_patterns.h"
+#include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/validate_foreign.h"
 #include "dataset/manifest_text.h"
 #include "dataset/read/any_dataset_reader.h"

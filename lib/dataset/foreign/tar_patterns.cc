@@ -1,4 +1,4 @@
-#include "dataset/foreign/tar_patterns.h"
+// Names of several tars: braces as shells have them, and wildcards.
 
 #include <fnmatch.h>
 
@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/foreign/foreign_dataset.h"
 #include "foreign/webdataset/webdataset_names.h"
 #include "io/publish_file.h"
 

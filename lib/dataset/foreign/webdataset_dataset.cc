@@ -8,7 +8,6 @@
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/foreign/tar_patterns.h"
 #include "foreign/webdataset/tar_shard_reader.h"
 #include "foreign/webdataset/tar_sidecar.h"
 #include "foreign/webdataset/webdataset_names.h"

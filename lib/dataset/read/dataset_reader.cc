@@ -11,7 +11,7 @@
 #include "container/block_buffer.h"
 #include "dataset/bases.h"
 #include "dataset/dataset_files.h"
-#include "dataset/foreign/tar_patterns.h"
+#include "dataset/foreign/foreign_dataset.h"
 #include "dataset/manifest_text.h"
 #include "dataset/read/any_dataset_reader.h"
 #include "dataset/read/block_scanner.h"

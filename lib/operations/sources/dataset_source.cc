@@ -10,7 +10,6 @@
 #include "base/strings.h"
 #include "dataset/change/merge_parts.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/foreign/tar_patterns.h"
 #include "dataset/manifest_json.h"
 #include "dataset/write/shard_collector.h"
 #include "io/publish_file.h"

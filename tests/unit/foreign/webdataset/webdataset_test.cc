@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <set>
 
+#include "absl/strings/str_join.h"
 #include "base/strings.h"
+#include "dataset/foreign/foreign_dataset.h"
 #include "loader/loader_support.h"
 #include "shardkit/tar_index.h"
 #include "support/fault_filesystem.h"
@@ -178,6 +180,65 @@ TEST_F(WebDatasetTest, GenuineTars) {
         EXPECT_EQ(row.at("cls").size(), 1u);
       }
     }
+  }
+}
+
+// As shells expand them.
+TEST(TarPatterns, Braces) {
+  const auto files = NewMemoryFileSystem();
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"x-{0..2}.tar", "x-0.tar x-1.tar x-2.tar"},
+      {"x-{08..11}.tar", "x-08.tar x-09.tar x-10.tar x-11.tar"},
+      {"{2..0}", "2 1 0"},
+      {"{-1..1}", "-1 0 1"},
+      {"{-01..1}", "-01 000 001"},
+      {"{0..9..4}", "0 4 8"},
+      {"{9..0..4}", "9 5 1"},
+      {"{3..3}", "3"},
+      {"{a..c}", "a b c"},
+      {"{b,a}{1,}", "b1 b a1 a"},
+      {"{a,b{0..1}}", "a b0 b1"},
+      {"{a}{}{", "{a}{}{"},
+      {"{a..2}", "{a..2}"},
+      {"\\{a,b}", "{a,b}"},
+      {"{a\\,b,c}", "a,b c"},
+  };
+  for (const auto& [pattern, expected] : cases) {
+    const auto tars = dataset::ExpandTarPattern(*files, pattern);
+    ASSERT_TRUE(tars.ok()) << pattern << ": " << tars.status();
+    EXPECT_EQ(absl::StrJoin(*tars, " "), expected) << pattern;
+  }
+  for (const char* const pattern :
+       {"{0..1048576}", "{0..1048575}{0..1048575}{0..1048575}", "{0..4611686018427387903}"}) {
+    EXPECT_TRUE(absl::IsResourceExhausted(dataset::ExpandTarPattern(*files, pattern).status())) << pattern;
+  }
+  EXPECT_EQ(dataset::ExpandTarPattern(*files, "{1..1048576}")->size(), size_t{1} << 20);
+}
+
+TEST(TarPatterns, Wildcards) {
+  const auto files = NewMemoryFileSystem();
+  for (const char* const folder : {"/d", "/d/e", "/d/.hidden"}) ASSERT_TRUE(files->CreateDirectory(folder).ok());
+  for (const char* const name :
+       {"/d/a1.tar", "/d/a2.tar.gz", "/d/b1.tar", "/d/a.txt", "/d/e/a3.tar", "/d/.hidden/a4.tar", "/d/*.tar"}) {
+    WriteFile(*files, name, "");
+  }
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"/d/a?.tar", "/d/a1.tar"},
+      {"/d/a*", "/d/a1.tar /d/a2.tar.gz"},
+      {"/d/[ab]1.tar", "/d/a1.tar /d/b1.tar"},
+      {"/*/e/*.tar", "/d/e/a3.tar"},
+      {"/d/**", "/d/*.tar /d/a1.tar /d/a2.tar.gz /d/b1.tar /d/e/a3.tar"},
+      {"/d/**/a*.tar", "/d/a1.tar /d/e/a3.tar"},
+      {"/d/{e/a,b}*.tar", "/d/e/a3.tar /d/b1.tar"},
+      {"/d/\\*.tar", "/d/*.tar"},
+  };
+  for (const auto& [pattern, expected] : cases) {
+    const auto tars = dataset::ExpandTarPattern(*files, pattern);
+    ASSERT_TRUE(tars.ok()) << pattern << ": " << tars.status();
+    EXPECT_EQ(absl::StrJoin(*tars, " "), expected) << pattern;
+  }
+  for (const char* const pattern : {"/d/*.txt", "/none/*.tar", "/d/a1.tar/*"}) {
+    EXPECT_FALSE(dataset::ExpandTarPattern(*files, pattern).ok()) << pattern;
   }
 }
 
