@@ -63,7 +63,7 @@ NOT_HERE = {
 
 
 class Private(type):
-    """A name that shardkit.streaming does not have: whoever uses it is a test of the inside."""
+    """A name that shardkit.streaming does not have. A test that uses it is of the inside."""
 
     def __call__(cls, *_, **__):
         pytest.skip(f"private: {cls.__name__}")
