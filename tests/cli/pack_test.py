@@ -423,14 +423,14 @@ class PackTest(CliTest):
             with tarfile.open(self.path("in.tar"), "w") as tar:
                 tar.add(self.path("in"), "")
             with self.subTest(name):
-                said = (f"files *.{ending} of the input are packed as they are, not the samples in them: to have those, {way} "
-                        "(--from files says that it is meant)")
-                for given in ("in", "in.tar"):
+                said = f"files *.{ending} of the input are packed as they are, not the samples in them: to have those, {way}"
+                meant = " (--from files says that it is meant)"
+                for given, where in (("in", ""), ("in.tar", ", extracted from the tar")):
                     found, stderr = self.pack(given)
-                    self.assertEqual((found["source"], stderr), ("files", f"shardctl: note: {said}\n"))
+                    self.assertEqual((found["source"], stderr), ("files", f"shardctl: note: {said}{where}{meant}\n"))
                     self.assertEqual(self.pack(given, "--from", "files")[1], "")
                 run = self.shardctl("plan-pack", "in", "-o", "tasks", "--tasks", "1")
-                self.assertEqual(run.stderr, f"shardctl: note: {said}\n")
+                self.assertEqual(run.stderr, f"shardctl: note: {said}{meant}\n")
                 shutil.rmtree(self.path("tasks"))
             shutil.rmtree(self.path("in"))
         for name in ("a.jpg.csv", "a.txt", "small.bin", "b.csv", "b.txt"):  # a.jpg.csv and b.csv are parts of samples

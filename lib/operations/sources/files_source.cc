@@ -102,8 +102,8 @@ std::vector<std::string> FilesSource::notes() const {
   const bool tar = std::ranges::any_of(inputs_, &SourceInput::tar);
   for (const auto& [ending, way] : containers_) {
     notes.push_back(StrCat("files *.", ending,
-                           " of the input are packed as they are, not the samples in them: ", "to have those, ",
-                           tar ? "extract the tar and " : "", way, " (--from files says that it is meant)"));
+                           " of the input are packed as they are, not the samples in them: ", "to have those, ", way,
+                           tar ? ", extracted from the tar" : "", " (--from files says that it is meant)"));
   }
   return notes;
 }
