@@ -32,6 +32,16 @@ WRONG_INPUTS = {
     "emptydir": (3, "emptydir: is no dataset; to make one of the files in it", {}),
     "emptydir/sub": (3, "emptydir/sub: is no dataset: the directory is empty", {}),
     "sets": (3, "sets: is no dataset, but holds some: give one of them, as sets/", {}),
+    # Datasets of other programs.
+    "others/saved": (3, "others/saved: is no dataset of Shardkit, but data-0.arrow in it holds many samples: "
+                     "give sk.pack of Python datasets.load_from_disk(FOLDER)", {}),
+    "others/splits": (3, "others/splits: is no dataset of Shardkit: give sk.pack of Python datasets.load_from_disk(FOLDER)", {}),
+    "others/optimized": (3, "others/optimized: is no dataset of Shardkit, but chunk-0-0.bin in it holds many samples: "
+                         "give sk.pack of Python shardkit.sources.litdata(FOLDER)", {}),
+    "others/x.lance": (3, "others/x.lance: is no dataset of Shardkit: give sk.pack of Python lance.dataset(FOLDER)", {}),
+    "others/lines": (3, "others/lines: is no dataset of Shardkit, but 0.jsonl.zst in it holds many samples: "
+                     "pack with --from jsonl", {}),
+    "others/x.beton": (2, "others/x.beton: is no dataset of Shardkit, but holds many samples: pack the files", {}),
     "one.jpg": (1, "one.jpg: header magic is wrong: this is not a shard", {}),
     "one.json": (1, "one.json: header magic is wrong: this is not a shard", {}),
     "x.idx": (1, "x.idx: header magic is cut short: this is not a shard", {}),
@@ -88,6 +98,7 @@ ROWS = [
     ("pack one.json -o OUT", 2, "one.json: neither a directory nor a tar or zip"),
     ("pack text.shard -o OUT", 2, "text.shard: neither a directory nor a tar or zip"),
     ("pack empty.tar -o OUT", 2, "empty.tar: neither a directory nor a tar or zip"),
+    ("pack others/x.beton -o OUT", 2, "others/x.beton: holds many samples, which the command does not read: pack the files"),
     ("pack /dev/null -o OUT", 2, "/dev/null: neither a directory nor a tar or zip"),
     ("pack ds/dataset.json -o OUT", 2, "ds/dataset.json: neither a directory nor a tar or zip"),
     ("pack loop -o OUT", 3, "loop: cannot stat"),
@@ -277,6 +288,9 @@ class FolderTest(CliTest):
                            ("empty.mds", ""), ("x.idx", "0 1\n"), ("full/file", "x"), ("hidden/.DS_Store", "x"),
                            ("hidden/.git/config", "x")]:
             self.write(name, text)
+        for name in ("saved/data-0.arrow", "saved/state.json", "splits/dataset_dict.json", "splits/train/data-0.arrow",
+                     "optimized/index.json", "optimized/chunk-0-0.bin", "x.lance/_versions/1.manifest", "lines/0.jsonl.zst", "x.beton"):
+            self.write(f"others/{name}", "{}")
         os.makedirs(self.path("emptydir/sub"))
         self.tar("good.tar", ["a.txt", "b.txt"])
         self.tar("tars/0.tar", ["a.txt", "b.txt", "b.json"])

@@ -408,14 +408,15 @@ class PackTest(CliTest):
         self.assertIn("a key that ends in '/'", self.shardctl("convert", "tars", "-o", "new", "--to", "shard").stderr)
 
     def test_files_of_many_samples_are_told(self):
-        lines = "pack them with --from jsonl"
-        ways = {"a.jsonl": ("jsonl", lines), "a.jsonl.gz": ("jsonl.gz", lines), "a.csv": ("csv", "pack them with --from table"),
+        lines = "pack with --from jsonl"
+        ways = {"a.jsonl": ("jsonl", lines), "a.jsonl.gz": ("jsonl.gz", lines), "a.csv": ("csv", "pack with --from table"),
                 "part.0.parquet": ("parquet", "give sk.pack of Python shardkit.sources.parquet(FILES)"),
-                "a.arrow": ("arrow", "give sk.pack of Python shardkit.sources.hugging_face(DATASET)"),
+                "a.arrow": ("arrow", "give sk.pack of Python datasets.load_from_disk(FOLDER)"),
                 "a.tfrecord": ("tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"),
-                "chunk-0-0.bin": ("bin", "give sk.pack of Python what their own library reads, as dicts"),
+                "chunk-0-0.bin": ("bin", "give sk.pack of Python shardkit.sources.litdata(FOLDER)"),
+                "1.lance": ("lance", "give sk.pack of Python lance.dataset(FOLDER).to_batches()"),
                 "train.bin": ("bin", "give sk.pack of Python what their own library reads, as dicts"),
-                "a.beton": ("beton", "pack the files that they were made from"), "a.zip": ("zip", "pack them by themselves"),
+                "a.beton": ("beton", "pack the files that they were made from"), "a.zip": ("zip", "pack the zip itself"),
                 "data.mdb": ("mdb", "give sk.pack of Python what lmdb reads, as dicts")}
         for name, (ending, way) in ways.items():
             self.write("in/other.txt", "x")

@@ -427,7 +427,7 @@ class TableTest(CliTest):
         self.assertIn("is not of lines of JSON: --from table", self.packed("rows.csv", "--from", "jsonl", code=2).stderr)
         self.write("files/a.txt", b"a")
         self.write("files/b.csv", b"a")
-        self.assertIn("pack them with --from table", self.packed("files").stderr)  # a folder of CSV may be one of samples
+        self.assertIn("pack with --from table", self.packed("files").stderr)  # a folder of CSV may be one of samples
         self.assertIn("only tables name files", self.packed("files", "--from", "files", "--file", "a", code=2).stderr)
         self.assertIn("has no files *.csv", self.packed("files", "--from", "table", "--exclude", "*.csv", code=2).stderr)
         self.assertIn("not by --files-from", self.packed("files", "--from", "table", "--files-from", "list.txt", code=2).stderr)

@@ -76,6 +76,13 @@ absl::StatusOr<std::string_view> ForeignContainerAt(ReadableFileSystem& file_sys
                                                     const FileInfo& info,
                                                     std::optional<bool> has_manifest = std::nullopt);
 
+// `name` without the ending of a compressed file: .gz, .zst, .bz2 or .xz.
+std::string_view WithoutCompression(std::string_view name);
+
+// How to have the samples of a file or folder of another program that holds many, by its base name, such as
+// "train.parquet" or "rows.jsonl.gz". Empty for other names.
+std::string_view WayIntoShards(std::string_view name);
+
 // Reads from kOriginName what the samples of the dataset in a directory were before they were converted. Empty when
 // there is no such file.
 absl::StatusOr<std::optional<Manifest>> ReadOrigin(ReadableFileSystem& file_system, const std::string& directory);

@@ -13,6 +13,8 @@
 namespace shardkit::dataset {
 namespace {
 
+constexpr std::string_view kWayFromHuggingFace = "give sk.pack of Python datasets.load_from_disk(FOLDER)";
+
 constexpr uint64_t kMaxOriginBytes = uint64_t{16} << 20;
 
 absl::StatusOr<bool> IsFile(ReadableFileSystem& file_system, const std::string& path) {
@@ -41,6 +43,17 @@ absl::StatusOr<std::string> LookWithoutManifest(ReadableFileSystem& file_system,
     return StrCat("is a dataset of another container: shardctl convert ", directory,
                   " -o OUT --to shard makes one of shards");
   }
+  if (any([](std::string_view name) { return name == "dataset_dict.json"; })) {
+    return StrCat("is no dataset of Shardkit: ", kWayFromHuggingFace);
+  }
+  if (const std::string_view way = WayIntoShards(io::BaseName(directory)); !way.empty()) {
+    return StrCat("is no dataset of Shardkit: ", way);
+  }
+  const auto many = std::ranges::find_if(entries, [](const auto& entry) { return !WayIntoShards(entry.name).empty(); });
+  if (many != entries.end()) {
+    return StrCat("is no dataset of Shardkit, but ", many->name,
+                  " in it holds many samples: ", WayIntoShards(many->name));
+  }
   for (const DirectoryEntry& entry : entries) {
     const std::string folder = JoinPath(directory, entry.name);
     SHARDKIT_ASSIGN_OR_RETURN(const bool dataset, IsFile(file_system, JoinPath(folder, kManifestName)));
@@ -49,7 +62,37 @@ absl::StatusOr<std::string> LookWithoutManifest(ReadableFileSystem& file_system,
   return StrCat("is no dataset; to make one of the files in it: shardctl pack ", directory, " -o OUT");
 }
 
+// Whether a name is that of a chunk of litData, which also has an index.json.
+bool IsLitDataChunk(std::string_view name) { return name.starts_with("chunk-") && name.ends_with(".bin"); }
+
 }  // namespace
+
+std::string_view WithoutCompression(std::string_view name) {
+  for (const std::string_view ending : {".gz", ".zst", ".bz2", ".xz"}) {
+    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  }
+  return name;
+}
+
+std::string_view WayIntoShards(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kWays[] = {
+      {".jsonl", "pack with --from jsonl"},
+      {".ndjson", "pack with --from jsonl"},
+      {".csv", "pack with --from table"},
+      {".tsv", "pack with --from table"},
+      {".parquet", "give sk.pack of Python shardkit.sources.parquet(FILES)"},
+      {".arrow", kWayFromHuggingFace},
+      {".lance", "give sk.pack of Python lance.dataset(FOLDER).to_batches()"},
+      {".tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"},
+      {".beton", "pack the files that they were made from"},
+      {".zip", "pack the zip itself"},
+      {".mdb", "give sk.pack of Python what lmdb reads, as dicts"},
+  };
+  const std::string_view plain = WithoutCompression(name);
+  if (IsLitDataChunk(plain)) return "give sk.pack of Python shardkit.sources.litdata(FOLDER)";
+  const auto* const way = std::ranges::find_if(kWays, [plain](const auto& way) { return plain.ends_with(way.first); });
+  return way == std::end(kWays) ? std::string_view() : way->second;
+}
 
 absl::Status DescribeNoDataset(ReadableFileSystem& file_system, const std::string& directory) {
   const absl::StatusOr<FileInfo> info = file_system.Stat(directory);
@@ -99,8 +142,18 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(ReadableFileSystem& 
   }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container,
                             ForeignContainerAt(file_system, path, info, has_manifest));
-  if (container == "mds") return OpenMds(file_system, path, options);
-  if (container.empty()) return nullptr;
+  if (container == "mds") {
+    auto opened = OpenMds(file_system, path, options);
+    if (opened.ok() || info.type != FileType::kDirectory) return opened;
+    const auto entries = file_system.List(path);
+    if (!entries.ok() || std::ranges::none_of(*entries, IsLitDataChunk, &DirectoryEntry::name)) return opened;
+    return DescribeNoDataset(file_system, path);
+  }
+  if (container.empty()) {
+    const std::string_view way = info.type == FileType::kDirectory ? "" : WayIntoShards(name);
+    if (!way.empty()) return InvalidArgument(path, ": is no dataset of Shardkit, but holds many samples: ", way);
+    return nullptr;
+  }
   if (info.type == FileType::kDirectory) {
     // While a dataset is being written, each of its tars looks complete.
     SHARDKIT_ASSIGN_OR_RETURN(const bool begun, HasUnfinishedJob(file_system, path));

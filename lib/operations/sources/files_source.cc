@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/foreign/foreign_dataset.h"
 #include "operations/sources/source_names.h"
 
 namespace shardkit::operations {
@@ -18,25 +19,6 @@ constexpr size_t kSniffedTarSamples = 256;
 
 // A file *.bin of as many bytes is hardly one sample.
 constexpr uint64_t kManyBinBytes = uint64_t{16} << 20;
-
-// How to have the samples in files that have many. Empty for other files.
-std::string_view WayOf(std::string_view ending) {
-  constexpr std::pair<std::string_view, std::string_view> kWays[] = {
-      {"jsonl", "pack them with --from jsonl"},
-      {"ndjson", "pack them with --from jsonl"},
-      {"csv", "pack them with --from table"},
-      {"tsv", "pack them with --from table"},
-      {"parquet", "give sk.pack of Python shardkit.sources.parquet(FILES)"},
-      {"arrow", "give sk.pack of Python shardkit.sources.hugging_face(DATASET)"},
-      {"tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"},
-      {"bin", "give sk.pack of Python what their own library reads, as dicts"},
-      {"beton", "pack the files that they were made from"},
-      {"zip", "pack them by themselves"},
-      {"mdb", "give sk.pack of Python what lmdb reads, as dicts"},
-  };
-  const auto* const way = std::ranges::find(kWays, ending, [](const auto& pair) { return pair.first; });
-  return way == std::end(kWays) ? std::string_view() : way->second;
-}
 
 // A sample with more members is unusual: names may be divided at the wrong dot.
 constexpr size_t kManyMembers = 32;
@@ -126,20 +108,19 @@ std::vector<std::string> FilesSource::warnings() const {
 
 void FilesSource::NoteContainer(std::string_view name, size_t members, uint64_t bytes) {
   std::string_view ending = LastExtension(name);
-  const std::string_view last = ending;
   if (ending == "tar" || ending == "shard" || ending == "mds") {
     containers_.try_emplace(std::string(ending), "pack or convert them by themselves");
     return;
   }
   if (members > 1) return;  // others are often a part of a sample
-  if (ending == "gz" || ending == "zst" || ending == "bz2" || ending == "xz") {
-    ending = LastExtension(name.substr(0, name.size() - ending.size() - 1));
+  std::string_view way = dataset::WayIntoShards(name);
+  // Many inputs have a small *.bin for each sample.
+  if (way.empty() && ending == "bin" && bytes >= kManyBinBytes) {
+    way = "give sk.pack of Python what their own library reads, as dicts";
   }
-  const std::string_view way = WayOf(ending);
   if (way.empty()) return;
-  // Many inputs have a small *.bin for each sample; the chunks of litData have many samples.
-  if (ending == "bin" && bytes < kManyBinBytes && !name.starts_with("chunk-")) return;
-  containers_.try_emplace(last == ending ? std::string(ending) : StrCat(ending, ".", last), way);
+  const std::string_view plain = dataset::WithoutCompression(name);
+  containers_.try_emplace(StrCat(LastExtension(plain), name.substr(plain.size())), way);
 }
 
 void FilesSource::NoteMembers(const std::string& input, std::string_view key, size_t members) {

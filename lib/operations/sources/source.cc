@@ -311,6 +311,9 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
                                                       const SourceOptions& options) {
   const auto neither = [](const std::string& path) {
     if (path.ends_with(".parquet")) return NoParquet(path);
+    if (const std::string_view way = dataset::WayIntoShards(BasePart(path)); !way.empty()) {
+      return InvalidArgument(path, ": holds many samples, which the command does not read: ", way);
+    }
     return InvalidArgument(path, ": neither a directory nor a tar or zip: give the directory that holds the files",
                            path.ends_with(".json") ? "; an annotation file of COCO goes together with the place of its "
                                                      "images: shardctl pack instances.json IMAGES -o OUT"
