@@ -389,10 +389,25 @@ def use_cache(directory: str | os.PathLike[str] | None, limit: int | str = 0) ->
     PermissionError
         When others own the directory, or may write there.
     """
+    if directory is not None and not os.fspath(directory):
+        raise ValueError("directory='': give the cache's directory, or None for no cache")
     name = "" if directory is None else os.path.abspath(directory)
     bytes_ = size(limit, "limit")
     _core.use_cache(name, bytes_)
     os.environ.update(SHARDKIT_CACHE=name, SHARDKIT_CACHE_LIMIT=str(bytes_))
+
+
+def share_cache(directory: str | os.PathLike[str], limit: int | str) -> None:
+    """Use the cache, or refuse another one than the process has: what it has opened goes on with that."""
+    name = os.fspath(directory)
+    now = os.environ.get("SHARDKIT_CACHE") if name else None
+    if now and os.path.realpath(now) != os.path.realpath(name):
+        raise ValueError(
+            f"cache={name!r}: this process keeps what it reads in {now!r}, of use_cache, an earlier loader or "
+            "SHARDKIT_CACHE, and has one cache: give that, or leave cache out"
+        )
+    if not now or limit:
+        use_cache(name, limit)
 
 
 @checked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +44,7 @@ from shardkit._values import is_number
 from shardkit._workers import Workers
 from shardkit.batch import Batch
 from shardkit.columns import Stored, Tokens, Views
-from shardkit.dataset import Indices
+from shardkit.dataset import Indices, share_cache
 from shardkit.functions import Map, Raw, SampleFunctions, Step
 from shardkit.images import Geometry
 from shardkit.loader_report import LoaderReport
@@ -161,6 +162,8 @@ class Loader:
         Ranks read the same blocks in every epoch, which their machines may have cached.
     epoch_samples : int
         Of datasets with a `proportion`: the samples of an epoch; 0 is as many as the datasets have.
+    cache, cache_limit : path, and int or str
+        Keep what is read of URLs on this local disk, as `use_cache` does for the whole process, which has one cache.
     mode, verify, verify_listed_hashes, max_decompression
         As for `open`.
     trace : bool
@@ -225,6 +228,8 @@ class Loader:
         expected_world_size: int = 1,
         locality: bool = False,
         epoch_samples: int = 0,
+        cache: str | os.PathLike[str] | None = None,
+        cache_limit: Size = 0,
         mode: ReadMode = "auto",
         verify: Verify = "every",
         verify_listed_hashes: bool = True,
@@ -239,6 +244,10 @@ class Loader:
         device_batches: int = 2,
     ) -> None:
         passed = {name: value for name, value in locals().items() if name in _PASSED}
+        if cache is not None:
+            share_cache(cache, cache_limit)
+        elif cache_limit:
+            raise ValueError("cache_limit is what the cache takes at most: give its directory as cache, too")
         on_device = self._device_options(
             device,
             {

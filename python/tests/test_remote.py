@@ -96,6 +96,33 @@ def test_a_cache_is_read_instead_of_the_server(dataset: str, tmp_path: Path, mon
             sk.use_cache(None)
 
 
+def test_a_loader_has_a_cache(dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SHARDKIT_CACHE", "SHARDKIT_CACHE_LIMIT"):
+        monkeypatch.setenv(name, "")  # and put back afterwards
+    sent: list[int] = []
+    with served(dataset, sent=sent) as url:
+        try:
+            first = [
+                list(batch["label"]) for batch in sk.Loader(url, 16, cache=tmp_path / "cache", cache_limit="64MiB")
+            ]
+            assert os.environ["SHARDKIT_CACHE_LIMIT"] == str(64 << 20)
+            fetched = sum(sent)
+            sent.clear()
+            again = sk.Loader(url, 16, cache=str(tmp_path / "cache"))
+            assert [list(batch["label"]) for batch in again] == first
+            assert os.environ["SHARDKIT_CACHE_LIMIT"] == str(64 << 20), "the limit stays"
+            assert sum(sent) < 0.2 * fetched, "the manifest, and a byte of each file"
+            with pytest.raises(ValueError, match="has one cache: give that, or leave cache out"):
+                sk.Loader(url, 16, cache=tmp_path / "other")
+            assert not (tmp_path / "other").exists()
+            with pytest.raises(ValueError, match="give its directory as cache"):
+                sk.Loader(url, 16, cache_limit="1GB")
+            with pytest.raises(ValueError, match="directory=''"):
+                sk.Loader(url, 16, cache="")
+        finally:
+            sk.use_cache(None)
+
+
 def test_a_forked_child_connects_anew(url: str) -> None:
     samples = sk.open(url)
     assert samples[0]["label"] == 0
