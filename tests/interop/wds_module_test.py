@@ -74,6 +74,25 @@ class WdsModule(support.InteropTest):
             self.assertEqual(comparable({name: value for name, value in sample.items() if name not in left_out}),
                              comparable({name: value for name, value in expected.items() if name not in left_out}))
 
+    def test_batches_of_a_loader_are_equal(self):
+        def loaders(module):
+            def made():
+                return module.WebDataset(path, shardshuffle=False).decode(only=["cls", "npy", "txt"]).to_tuple("cls", "npy", "__key__", "txt")
+
+            one_shape = made().map_tuple(None, lambda array: array.shape[0], None, None)
+            yield module.WebLoader(one_shape.batched(4), batch_size=None)
+            yield module.WebLoader(one_shape.batched(4), batch_size=None).unbatched().batched(5)
+            yield module.WebLoader(made(), batch_size=None)
+            yield module.WebLoader(made().map(lambda sample: {"a": sample[1], "b": [sample[0], sample[1][:1]]}), batch_size=None)
+            yield module.WebLoader(made().batched(3, collation_fn=None), batch_size=None)
+            yield module.WebLoader(one_shape, batch_size=4)
+            yield module.WebLoader(one_shape.batched(4), batch_size=None, collate_fn=lambda batch: len(batch[0]))
+
+        path = self.written(webdataset, "a.tar")
+        for number, (theirs, ours) in enumerate(zip(loaders(webdataset), loaders(wds))):
+            with self.subTest(number):
+                self.assertEqual([comparable(batch) for batch in ours], [comparable(batch) for batch in theirs])
+
     def test_values_are_equal(self):
         path = self.written(webdataset, "a.tar")
         self.assert_same_samples(webdataset.WebDataset(path, shardshuffle=False), wds.WebDataset(path))

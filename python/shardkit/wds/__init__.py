@@ -256,7 +256,8 @@ class WebLoader(DataPipeline):
         Threads. Functions that hold Python's lock are no faster for more of them:
         ``torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=...)`` calls them in processes.
     collate_fn : callable
-        Makes a batch of a list of samples, by default torch's; without `batch_size` called with each sample.
+        Makes a batch of a list of samples, by default torch's; without `batch_size` called with each sample, by default
+        torch's, too, which makes tensors of arrays.
     pin_memory : bool
         Whether tensors are in page-locked memory, where there is a CUDA device.
     drop_last : bool
@@ -292,14 +293,13 @@ class WebLoader(DataPipeline):
         if batch_size is None:
             if drop_last:
                 raise ValueError("drop_last is for a batch_size; batched(n, partial=False) of the dataset does it")
-            if collate_fn is not None:
-                self.append(map(collate_fn))
+            self.append(_stages.Each(_torch_convert if collate_fn is None else collate_fn))
         else:
             if self._most > 0:
                 raise ValueError("with_epoch of the dataset counts its samples: give it to the loader, in batches")
             self.append(batched(batch_size, _torch_collate if collate_fn is None else collate_fn, not drop_last))
         if pin_memory:
-            self.append(map(_pinned))
+            self.append(_stages.Each(_pinned))
         if num_workers:
             self._workers = num_workers, num_workers * (2 if prefetch_factor is None else prefetch_factor)
 
@@ -314,6 +314,15 @@ _LOADER_OPTIONS = {
     "generator": "WebDataset(seed=...) decides",
     "pin_memory_device": "pin_memory is for the current CUDA device",
 }
+
+
+def _torch_convert(sample: Any) -> Any:
+    try:
+        from torch.utils.data import default_convert
+    except ModuleNotFoundError:
+        return sample
+
+    return default_convert(sample)
 
 
 def _torch_collate(samples: list[Any]) -> Any:

@@ -149,7 +149,7 @@ class Reader:
 
     def _url(self, shard: int) -> str:
         if shard not in self._urls:
-            name = self._dataset._library.shard_name(shard)
+            name, _ = self._dataset._library.shard(shard)
             path = self._dataset.path
             # Of a pattern, shards have whole names.
             if name == os.path.basename(path):
