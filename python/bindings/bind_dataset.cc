@@ -1,11 +1,13 @@
 // Datasets: values by ordinal and by key.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arrays.h"
@@ -90,11 +92,12 @@ void BindDataset(nb::module_& module) {
       .def_prop_ro("sample_count", [](const Dataset& dataset) { return dataset.reader().sample_count(); })
       .def_prop_ro("shard_count", [](const Dataset& dataset) { return dataset.reader().shard_count(); })
       .def(
-          "shard_name",
+          "shard",
           [](const Dataset& dataset, size_t shard) {
-            return dataset.Read([&] { return dataset.reader().Shard(shard); }).name;
+            ManifestShard found = dataset.Read([&] { return dataset.reader().Shard(shard); });
+            return std::pair(std::move(found.name), found.samples);
           },
-          nb::arg("shard"))
+          nb::arg("shard"), "The file's name, and the samples that readers see.")
       .def_prop_ro("container", [](const Dataset& dataset) { return std::string(dataset.reader().container()); })
       .def_prop_ro("columns", [](const Dataset& dataset) { return dataset.reader().columns(); })
       .def_prop_ro("all_columns", [](const Dataset& dataset) { return dataset.reader().summary().schema.columns(); })

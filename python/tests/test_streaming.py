@@ -69,6 +69,19 @@ def of_ranks(
     return found, taken
 
 
+def test_shards_are_told(tmp_path: Path) -> None:
+    counts = [101, 1]
+    paths = [write(tmp_path / f"{count}", count, size_limit=1 << 9) for count in counts]
+    dataset = StreamingDataset(streams=[Stream(local=path) for path in paths], batch_size=4)
+    listed = [json.loads((Path(path) / "index.json").read_bytes())["shards"] for path in paths]
+    assert [len(shards) > 1 for shards in listed] == [True, False]
+    of_all = [(shard["raw_data"]["basename"], shard["samples"]) for shards in listed for shard in shards]
+    assert [(shard.basename, shard.samples) for shard in dataset.shards] == of_all
+    assert [len(shard) for shard in dataset.shards] == dataset.samples_per_shard.tolist()
+    assert dataset.samples_per_shard.sum() == dataset.num_samples == 102
+    assert dataset.num_shards == len(of_all)
+
+
 def test_samples_come_in_order_and_by_number(mds: str) -> None:
     dataset = StreamingDataset(local=mds, batch_size=4)
     assert ids(dataset) == list(range(101))

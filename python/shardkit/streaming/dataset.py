@@ -9,6 +9,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,17 @@ _CHOICES = {
 _READERS = 16  # threads that read ahead of URLs
 _BUFFER = 256 << 20
 _WHOLE = 1 << 62
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard of a stream, as the stream's dataset lists it."""
+
+    basename: str
+    samples: int
+
+    def __len__(self) -> int:
+        return self.samples
 
 
 class _Samples:
@@ -270,6 +282,22 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
     def size(self) -> int:
         """The number of samples, each counted once."""
         return self.num_samples
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards of all streams, in their order."""
+        opened = [each.dataset for each in self._samples]
+        return [Shard(*of._library.shard(i)) for of in opened for i in range(of.shard_count)]
+
+    @property
+    def num_shards(self) -> int:
+        """The number of shards."""
+        return sum(each.dataset.shard_count for each in self._samples)
+
+    @property
+    def samples_per_shard(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The samples of each of `shards`."""
+        return np.array([shard.samples for shard in self.shards], np.int64)
 
     @property
     def next_epoch(self) -> int:
