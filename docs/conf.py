@@ -10,9 +10,11 @@ project = "Shardkit"
 html_title = "Shardkit"
 html_theme = "furo"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.intersphinx"]
-exclude_patterns = ["build*", "dist", "tests", "lib", "tools", "fuzz", "python", "**/venv"]
+exclude_patterns = ["build*", "dist", "tests", "lib", "tools", "fuzz", "python", "**/venv", ".pytest_cache"]
 root_doc = "docs/index"
 myst_heading_anchors = 4
+# The sections of format-spec/ keep the level of their number in whichever file they are.
+suppress_warnings = ["myst.header"]
 myst_enable_extensions = ["colon_fence"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

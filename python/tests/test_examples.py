@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
 import os
+import re
 import runpy
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import JPEG
 
 import shardkit as sk
 
@@ -48,16 +52,44 @@ def test_masks_are_learnt_and_training_resumes_exactly(tmp_path: Path) -> None:
     check_training(tmp_path, "train_masks.py", tmp_path / "dataset", steps=24, fall=0.97)
 
 
+def steps_of(printed: list[str]) -> dict[int, float]:
+    """The losses of what a quickstart prints, "step 5: loss 1.2, 300 images/s"."""
+    found = (re.match(r"step (\d+): loss ([\d.]+), \d+ \w+/s$", line) for line in printed)
+    return {int(line[1]): float(line[2]) for line in found if line}
+
+
+def check_quickstart(folder: Path, name: str, *inputs: object, steps: int, fall: float) -> None:
+    """As `check_training`, of a program that goes on when the same command is given again."""
+    whole = steps_of(lines(name, *inputs, "--out", folder / "whole", "--steps", steps))
+    assert list(whole) == list(range(1, steps + 1))
+    losses = list(whole.values())
+    assert sum(losses[-6:]) < fall * sum(losses[:6])
+    parts = [steps_of(lines(name, *inputs, "--out", folder / "parts", "--steps", count)) for count in (7, steps, steps)]
+    assert parts[0] | parts[1] == whole
+    assert list(parts[1]) == list(range(8, steps + 1))
+    assert parts[2] == {}
+
+
 def test_texts_are_learnt_and_training_resumes_exactly(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    check_training(tmp_path, "train_tokens.py", EXAMPLES, tmp_path / "dataset", steps=24, fall=0.85)
-    columns = {"text": sk.Tokens(128, "concat")}
-    assert len(sk.Loader(tmp_path / "dataset", batch_size=16, columns=columns)) < 24  # the second epoch is reached
+    texts = [path.read_text() for path in sorted(EXAMPLES.glob("pack_*.py"))]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    check_quickstart(tmp_path, "quickstart_text.py", tmp_path / "texts.jsonl", steps=24, fall=0.85)
+    data = tmp_path / "whole" / "dataset"
+    assert [bytes(sample["tokens"].astype(np.uint8)).decode() for sample in sk.open(data)] == texts
+    columns = {"tokens": sk.Tokens(128, "concat")}
+    assert len(sk.Loader(data, batch_size=8, columns=columns)) < 24  # the second epoch is reached
+
+
+def test_texts_are_made_up_where_none_are_given(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    assert len(steps_of(lines("quickstart_text.py", "--out", tmp_path, "--steps", 2))) == 2
+    assert len(sk.open(tmp_path / "dataset")) == 2000
 
 
 def test_the_model_sees_earlier_tokens_of_its_text_only() -> None:
     torch = pytest.importorskip("torch")
-    example = SimpleNamespace(**runpy.run_path(str(EXAMPLES / "train_tokens.py")))
+    example = SimpleNamespace(**runpy.run_path(str(EXAMPLES / "quickstart_text.py")))
     context, end = example.CONTEXT, 40
     pieces = np.array([[0, 0, end, 0], [0, end, context - end, 0]])
     tokens = torch.arange(context)[None]
@@ -190,17 +222,124 @@ def test_classes_of_pixels_are_learnt_and_training_resumes_exactly(tmp_path: Pat
 
 def test_captions_find_their_images_and_training_resumes_exactly(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    names = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "gray": (120, 120, 120)}
-    with sk.Writer(tmp_path / "pictures", {"image": sk.Encode(), "captions": "utf8[]"}) as writer:
-        for i in range(64):
-            random = np.random.default_rng(i)
-            (left, left_color), (right, right_color) = (list(names.items())[k] for k in random.integers(4, size=2))
-            pixels = np.full((40, 48, 3), left_color, np.int64)
-            pixels[:, 24:] = right_color
-            noise = random.integers(-20, 20, pixels.shape)
-            captions = [f"{left} beside {right}", f"{right} follows {left}", f"at the left {left}, else {right}"]
-            writer.write(str(i), image=(pixels + noise).astype(np.uint8), captions=captions)
-    check_training(tmp_path, "train_captions.py", tmp_path / "pictures", steps=40, fall=0.9)
+    check_quickstart(tmp_path, "quickstart_image_text.py", steps=40, fall=0.9)
+
+
+def test_captions_of_coco_and_of_a_dataset_are_taken(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "val").mkdir()
+    for i in range(20):
+        (tmp_path / "val" / f"{i}.jpg").write_bytes(JPEG)
+    images = [{"id": i, "file_name": f"{i}.jpg", "width": 64, "height": 48} for i in range(20)]
+    captions = [{"id": i, "image_id": i // 2, "caption": f"the {i}th caption"} for i in range(40)]
+    (tmp_path / "captions_val.json").write_text(json.dumps({"images": images, "annotations": captions}))
+    coco = (tmp_path / "captions_val.json", tmp_path / "val")
+    packed = lines("quickstart_image_text.py", *coco, "--out", tmp_path / "coco", "--steps", 3)
+    data = tmp_path / "coco" / "dataset"
+    assert sk.open(data)["3"]["captions"] == ["the 6th caption", "the 7th caption"]
+    opened = lines("quickstart_image_text.py", data, "--out", tmp_path / "opened", "--steps", 3)
+    assert steps_of(opened) == steps_of(packed)
+    assert not (tmp_path / "opened" / "dataset").exists()
+
+
+# A program whose loaders note the samples that the loop gets, one line for each step, in the file of their rank.
+NOTING = """
+import json, os, runpy, sys
+import shardkit.torch
+
+class Noting(shardkit.torch.Loader):
+    def __init__(self, *arguments, as_tuple, **options):
+        super().__init__(*arguments, **options)
+        self.names = as_tuple
+
+    def epochs(self, count):
+        return map(self.noted, super().epochs(count))
+
+    def noted(self, batches):
+        for batch in batches:
+            with open(f"{NOTES}.{self.rank}", "a") as file:
+                print(json.dumps(batch.sample_keys), file=file)
+            yield tuple(batch[name] for name in self.names)
+
+    def __iter__(self):
+        return (tuple(batch[name] for name in self.names) for batch in super().__iter__())
+
+NOTES = sys.argv.pop(1)
+shardkit.torch.Loader = Noting
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+def start_ranks(count: int, notes: Path, *arguments: object) -> list[subprocess.Popen[str]]:
+    """Run quickstart_images.py on so many ranks of this machine, as torchrun does."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-c", NOTING, notes, EXAMPLES / "quickstart_images.py", *arguments]
+    variables = {"WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
+    return [
+        subprocess.Popen(
+            list(map(str, command)),
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **{name: str(value) for name, value in variables.items()}, "RANK": str(rank)},
+        )
+        for rank in range(count)
+    ]
+
+
+def noted(notes: Path, ranks: int) -> list[list[str]]:
+    """The samples of each step over all ranks, sorted."""
+    of_ranks = [Path(f"{notes}.{rank}").read_text().splitlines() for rank in range(ranks)]
+    return [sorted(key for line in step for key in json.loads(line)) for step in zip(*of_ranks, strict=False)]
+
+
+def test_pictures_are_learnt_and_two_killed_ranks_go_on_as_one(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.distributed.is_available():
+        pytest.skip("torch has no torch.distributed")
+    options = ("--epochs", 3, "--every", 5)
+    (alone,) = start_ranks(1, tmp_path / "alone", "--out", tmp_path / "whole", *options)
+    whole = alone.communicate(timeout=100)[0].splitlines()
+    assert alone.returncode == 0
+    accuracies = [float(line.split()[-1]) for line in whole if line.startswith("epoch")]
+    assert len(accuracies) == 3
+    assert accuracies[-1] > 0.6
+    samples = noted(tmp_path / "alone", 1)
+    assert len(samples) == 3 * 22  # of 540 pictures, 24 in a step
+
+    ranks = start_ranks(2, tmp_path / "two", "--out", tmp_path / "parts", *options)
+    assert ranks[0].stdout is not None
+    printed = []
+    for line in ranks[0].stdout:
+        printed.append(line.strip())
+        if line.startswith("step 30:"):  # in the second epoch
+            break
+    for rank in ranks:
+        rank.kill()
+        rank.communicate(timeout=100)
+    step = torch.load(tmp_path / "parts" / "checkpoint.pt")["step"]
+    assert step in (25, 30, 35)
+    assert noted(tmp_path / "two", 2)[:step] == samples[:step]
+
+    (rest,) = start_ranks(1, tmp_path / "rest", "--out", tmp_path / "parts", *options)
+    printed += rest.communicate(timeout=100)[0].splitlines()
+    assert rest.returncode == 0
+    assert noted(tmp_path / "rest", 1) == samples[step:]
+    assert steps_of(printed) == pytest.approx(steps_of(whole), rel=1e-3)
+    assert float(printed[-1].split()[-1]) == pytest.approx(accuracies[-1], abs=0.05)
+
+
+def test_class_folders_and_their_dataset_are_taken(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    draw_stripes(tmp_path / "photos", 60, 1)
+    packed = lines("quickstart_images.py", tmp_path / "photos", "--out", tmp_path / "run", "--epochs", 2, "--every", 1)
+    data = tmp_path / "run" / "dataset"
+    assert len(sk.open(data)) == 60
+    assert len(steps_of(packed)) == 2 * 2  # of 54 pictures; every tenth is for validation
+    opened = lines("quickstart_images.py", data, "--out", tmp_path / "opened", "--epochs", 2, "--every", 1)
+    assert steps_of(opened) == steps_of(packed)
+    assert lines("quickstart_images.py", data, "--out", tmp_path / "opened", "--epochs", 2) == []
 
 
 def test_views_find_each_other_and_training_resumes_exactly(tmp_path: Path) -> None:

@@ -83,6 +83,22 @@ class ExamplesTest(unittest.TestCase):
                 self.assertIn(f"({name})", text)
         self.assertLessEqual(text.count("\n"), 250)
 
+    def test_rows_of_a_table_have_equally_many_cells(self):
+        for name in documents.NAMES:
+            text = re.sub(r"^```.*?^```$", "", documents.read(name), flags=re.MULTILINE | re.DOTALL)
+            for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+                with self.subTest(document=name, table=table.splitlines()[0]):
+                    self.assertEqual(len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}), 1)
+
+    def test_the_site_has_every_page(self):
+        text = documents.read("docs/index.rst")
+        entries = {os.path.normpath(os.path.join("docs", entry)) for entry in re.findall(r"^   ([\w./-]+)$", text, re.MULTILINE)}
+        pages = glob.glob(os.path.join(ROOT, "format-spec", "**", "*.md"), recursive=True)
+        for name in [*documents.NAMES, *(os.path.relpath(page, ROOT) for page in pages)]:
+            self.assertIn(os.path.splitext(name)[0], entries)
+        for marker in re.findall(r":(?:start|end)-\w+: (.+)", text):
+            self.assertIn(marker, documents.read("README.md"))
+
 
 def repository_paths(text):
     """The paths of the repository in backticks, without the arguments of a command."""
