@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -44,6 +45,28 @@ def tests(arguments):
     return passed, failed if status == 0 else max(failed, 1), skipped, status
 
 
+class BuildsAhead:
+    """Builds for the sanitizers that take what time of the processors the tests of the part before leave.
+
+    A build that fails is made again by its part, which then says why.
+    """
+
+    def __init__(self, sanitizers):
+        # Here, because two installations at once would wait for one another.
+        run(["tools/install_dependencies", "build", "test", "python", "fuzz"])
+        self._made = {name: threading.Event() for name in sanitizers}
+        threading.Thread(target=self._make, daemon=True).start()
+
+    def _make(self):
+        for name, made in self._made.items():
+            subprocess.run(["nice", "-n", "19", "tests/run", "--build-only", "--sanitize", name], cwd=ROOT, check=False,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            made.set()
+
+    def wait(self, sanitizer):
+        self._made[sanitizer].wait()
+
+
 def fuzz():
     """The same for a short campaign, in which each target counts as a test."""
     status, lines = run(["fuzz/campaign", "--runs", str(FUZZ_RUNS), "--seed", str(FUZZ_SEED), "--build-dir", "build-asan"])
@@ -56,11 +79,17 @@ def fuzz():
 
 def main():
     start = time.monotonic()
+    ahead = BuildsAhead(["address,undefined", "thread"])
+
+    def sanitized(sanitizer):
+        ahead.wait(sanitizer)
+        return tests(["--sanitize", sanitizer, *sys.argv[1:]])
+
     parts = []
     for name, part in (("tests", lambda: tests(["--interop", *sys.argv[1:]])),
-                       ("address", lambda: tests(["--sanitize", "address,undefined", *sys.argv[1:]])),
+                       ("address", lambda: sanitized("address,undefined")),
                        ("fuzz", fuzz),
-                       ("thread", lambda: tests(["--sanitize", "thread", *sys.argv[1:]]))):
+                       ("thread", lambda: sanitized("thread"))):
         if time.monotonic() - start > LATEST_START:
             print(f"\n== {name}: left out, for {LATEST_START} s have passed; run tests/nightly {name}", flush=True)
             parts.append((0, 0, 1, 0))
