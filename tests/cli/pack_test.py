@@ -447,6 +447,37 @@ class PackTest(CliTest):
                          "each by itself, as photos/train (--from imagefolder says that it is meant)\n")
         self.assertEqual(self.pack("photos", "--from", "imagefolder")[1], "")
 
+    def test_classes_within_one_folder(self):
+        for name in ("cat/1.jpg", "dog/2.jpg", "dog/3.jpg"):
+            self.write(f"in/photos/{name}", tiny_jpeg())
+        keys = ["cat/1.jpg", "dog/2.jpg", "dog/3.jpg"]
+        shutil.make_archive(self.path("photos"), "zip", self.path("in"))
+        for given in ("in", "photos.zip"):
+            found, said = self.pack(given)
+            self.assertEqual((found["source"], sorted(found["keys"]), found["classes"]), ("imagefolder", keys, ["cat", "dog"]))
+            self.assertEqual(said, f"shardctl: note: {given}: its classes are the folders in {given}/photos "
+                                   "(--from files packs the files as they are)\n")
+            self.assertEqual(self.pack(given, "--from", "files")[1], "")
+        with tarfile.open(self.path("photos.tar"), "w") as tar:
+            tar.add(self.path("in"), "")
+        found, said = self.pack("photos.tar")
+        self.assertEqual((found["source"], sorted(found["keys"])), ("files", [f"photos/{key[:-4]}" for key in keys]))
+        self.assertEqual(said, "shardctl: note: photos.tar: its images lie in folders: are these classes? Then extract it and pack the "
+                               "folder, to have labels (--from files says that it is meant)\n")
+        self.assertEqual(self.pack("photos.tar", "--from", "files")[1], "")
+        self.write("in/photos/cat/1.json", "{}")  # a sample of two files: no class folders
+        with tarfile.open(self.path("pairs.tar"), "w") as tar:
+            tar.add(self.path("in"), "")
+        for given in ("in", "pairs.tar"):
+            found, said = self.pack(given)
+            self.assertEqual((found["source"], sorted(found["keys"])), ("files", [f"photos/{key[:-4]}" for key in keys]))
+            self.assertEqual(said, "")
+        for depth, source in ((4, "imagefolder"), (5, "files")):
+            deep = f"deep{depth}/" + "x/" * depth
+            self.write(f"{deep}a/1.jpg", tiny_jpeg())
+            self.write(f"{deep}b/2.jpg", tiny_jpeg())
+            self.assertEqual(self.pack(f"deep{depth}")[0]["source"], source)
+
     def test_empty_input(self):
         os.mkdir(self.path("nothing"))
         self.shardctl("pack", "--from", "files", "nothing", "-o", "out", "--allow-empty")

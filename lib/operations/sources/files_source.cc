@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "codec/content_type.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "operations/sources/source_names.h"
 
@@ -87,6 +89,11 @@ std::vector<std::string> FilesSource::notes() const {
                            " of the input are packed as they are, not the samples in them: ", "to have those, ", way,
                            tar ? ", extracted from the tar" : "", " (--from files says that it is meant)"));
   }
+  if (!classes_in_.empty()) {
+    notes.push_back(StrCat(classes_in_,
+                           ": its images lie in folders: are these classes? Then extract it and pack the folder, to "
+                           "have labels (--from files says that it is meant)"));
+  }
   return notes;
 }
 
@@ -134,6 +141,7 @@ void FilesSource::NoteMembers(const std::string& input, std::string_view key, si
 absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
   FoundColumns found(columns_);
   containers_.clear();
+  classes_in_.clear();
   for (const SourceInput& input : inputs_) {
     SHARDKIT_RETURN_IF_ERROR(input.tar ? FindTarColumns(input, &found) : FindTreeColumns(input, &found));
   }
@@ -184,9 +192,14 @@ absl::Status FilesSource::FindTarColumns(const SourceInput& input, FoundColumns*
   ByteArena arena;
   TarSample sample;
   uint64_t bytes = 0;
+  std::set<std::string> folders;
+  bool images = true;  // each sample is one image in a folder
   for (size_t i = 0; i < kSniffedTarSamples && bytes < kSniffedTarBytes; ++i) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&arena, &sample));
     if (!more) break;
+    folders.emplace(DirectoryPart(sample.key));
+    images = images && sample.values.size() == 1 && codec::IsImageExtension(sample.values[0].extension) &&
+             !folders.contains("");
     for (const TarValue& value : sample.values) {
       bytes += value.value.length();
       const std::string name = StrCat(BasePart(sample.key), SuffixOfColumn(value.column));
@@ -200,6 +213,7 @@ absl::Status FilesSource::FindTarColumns(const SourceInput& input, FoundColumns*
     }
     arena.Clear();
   }
+  if (images && folders.size() > 1 && classes_in_.empty()) classes_in_ = input.path;
   return absl::OkStatus();
 }
 

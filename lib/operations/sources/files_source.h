@@ -54,6 +54,7 @@ class FilesSource final : public FileSource {
   std::string first_large_;       // what to say of the first of them
   uint64_t unnamed_samples_ = 0;  // samples whose files' names begin with the dot that ends the key
   std::string first_unnamed_;     // what to say of the first of them
+  std::string classes_in_;        // a tar whose samples are single images in folders, as it seems
   ColumnTable columns_;
   std::map<std::string, std::string> containers_;  // by what names end in: how to have the samples in such files
   std::unique_ptr<TarSamples> tar_;                // when the input being listed is a tar

@@ -115,20 +115,28 @@ bool IsImageFile(const WalkedFile& file) {
          codec::IsImageExtension(file.rest.substr(file.rest.rfind('.') + 1));
 }
 
+// So many directories may lie around the class directories.
+constexpr int kDirectoriesAround = 4;
+
 struct ImageFolder {
+  std::string path;   // of the class directories: an archive often has all in one directory
   bool fits = false;  // two or more class directories, nothing beside them, and only images below
   std::vector<std::string> classes;
   std::string but;  // where it does not fit and yet looks like it: the first file that is wrong
 };
 
-absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& path, const SourceOptions& options) {
+absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& path, const SourceOptions& options, int depth = 0) {
   const WalkRules rules = RulesOf(options, PassOver::kHidden);
   ImageFolder found;
+  found.path = path;
   SHARDKIT_ASSIGN_OR_RETURN(const auto top,
                             DirectoryListing::Read(*options.file_system, path, "", NameSplit::kNever, rules));
   for (size_t i = 0; i < top->size(); ++i) {
     const std::string_view name = top->name(i);
     if (top->kind(i) == EntryKind::kDirectory) found.classes.emplace_back(name.substr(0, name.size() - 1));
+  }
+  if (found.classes.size() == 1 && top->size() == 1 && depth < kDirectoriesAround) {
+    return LookAtImageFolder(JoinPath(path, found.classes[0]), options, depth + 1);
   }
   if (found.classes.size() < 2) return found;
   TreeWalk walk(options.file_system, path, NameSplit::kLastDot, rules);
@@ -311,7 +319,8 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
                                                       const SourceOptions& options) {
   const auto neither = [](const std::string& path) {
     if (path.ends_with(".parquet")) return NoParquet(path);
-    if (const std::string_view way = dataset::WayIntoShards(BasePart(path)); !way.empty()) {
+    const std::string_view way = dataset::WayIntoShards(BasePart(path));
+    if (!way.empty() && !IsTableName(path) && !path.ends_with(".zip")) {
       return InvalidArgument(path, ": holds many samples, which the command does not read: ", way);
     }
     return InvalidArgument(path, ": neither a directory nor a tar or zip: give the directory that holds the files",
@@ -470,14 +479,21 @@ absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths,
     return detected;
   }
   detected.kind = "imagefolder";
+  for (size_t i = 0; i < folders.size(); ++i) {
+    std::string& path = detected.inputs[i].path;
+    if (folders[i].path == path) continue;
+    detected.notes.push_back(StrCat(path, ": its classes are the folders in ", folders[i].path,
+                                    " (--from files packs the files as they are)"));
+    path = folders[i].path;
+  }
   if (std::ranges::all_of(folders,
                           [](const ImageFolder& found) { return std::ranges::all_of(found.classes, IsSplitName); })) {
     const ImageFolder& found = folders[0];
-    detected.notes.push_back(StrCat(paths[0], ": the classes are named ", found.classes[0], ", ", found.classes[1],
+    detected.notes.push_back(StrCat(found.path, ": the classes are named ", found.classes[0], ", ", found.classes[1],
                                     found.classes.size() > 2 ? ", …" : "",
                                     ": are the classes in these folders? Then "
                                     "pack each by itself, as ",
-                                    JoinPath(paths[0], found.classes[0]),
+                                    JoinPath(found.path, found.classes[0]),
                                     " (--from imagefolder says that it is meant)"));
   }
   return detected;
