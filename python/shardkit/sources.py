@@ -13,11 +13,14 @@ import numpy as np
 
 from shardkit import _parquet, _tfrecord
 from shardkit._made import Rows
+from shardkit._options import refuse
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 # Examples of TFRecord whose features tell which are lists.
 _FIRST_EXAMPLES = 256
+# What litData calls the serializers whose values are files.
+_LITDATA_FILES = ("jpeg", "image", "video", "audio", "nifti", "mesh", "pdf", "tifffile", "file")
 # Rows of Hugging Face's datasets that are read at once.
 _BATCH_ROWS = 64
 
@@ -238,6 +241,45 @@ def _read(path: str) -> bytes:
 
     with xopen(path, "rb") as remote:
         return bytes(remote.read())
+
+
+def litdata(path: str | os.PathLike[str], **options: Any) -> Rows:
+    """Return the samples of chunks that litData's `optimize` has written, read by litData. Needs litdata.
+
+    A sample that is a dict is a row. The members of a tuple or list, and a single value, are columns ``"0"``, ``"1"``
+    and so on. Files, such as images, are the bytes that are stored; tensors are arrays. Pixels, which litData has of
+    images of PIL, become files by ``columns={"image": shardkit.Encode("jpeg")}`` of `pack`. Pickled values are refused,
+    because unpickling runs code from the file.
+
+    Parameters
+    ----------
+    path : path
+        The folder of the chunks, or a URL that litData takes.
+    **options
+        Of ``litdata.StreamingDataset``, such as ``item_loader``, ``cache_dir`` or ``storage_options``.
+    """
+    refuse((name for name in ("shuffle", "seed", "drop_last") if name in options), "is for training: leave it out")
+    import litdata
+    from litdata.streaming.serializers import BytesSerializer
+
+    class Pickled(BytesSerializer):  # type: ignore[misc]
+        def deserialize(self, data: bytes) -> Any:
+            raise ValueError(
+                "a value is pickled, and unpickling runs code from the file: read it by litdata, and pack rows"
+            )
+
+    stored = {name: BytesSerializer() for name in _LITDATA_FILES}
+    serializers = {**stored, "pickle": Pickled(), **options.pop("serializers", {})}
+    samples = litdata.StreamingDataset(os.fspath(path), serializers=serializers, **options)
+
+    def row(i: int) -> dict[str, Any]:
+        sample = samples[i]
+        if not isinstance(sample, dict):
+            sample = dict(enumerate(sample if isinstance(sample, (list, tuple)) else [sample]))
+        # Bytes are perhaps views of a chunk, which litData closes.
+        return {str(name): bytes(value) if isinstance(value, memoryview) else value for name, value in sample.items()}
+
+    return Rows(range(len(samples)), row, "reading litData's sample", workers=0)
 
 
 def tfrecord(paths: Paths, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
