@@ -70,23 +70,29 @@ class _Maker:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.steps[0], self._optional)
 
-    def each(self, number: int, value: Any) -> Iterator[Made]:
-        """Yield what becomes of an input."""
-        part = None
+    def each(self, number: int, value: Any) -> Iterable[Made]:
+        """Return what becomes of an input."""
         try:
-            made = self.steps[0].function(value)
-            if not isinstance(made, Iterator):
-                if made is not None or not self._optional:
-                    yield Made(number, None, made)
-                return
-            part = 0
-            for row in made:
+            row = self.steps[0].function(value)
+        except Exception as error:
+            return (self._failed(number, None, value, error),)
+        if isinstance(row, dict) or not isinstance(row, Iterator):
+            return (Made(number, None, row),) if row is not None or not self._optional else ()
+        return self._parts(number, value, row)
+
+    def _parts(self, number: int, value: Any, rows: Iterator[Any]) -> Iterator[Made]:
+        part = 0
+        try:
+            for row in rows:
                 yield Made(number, part, row)
                 part += 1
                 if part >> _PART_BITS:
                     raise ValueError(f"it gives more than {part - 1} rows: give smaller inputs")
         except Exception as error:
-            yield Made(number, part, None, Failure(None, self.steps[0].name, error), shown(value))
+            yield self._failed(number, part, value, error)
+
+    def _failed(self, number: int, part: int | None, value: Any, error: Exception) -> Made:
+        return Made(number, part, None, Failure(None, self.steps[0].name, error), shown(value))
 
     def __call__(self, values: dict[str, list[Any]], epoch: int, identities: Sequence[tuple[int, int, int]]) -> Results:
         """Call the function with pairs of number and input; at the end, None is the last of what is made.
@@ -152,11 +158,11 @@ class Rows(Iterable[dict[str, Any]]):
         # 0 of a DataLoader whose dataset has no length.
         self.total = operator.length_hint(inputs) if total is None else total
         self.workers, self.worker_kind = workers, worker_kind
-        self._calls = function is not None
+        self.calls = function is not None
 
     def making(self, threads: int = 1) -> Making:
         """Begin to make the rows; with so many threads unless the workers are known, one being the thread that asks."""
-        return Making(self, (threads if threads > 1 and self._calls else 0) if self.workers is None else self.workers)
+        return Making(self, (threads if threads > 1 and self.calls else 0) if self.workers is None else self.workers)
 
     def told(self, made: Made) -> FunctionError:
         """Return the error of an input that failed."""
@@ -192,7 +198,7 @@ class _Run:
         self.error: BaseException | None = None
 
 
-class Making(Iterator[Made]):
+class Making(Iterable[Made]):
     """What becomes of the inputs, in their order.
 
     Attributes
@@ -209,14 +215,16 @@ class Making(Iterator[Made]):
         self._closed = False
         self._made = self._by_workers(workers) if workers else self._here()
 
-    def __next__(self) -> Made:
-        return next(self._made)
+    def __iter__(self) -> Iterator[Made]:
+        return self._made
 
     def close(self) -> None:
         """End workers, each after the input that it has; processes at once."""
         self._made.close()
 
     def _here(self) -> Generator[Made, None, None]:
+        if not self._rows.calls:
+            yield from (Made(number, None, row) for number, row in self._inputs)
         for number, value in self._inputs:
             yield from self._rows.maker.each(number, value)
 

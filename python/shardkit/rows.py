@@ -183,7 +183,7 @@ def _rows_of(inputs: Any) -> Rows:
 
 
 def _checked_row(row: Any, place: str = "") -> Row:
-    if not isinstance(row, Mapping):
+    if not isinstance(row, (dict, Mapping)):
         raise ValueError(f"{place}a dict from column to value is wanted, not {type(row).__name__}")
     return row
 
@@ -237,12 +237,12 @@ def pack_rows(
             for made in itertools.chain(begun, making):
                 if made.position < begin:
                     continue
-                name = made.shown or made.key
+                name = made.shown
                 try:
                     if made.failure is not None:
                         raise rows.told(made)
                     values = _values_of(made.row, kinds, key)
-                    name = str(made.row.get(key, made.key))
+                    name = str(made.row[key]) if key in made.row else made.key
                     writer.append(name, values, made.next_position)
                     packed += 1
                 except (ValueError, FunctionError) as error:
@@ -250,7 +250,7 @@ def pack_rows(
                         raise ValueError(f"{made.place}: {error}") from None
                     if not skip_errors:
                         raise
-                    writer.skip(made.position, name, str(error))
+                    writer.skip(made.position, name or made.key, str(error))
                 if progress is not None and time.monotonic() > shown + 0.1:
                     shown = time.monotonic()
                     progress(made.number + 1, rows.total)

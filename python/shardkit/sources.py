@@ -213,14 +213,17 @@ def _streamed_rows(dataset: Any) -> Iterator[dict[str, Any]]:
     for name, kind in kinds.items():
         if _parquet.is_file(kind):
             dataset = dataset.cast_column(name, dataclasses.replace(features[name], decode=False))
+
+    def held(name: str, value: Any) -> Any:
+        if isinstance(value, dict) and value.keys() == {"bytes", "path"}:
+            return _file_of("", 0, name, value, paths=True)
+        if name in arrays and value is not None:
+            sizes = [-1 if size is None else size for size in arrays[name]]
+            return np.array(value, features[name].dtype).reshape(sizes)
+        return value
+
     for row in dataset:
-        for name, value in row.items():
-            if isinstance(value, dict) and value.keys() == {"bytes", "path"}:
-                row[name] = _file_of("", 0, name, value, paths=True)
-            elif name in arrays and value is not None:
-                sizes = [-1 if size is None else size for size in arrays[name]]
-                row[name] = np.array(value, features[name].dtype).reshape(sizes)
-        yield row
+        yield {name: held(name, value) for name, value in row.items()}
 
 
 def is_hugging_face(value: Any) -> bool:
