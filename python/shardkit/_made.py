@@ -20,7 +20,7 @@ from shardkit.schema import Column
 _PART_BITS = 24
 # Inputs of a task at most, so that a task that fails names few.
 _RUN = 64
-# When a worker hands over what inputs have given so far. Two such parts wait to be taken, and the worker with them.
+# After so much a worker hands over what inputs have given so far. It waits while two such parts are not taken.
 _PART_ROWS, _PART_BYTES, _PART_SECONDS = 256, 16 << 20, 0.1
 
 

@@ -206,9 +206,8 @@ def _streamed_rows(dataset: Any) -> Iterator[dict[str, Any]]:
     """Yield the rows of an IterableDataset. Not in batches of Arrow, to which it gives no types."""
     dataset = dataset.with_format(None)
     features = dataset.features or {}
-    kinds = {
-        name: feature() for name, feature in features.items() if callable(feature)
-    }  # Value and nested ones are not
+    # Of lists and dicts, which have no type of their own, nothing is decoded.
+    kinds = {name: feature() for name, feature in features.items() if callable(feature)}
     arrays = {name: kind.shape for name, kind in kinds.items() if _parquet.is_tensor(kind)}
     for name, kind in kinds.items():
         if _parquet.is_file(kind):

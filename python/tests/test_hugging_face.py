@@ -266,10 +266,6 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     dataset = made(tmp_path, 400)
     options: dict[str, Any] = {"shard_samples": 50, "keep_on_cancel": True}
 
-    def stop(done: int, total: int) -> None:
-        if done > 300:
-            raise KeyboardInterrupt
-
     (tmp_path / "there.png").rename(tmp_path / "away.png")
     rows = sources.hugging_face(dataset.select(range(400)))
     with pytest.raises(sk.FunctionError):
