@@ -56,6 +56,7 @@ from shardkit.reports import (
     Unpacked,
     Validated,
 )
+from shardkit.rows import rows
 from shardkit.schema import Schema, column
 from shardkit.selection import count, filter, remove, split
 from shardkit.simulation import DatasetNumbers, simulate
@@ -137,6 +138,7 @@ __all__ = [
     "rename_columns",
     "repair",
     "reshard",
+    "rows",
     "set_columns",
     "simulate",
     "split",

@@ -1,9 +1,9 @@
-"""The columns that hold what Parquet files have."""
+"""The columns that hold what Parquet files, and other tables of Arrow, have."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,8 +49,7 @@ def columns(files: Sequence[str], names: Sequence[str] | None) -> dict[str, Colu
                 one = found.setdefault(name, _Found())
                 one.add(path, name, kind)
                 one.nulls = one.nulls or not kind or _has_nulls(file, name)
-                if feature.get("_type") == "ClassLabel" and feature.get("names"):
-                    one.metadata.setdefault("class_names", json.dumps(feature["names"]))
+                one.metadata = one.metadata or _meaning(feature)
     for name in names or ():
         if files and name not in found:
             raise ValueError(f"{files[0]}: there is no column {name!r}, nor in any other of {len(files)} files")
@@ -63,14 +62,43 @@ def columns(files: Sequence[str], names: Sequence[str] | None) -> dict[str, Colu
     }
 
 
-def type_of(path: str, name: str, kind: Any) -> str:
+def columns_of_table(place: str, schema: Any, first: Any, whole: Any) -> dict[str, Column]:
+    """Return the columns of a table, by its schema, its first rows, and all; those of a stream, None, are nullable."""
+    features, made = _features(schema), {}
+    for name in schema.names:
+        kind = type_of(place, name, schema.field(name).type, "remove_columns leaves it out, and cast_column changes it")
+        if not kind:
+            raise ValueError(f"{place}: column {name} has no value: remove_columns leaves it out")
+        feature = features.get(name, {})
+        begins = first is not None and kind == "bytes" and _are_images(first[name])
+        if kind == "bytes" and (feature.get("_type") == "Image" or begins):
+            kind = "image"
+        nulls = whole is None or _has_absent(whole.column(name))
+        made[name] = column(name, kind + ("?" if nulls else ""), metadata=_meaning(feature))
+    return made
+
+
+def _meaning(feature: Mapping[str, Any]) -> dict[str, str]:
+    """Return the metadata of a column that Hugging Face's datasets has a feature for."""
+    while isinstance(feature.get("feature"), dict):  # of a list
+        feature = feature["feature"]
+    is_class = feature.get("_type") == "ClassLabel" and feature.get("names")
+    return {"class_names": json.dumps(feature["names"])} if is_class else {}
+
+
+def type_of(path: str, name: str, kind: Any, remedy: str = "leave it out by columns=[...]") -> str:
     """Return the type of a column that holds values of a type of Arrow; "" of the type that has none."""
     import pyarrow as pa
 
     if pa.types.is_null(kind):
         return ""
+    if is_tensor(kind):
+        sizes = "" if None in kind.shape else ", ".join(map(str, kind.shape))
+        return f"{_number(_innermost(kind.storage_type))}[{sizes}]"
+    if is_json(kind):
+        return "json"
     if pa.types.is_dictionary(kind):
-        return type_of(path, name, kind.value_type)
+        return type_of(path, name, kind.value_type, remedy)
     if is_number(kind) or pa.types.is_boolean(kind):
         return _number(kind)
     if is_list(kind):
@@ -84,11 +112,9 @@ def type_of(path: str, name: str, kind: Any) -> str:
         return "utf8"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or is_file(kind):
         return "bytes"
-    if _is_json(kind):
+    if _is_nested(kind):
         return "json"
-    raise ValueError(
-        f"{path}: column {name} is of type {kind}, which has no counterpart: leave it out by columns=[...]"
-    )
+    raise ValueError(f"{path}: column {name} is of type {kind}, which has no counterpart: {remedy}")
 
 
 def is_number(kind: Any) -> bool:
@@ -119,6 +145,22 @@ def is_file(kind: Any) -> bool:
     return bool(pa.types.is_struct(kind)) and {field.name for field in kind} == {"bytes", "path"}
 
 
+def is_tensor(kind: Any) -> bool:
+    """Tell whether values are arrays with a shape: Arrow's, or those of Hugging Face's datasets."""
+    import pyarrow as pa
+
+    return isinstance(kind, pa.BaseExtensionType) and hasattr(kind, "shape")
+
+
+def is_json(kind: Any) -> bool:
+    """Tell whether values are texts that are JSON."""
+    return getattr(kind, "extension_name", "") == "arrow.json"
+
+
+def _innermost(kind: Any) -> Any:
+    return _innermost(kind.value_type) if is_list(kind) else kind
+
+
 def _number(kind: Any) -> str:
     import pyarrow as pa
 
@@ -126,13 +168,13 @@ def _number(kind: Any) -> str:
     return name or "bool"  # of nothing, NumPy's array of bools is one of objects
 
 
-def _is_json(kind: Any) -> bool:
+def _is_nested(kind: Any) -> bool:
     import pyarrow as pa
 
     if is_list(kind):
-        return _is_json(kind.value_type)
+        return _is_nested(kind.value_type)
     if pa.types.is_struct(kind):
-        return all(_is_json(field.type) for field in kind)
+        return all(_is_nested(field.type) for field in kind)
     return is_number(kind) or is_text(kind) or bool(pa.types.is_boolean(kind) or pa.types.is_null(kind))
 
 
@@ -146,24 +188,33 @@ def _features(schema: Any) -> dict[str, dict[str, Any]]:
 
 
 def _begins_with_images(file: Any, name: str) -> bool:
+    told = (_are_images(batch.column(0)) for batch in file.iter_batches(batch_size=16, columns=[name]))
+    return next((each for each in told if each is not None), False)
+
+
+def _are_images(array: Any) -> bool | None:
+    """Tell whether bytes are files of images; None where all are absent."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    values: list[bytes] = []
-    for batch in file.iter_batches(batch_size=16, columns=[name]):
-        array = batch.column(0)
-        array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-        array = pc.struct_field(array, "bytes") if is_file(array.type) else array
-        values = [value for value in array.to_pylist() if value is not None]
-        if values:
-            break
-    return bool(values) and all(_core.image_format(value) != "unknown" for value in values)
+    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    array = pc.struct_field(array, "bytes") if is_file(array.type) else array
+    values = [value for value in array.to_pylist() if value is not None]
+    return all(_core.image_format(value) != "unknown" for value in values) if values else None
+
+
+def _has_absent(array: Any) -> bool:
+    """Tell whether a value is absent; of a file, whether neither its bytes nor its path is there."""
+    import pyarrow.compute as pc
+
+    if not is_file(array.type):
+        return bool(array.null_count)
+    missing = (pc.is_null(pc.struct_field(array, name)) for name in ("bytes", "path"))
+    return bool(pc.any(pc.and_(*missing)).as_py())
 
 
 def _has_nulls(file: Any, name: str) -> bool:
     """Tell whether a column has an absent value: by the statistics where they say so, else by its values."""
-    import pyarrow.compute as pc
-
     kind = file.schema_arrow.field(name).type
     whole = f"{name}.bytes" if is_file(kind) else name
     counts = {}
@@ -178,8 +229,4 @@ def _has_nulls(file: Any, name: str) -> bool:
     if all(count is not None and path == whole for (_, path), count in counts.items()):
         return True
     # Of lists and structs, the statistics count what is absent in them, too.
-    for batch in file.iter_batches(columns=[name]):
-        array = batch.column(0)
-        if (pc.struct_field(array, "bytes") if is_file(kind) else array).null_count:
-            return True
-    return False
+    return any(_has_absent(batch.column(0)) for batch in file.iter_batches(columns=[name]))

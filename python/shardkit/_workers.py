@@ -22,11 +22,19 @@ from typing import Any
 
 import numpy as np
 
-from shardkit.functions import Failure, Results, SampleFunctions
+from shardkit import _core
+from shardkit.functions import Failure, Functions, Results
 
 # Shorter tasks cost more to pass on, to a thread and to a process, than to do.
 _TASK_SECONDS = {"thread": 0.002, "process": 0.02}
 _ALIGNMENT = 64
+
+
+def worker_count(workers: int | str) -> int:
+    """Return how many workers an option means."""
+    if isinstance(workers, str) and workers != "auto":
+        raise ValueError(f'workers={workers!r}: give a number, or "auto"')
+    return _core.available_processors() if isinstance(workers, str) else int(workers)
 
 
 class Arena:
@@ -152,7 +160,7 @@ def _passable(failure: Failure) -> tuple[Failure, str]:
     return failure._replace(error=error), text
 
 
-def _serve(connection: Any, arenas: tuple[Arena, Arena], functions: SampleFunctions) -> None:
+def _serve(connection: Any, arenas: tuple[Arena, Arena], functions: Functions) -> None:
     """Call functions for another process, until it has no more samples or is no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the loop
     _end_with_parent()
@@ -191,7 +199,7 @@ def _end_with_parent() -> None:
 class _Process:
     """A process that calls functions for one thread of this process."""
 
-    def __init__(self, functions: SampleFunctions) -> None:
+    def __init__(self, functions: Functions) -> None:
         # No fork: the threads of this process hold locks. Nor one new interpreter for each, which takes seconds.
         context = multiprocessing.get_context("forkserver")
         self._given, self._made = Arena(), Arena()
@@ -258,7 +266,7 @@ class Workers:
 
     Parameters
     ----------
-    functions : SampleFunctions or None
+    functions : Functions or None
         What tasks call, if they call something; with processes, in the process of their thread.
     count : int
         Of threads.
@@ -266,7 +274,7 @@ class Workers:
         "thread" or "process".
     """
 
-    def __init__(self, functions: SampleFunctions | None, count: int, kind: str) -> None:
+    def __init__(self, functions: Functions | None, count: int, kind: str) -> None:
         self.count = count
         self._functions, self._kind = functions, kind
         if kind == "process" and functions is not None:
@@ -368,11 +376,8 @@ class Workers:
                 thread.join()
 
 
-def _check_passable(functions: SampleFunctions) -> None:
-    steps = [step for each in functions.columns.values() for step in each]
-    for step in [*steps, functions.transform]:
-        if step is None:
-            continue
+def _check_passable(functions: Functions) -> None:
+    for step in functions.steps:
         try:
             multiprocessing.reduction.ForkingPickler.dumps(step.function)
         except Exception as error:

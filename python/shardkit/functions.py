@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -149,13 +149,30 @@ class Results:
     lasting: bool = True  # or in memory that is used again after the task
 
 
+class Functions(Protocol):
+    """What workers call, which other processes get as it is."""
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The functions of the user in it."""
+
+    def __call__(self, values: dict[str, list[Any]], epoch: int, identities: Sequence[tuple[int, int, int]]) -> Results:
+        """Call them; see `SampleFunctions`."""
+
+
 class SampleFunctions:
-    """All that is called for each sample. Other processes get it as it is."""
+    """All that is called for each sample."""
 
     def __init__(self, seed: int, columns: Mapping[str, Sequence[Step]], transform: Step | None) -> None:
         self.seed = seed
         self.columns = {name: tuple(steps) for name, steps in columns.items()}
         self.transform = transform
+
+    @property
+    def steps(self) -> list[Step]:
+        """All functions."""
+        each = [step for steps in self.columns.values() for step in steps]
+        return each if self.transform is None else [*each, self.transform]
 
     def __call__(self, values: dict[str, list[Any]], epoch: int, identities: Sequence[tuple[int, int, int]]) -> Results:
         """Call the functions with the values of samples, whose datasets, ordinals and copies the identities are."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-from shardkit import _core, reports
+from shardkit import _core, reports, sources
 from shardkit._options import (
     ConvertOptions,
     CopyOptions,
@@ -71,7 +71,9 @@ def pack(
     inputs : path, sequence of paths, or rows
         Directories, tars, zips, tables or files of lines of JSON, taken in this order. An annotation file of COCO and
         the place of its images, for panoptic segmentation also that of its PNGs. Or dicts from column to value: any
-        iterable, or a map-style dataset, whose rows are then fetched by ``threads`` threads.
+        iterable, `rows` that a function makes, or a map-style dataset, whose rows are then fetched by ``threads``
+        threads. Or a dataset of Hugging Face's `datasets` (`shardkit.sources.hugging_face`); of a ``DatasetDict``,
+        each split goes to ``output/SPLIT``, and its report is in `splits` of the report.
     output : path
         The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     kind : str
@@ -118,6 +120,15 @@ def pack(
     KeyboardInterrupt
         On Ctrl-C; nothing is left behind unless ``keep_on_cancel``.
     """
+    if sources.is_hugging_face(inputs) and isinstance(inputs, Mapping):
+        given_to_all: Any = {"kind": kind, "types": types, "group_by": group_by, "order": order, "dry_run": dry_run}
+        given_to_all |= {"skip_errors": skip_errors, "progress": progress, **options}
+        folder = os.fspath(output).rstrip("/")
+        return reports.Packed.of_splits(
+            {name: pack(split, f"{folder}/{name}", **given_to_all) for name, split in inputs.items()}
+        )
+    if sources.is_hugging_face(inputs):
+        inputs = sources.hugging_face(inputs)
     if is_rows(inputs):
         if kind != "auto" or types is not None or group_by is not None or order is not None or dry_run:
             raise ValueError("kind, types, group_by, order and dry_run are for files; rows take columns={...}")

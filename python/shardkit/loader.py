@@ -41,7 +41,7 @@ from shardkit._specs import (
     with_items,
 )
 from shardkit._values import is_number
-from shardkit._workers import Workers
+from shardkit._workers import Workers, worker_count
 from shardkit.batch import Batch
 from shardkit.columns import Stored, Tokens, Views
 from shardkit.dataset import Indices, share_cache
@@ -354,12 +354,11 @@ class Loader:
         seed: int,
         bad_samples: str,
     ) -> None:
-        if isinstance(workers, str) and workers != "auto":
-            raise ValueError(f'workers={workers!r}: give a number, or "auto"')
+        count = worker_count(workers)
         maps = {name: of_column for name, (_, of_column) in columns.items() if of_column}
         functions = None
         if maps or transform is not None:
-            if worker_kind == "process" and workers == 0:
+            if worker_kind == "process" and count == 0:
                 raise ValueError('worker_kind="process" needs workers, and with 0 functions are called in the loop')
             rows = [name for name, (kind, _) in columns.items() if isinstance(kind, Tokens)]
             if rows and (transform is not None or bad_samples == "skip"):
@@ -389,7 +388,6 @@ class Loader:
             bad_samples == "skip",
             [each["path"] for each in self._datasets],
         )
-        count = _core.available_processors() if isinstance(workers, str) else int(workers)
         self._workers: Workers | None = None
         if count > 0 and self._ahead and (functions is not None or batch_function is not None):
             self._workers = Workers(functions, count, worker_kind)

@@ -75,11 +75,22 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Packed(Published):
-    """A dataset that was packed or converted; `packed` samples by this call, the others by those before."""
+    """A dataset that was packed or converted; `packed` samples by this call, the others by those before.
+
+    Of a dict of Hugging Face's datasets, `splits` has the report of each, and the rest their sums.
+    """
 
     packed: int = 0
     input_bytes: int = 0
     warnings: list[str] = field(default_factory=list)
+    splits: dict[str, Packed] = field(default_factory=dict)
+
+    @classmethod
+    def of_splits(cls, splits: dict[str, Packed]) -> Packed:
+        """Make the report of several datasets."""
+        names = ("shards", "samples", "blocks", "bytes", "existing", "packed")
+        sums = {name: sum(getattr(each, name) for each in splits.values()) for name in names}
+        return cls(**sums, skipped=[skipped for each in splits.values() for skipped in each.skipped], splits=splits)
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
-import operator
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 
 from shardkit import _numbers, _values, reports
+from shardkit._made import Made, Rows
+from shardkit._options import WorkerKind, checked
+from shardkit._workers import worker_count
+from shardkit.functions import FunctionError
 from shardkit.images import Encode, as_column, encoded
 from shardkit.masks import Masks
 from shardkit.schema import Column, column, describe
-from shardkit.sources import TypedRows
 from shardkit.writer import Writer
 
 Row = Mapping[str, Any]
@@ -125,39 +127,76 @@ def _is_numeric_list(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(each, (int, float)) for each in value)
 
 
-def _row(rows: Any, i: int) -> Row:
-    try:
-        return rows[i]  # type: ignore[no-any-return]
-    except Exception as error:
-        if hasattr(error, "add_note"):  # from Python 3.11 on
-            error.add_note(f"in row {i}")
-        raise
+@checked
+def rows(
+    function: Callable[..., Any],
+    inputs: Iterable[Any],
+    *,
+    workers: Annotated[int | str, 'a number, or "auto"'] = "auto",
+    worker_kind: WorkerKind = "thread",
+) -> Rows:
+    """Return the rows that a function makes of inputs, for `pack`: in the order of the inputs, by many workers.
+
+    Parameters
+    ----------
+    function : callable
+        Called with each input. It returns a dict from column to value, or None for no row; or it is a generator, and
+        yields any number of dicts. What it has yielded is taken while it goes on, so that memory holds some of it.
+    inputs : iterable
+        What the function is called with, such as paths. It is iterated as far as workers need.
+    workers : int or "auto"
+        Threads or processes that call the function; "auto": one for each processor. 0: the thread that packs.
+    worker_kind : str
+        ``"thread"``, for functions that read, or that release the lock of Python; ``"process"`` for others. Processes
+        need a function that a module defines, and inputs and rows that can be pickled.
+
+    Returns
+    -------
+    Rows
+        What `pack` takes, and an iterable of dicts. Rows without a key get the number of their input, and of those
+        that are yielded also their own number, ``000000000007-000002``. An error of the function is a `FunctionError`
+        that names the input; with ``skip_errors=True`` the input, or what is left of it, is skipped and listed. With
+        ``resume=True`` the function is called with the first 256 inputs, whose rows must be those of the interrupted
+        run, and then with the inputs whose rows are not stored.
+
+    Examples
+    --------
+    >>> import tempfile, shardkit as sk
+    >>> def squares(number):
+    ...     return {"number": number, "square": number**2}
+    >>> sk.pack(sk.rows(squares, range(5), workers=2), tempfile.mkdtemp() + "/dataset").samples
+    5
+    """
+    count = worker_count(workers)
+    if worker_kind == "process" and count == 0:
+        raise ValueError('worker_kind="process" needs workers, and with 0 the function is called where rows are packed')
+    return Rows(inputs, function, optional=True, workers=count, worker_kind=worker_kind)
 
 
-def _fetched(rows: Any, threads: int) -> Iterator[Row]:
-    """Yield the rows in order; those of a map-style dataset come from `threads` threads."""
-    if hasattr(rows, "__getitem__") and hasattr(rows, "__len__"):
-        if threads <= 1:
-            yield from (_row(rows, i) for i in range(len(rows)))
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            waiting: deque[Future[Row]] = deque()
-            try:
-                for i in range(len(rows)):
-                    waiting.append(pool.submit(_row, rows, i))
-                    if len(waiting) >= 4 * threads:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            finally:
-                for future in waiting:
-                    future.cancel()
-        return
-    yield from rows
+def _rows_of(inputs: Any) -> Rows:
+    """Return the rows of inputs that `is_rows`."""
+    if isinstance(inputs, Rows):
+        return inputs
+    if hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"):
+        return Rows(range(len(inputs)), inputs.__getitem__, f"{type(inputs).__name__}[]")
+    return Rows(inputs)
+
+
+def _checked_row(row: Any, place: str = "") -> Row:
+    if not isinstance(row, (dict, Mapping)):
+        raise ValueError(f"{place}a dict from column to value is wanted, not {type(row).__name__}")
+    return row
+
+
+def _values_of(row: Any, columns: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the values of a row by column."""
+    if unknown := _checked_row(row).keys() - columns.keys() - {key}:
+        raise ValueError(f"there is no column {sorted(unknown)[0]!r}; give all as columns={{...}}")
+    return {name: value for name, value in row.items() if name in columns}
 
 
 def pack_rows(
-    rows: Any,
+    inputs: Any,
     output: str,
     *,
     columns: Mapping[str, str | Column | Encode] | None = None,
@@ -169,54 +208,64 @@ def pack_rows(
     **options: Any,
 ) -> reports.Packed:
     """Pack rows; see `pack`."""
-    source = _fetched(rows, int(options.get("threads", 1)))
-    first = list(itertools.islice(source, FIRST_ROWS))
-    if not first and not allow_empty:
-        raise ValueError("there are no rows; allow_empty=True packs a dataset without samples")
-    for number, row in enumerate(first):
-        if not isinstance(row, Mapping):
-            raise ValueError(f"row {number}: a dict from column to value is wanted, not {type(row).__name__}")
-    if columns is None and isinstance(rows, TypedRows):
-        columns = {name: kind for name, kind in rows.columns.items() if name != key}
-    elif columns is None:
-        names = dict.fromkeys(name for row in first for name in row if name != key)
-        inferred = {name: infer(name, (row.get(name) for row in first)) for name in names}
-        columns = _with_masks(inferred, first)
-    made = {name: as_column(name, kind) for name, kind in columns.items()}
-    options.setdefault("job", _fingerprint(first, made, key, columns))
-    total = operator.length_hint(rows)  # 0 of a DataLoader whose dataset has no length
-    skipped: list[reports.Skipped] = []
-    packed = 0
-    writer = Writer(output, columns, key=key, **options)
-    try:
-        begin = writer.resume_position
-        for number, row in enumerate(itertools.chain(first, source)):
-            if number < begin:
-                continue
-            try:
-                values = {name: value for name, value in row.items() if name in made}
-                if unknown := row.keys() - made.keys() - {key}:
-                    raise ValueError(f"there is no column {sorted(unknown)[0]!r}; give all as columns={{...}}")
-                writer.append(str(row.get(key, f"{number:012d}")), values, number + 1)
-                packed += 1
-            except ValueError as error:
-                if not skip_errors:
-                    raise ValueError(f"row {number}: {error}") from None
-                skipped.append(reports.Skipped(number, str(row.get(key, number)), str(error)))
-                writer.skip(number, str(row.get(key, number)), str(error))
-            if progress is not None and packed % 256 == 0:
-                progress(packed, total)
-        writer.close()
-    except BaseException:
-        if keep_on_cancel:
-            writer.suspend()
-        else:
-            writer.abort()
-        raise
+    rows = _rows_of(inputs)
+    with contextlib.closing(rows.making(int(options.get("threads", 1)))) as making:
+        begun = list(itertools.islice(making, FIRST_ROWS))
+        first: list[Row] = []
+        for made in begun:
+            if made.failure is None:
+                first.append(_checked_row(made.row, f"{made.place}: "))
+            elif not skip_errors:
+                raise rows.told(made)
+        if not first and not allow_empty:
+            raise ValueError("there are no rows; allow_empty=True packs a dataset without samples")
+        if columns is None and rows.columns is not None:
+            columns = {name: kind for name, kind in rows.columns.items() if name != key}
+        elif columns is None:
+            names = dict.fromkeys(name for row in first for name in row if name != key)
+            inferred = {name: infer(name, (row.get(name) for row in first)) for name in names}
+            columns = _with_masks(inferred, first)
+        kinds = {name: as_column(name, kind) for name, kind in columns.items()}
+        options.setdefault("job", _fingerprint(first, kinds, key, columns))
+        if rows.metadata:
+            options["metadata"] = {**rows.metadata, **(options.get("metadata") or {})}
+        packed, shown = 0, time.monotonic()
+        writer = Writer(output, columns, key=key, **options)
+        try:
+            begin = writer.resume_position
+            making.begin = Made.input_of(begin)
+            for made in itertools.chain(begun, making):
+                if made.position < begin:
+                    continue
+                name = made.shown
+                try:
+                    if made.failure is not None:
+                        raise rows.told(made)
+                    values = _values_of(made.row, kinds, key)
+                    name = str(made.row[key]) if key in made.row else made.key
+                    writer.append(name, values, made.next_position)
+                    packed += 1
+                except (ValueError, FunctionError) as error:
+                    if not skip_errors and made.failure is None:
+                        raise ValueError(f"{made.place}: {error}") from None
+                    if not skip_errors:
+                        raise
+                    writer.skip(made.position, name or made.key, str(error))
+                if progress is not None and time.monotonic() > shown + 0.1:
+                    shown = time.monotonic()
+                    progress(made.number + 1, rows.total)
+            writer.close()
+        except BaseException:
+            if keep_on_cancel:
+                writer.suspend()
+            else:
+                writer.abort()
+            raise
     if progress is not None:
-        progress(packed, total)
+        progress(rows.total or packed, rows.total)
     result = writer.result
     assert result is not None
+    skipped = [reports.Skipped(Made.input_of(each.position), each.key, each.reason) for each in result.skipped]
     existing = result.existing
     return reports.Packed(
         result.shards, result.samples, result.blocks, result.bytes, skipped, existing, packed - existing

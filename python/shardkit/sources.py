@@ -1,35 +1,28 @@
-"""Rows for `shardkit.pack` from Parquet, Hugging Face datasets and TFRecord, each read by a package of its own."""
+"""Rows for `shardkit.pack` from data of other libraries, each read by a package of its own."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from shardkit import _parquet, _tfrecord
-from shardkit.schema import Column
+from shardkit._made import Rows
+from shardkit._options import refuse
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 # Examples of TFRecord whose features tell which are lists.
 _FIRST_EXAMPLES = 256
-
-
-class TypedRows(Iterator[dict[str, Any]]):
-    """Rows whose columns are known before the first row is read.
-
-    `shardkit.pack` takes these columns; ``columns={**rows.columns, "score": "f32?"}`` changes one.
-    """
-
-    def __init__(self, columns: Mapping[str, Column], rows: Iterator[dict[str, Any]]) -> None:
-        self.columns = dict(columns)
-        self._rows = rows
-
-    def __next__(self) -> dict[str, Any]:
-        return next(self._rows)
+# What litData calls the serializers whose values are files.
+_LITDATA_FILES = ("jpeg", "image", "video", "audio", "nifti", "mesh", "pdf", "tifffile", "file")
+# Rows of Hugging Face's datasets that are read at once.
+_BATCH_ROWS = 64
 
 
 def _each(paths: Paths) -> Iterator[str]:
@@ -39,7 +32,7 @@ def _each(paths: Paths) -> Iterator[str]:
         yield from (os.fspath(path) for path in paths)
 
 
-def parquet(paths: Paths, columns: Sequence[str] | None = None, *, batch_size: int = 256) -> TypedRows:
+def parquet(paths: Paths, columns: Sequence[str] | None = None, *, batch_size: int = 256) -> Rows:
     """Return the rows of Parquet files, read a few at a time. Needs pyarrow.
 
     The files' schemas give the columns their types. Lists of numbers are arrays, lists of texts ``"utf8[]"``, structs
@@ -64,35 +57,42 @@ def parquet(paths: Paths, columns: Sequence[str] | None = None, *, batch_size: i
     """
     files = list(_each(paths))
     names = None if columns is None else list(columns)
-    return TypedRows(_parquet.columns(files, names), _parquet_rows(files, names, batch_size))
+    return Rows(_parquet_rows(files, names, batch_size), columns=_parquet.columns(files, names))
 
 
 def _parquet_rows(files: Sequence[str], names: Sequence[str] | None, batch_size: int) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     for path in files:
-        row = 0
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=batch_size, columns=names):
-                yield from batch_rows(batch, path, row)
-                row += batch.num_rows
+            yield from _rows_of_batches(file.iter_batches(batch_size=batch_size, columns=names), path)
 
 
-def batch_rows(batch: Any, place: str, first_row: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a record batch of Arrow; see `parquet`. `place` is where errors say that it comes from."""
-    values = [_arrow(place, first_row, name, batch.column(i)) for i, name in enumerate(batch.schema.names)]
+def _rows_of_batches(batches: Iterable[Any], place: str, paths: bool = False) -> Iterator[dict[str, Any]]:
+    row = 0
+    for batch in batches:
+        yield from batch_rows(batch, place, row, paths)
+        row += batch.num_rows
+
+
+def batch_rows(batch: Any, place: str, first_row: int = 0, paths: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a record batch of Arrow; see `parquet`. `place` is where errors say that it comes from.
+
+    With `paths`, files of which only the path is there are `_Stored`.
+    """
+    values = [_arrow(place, first_row, name, batch.column(i), paths) for i, name in enumerate(batch.schema.names)]
     for each in zip(*values, strict=True):
         yield dict(zip(batch.schema.names, each, strict=True))
 
 
-def _arrow(path: str, row: int, name: str, array: Any) -> list[Any]:
+def _arrow(path: str, row: int, name: str, array: Any, paths: bool = False) -> list[Any]:
     """Return the values of a column of a batch that begins at `row`."""
     import pyarrow as pa
 
     kind = array.type
     _parquet.type_of(path, name, kind)  # has a counterpart
     if pa.types.is_dictionary(kind):
-        return _arrow(path, row, name, array.dictionary_decode())
+        return _arrow(path, row, name, array.dictionary_decode(), paths)
     if _parquet.is_list(kind) and _parquet.is_number(kind.value_type):
         return [_numbers_of(path, row + i, name, value) for i, value in enumerate(array)]
     if _parquet.is_number(kind):
@@ -101,9 +101,13 @@ def _arrow(path: str, row: int, name: str, array: Any) -> list[Any]:
     if pa.types.is_timestamp(kind):
         stored = array.cast(pa.int64()).to_pylist()
         return [None if value is None else np.datetime64(value, kind.unit) for value in stored]
-    values: list[Any] = array.to_pylist()
+    if _parquet.is_tensor(kind):
+        return _arrays_of(array)
+    values: list[Any] = (array.storage if _parquet.is_json(kind) else array).to_pylist()
+    if _parquet.is_json(kind):
+        return [None if value is None else json.loads(value) for value in values]
     if _parquet.is_file(kind):
-        return [_file_of(path, row + i, name, value) for i, value in enumerate(values)]
+        return [_file_of(path, row + i, name, value, paths) for i, value in enumerate(values)]
     return values
 
 
@@ -116,45 +120,168 @@ def _numbers_of(path: str, row: int, name: str, value: Any) -> Any:
     return value.values.to_numpy(zero_copy_only=False)
 
 
-def _file_of(path: str, row: int, name: str, value: Any) -> Any:
-    """Return the bytes of a file of Hugging Face."""
+def _arrays_of(array: Any) -> list[Any]:
+    """Return the values of a column of arrays that have a shape."""
+    storage, shape = array.storage, array.type.shape
+    values: list[Any] = []
+    for i in range(len(storage)):
+        inner = storage.slice(i, 1)
+        if inner.null_count:
+            values.append(None)
+            continue
+        while _parquet.is_list(inner.type):
+            inner = inner.flatten()
+        values.append(inner.to_numpy(zero_copy_only=False).reshape([-1 if size is None else size for size in shape]))
+    return values
+
+
+class _Stored(NamedTuple):
+    """A file whose bytes are at a path."""
+
+    path: str
+
+
+def _file_of(path: str, row: int, name: str, value: Any, paths: bool) -> Any:
+    """Return the bytes of a file of Hugging Face, or where they are."""
     if value is None or (value["bytes"] is None and value["path"] is None):
         return None
+    if value["bytes"] is None and paths:
+        return _Stored(value["path"])
     if value["bytes"] is None:
         raise ValueError(
             f"{path}: row {row}, column {name}: only the path of the file, {value['path']!r}, is there: "
-            "shardkit.sources.hugging_face reads it, too"
+            "sk.pack(datasets.load_dataset(...), ...) reads it, too"
         )
     return value["bytes"]
 
 
-def hugging_face(dataset: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a dataset of Hugging Face's `datasets`, also a streamed one; images and audio stay encoded.
+def hugging_face(dataset: Any) -> Rows:
+    """Return the rows of a dataset of Hugging Face's `datasets`, read in batches of Arrow; `pack` takes it itself, too.
+
+    Its features give the columns their types, as in `parquet`; arrays that have a shape keep it. Files, such as images
+    and audio, are stored as they are, and never decoded, whatever the format (`with_format`). What is only a path is
+    read. A column of a `Dataset` is nullable if its table has an absent value, each of an `IterableDataset` is. The
+    metadata ``hugging_face.features`` of the dataset keeps the features, as JSON.
 
     Parameters
     ----------
     dataset : datasets.Dataset or datasets.IterableDataset
-        One split.
+        One split, perhaps with `select`, `filter`, `map` and others applied.
+
+    Raises
+    ------
+    ValueError
+        For a column of a type that has no counterpart, and for a transform (`set_transform`), which would be left out.
     """
-    import datasets
+    place = f"the dataset's split {dataset.split}" if dataset.split else "the dataset"
+    features = dataset.features
+    if not hasattr(dataset, "num_rows"):
+        rows: Iterable[dict[str, Any]] = _streamed_rows(dataset)
+        columns = _parquet.columns_of_table(place, features.arrow_schema, None, None) if features else None
+    else:
+        chosen = dataset.format
+        if chosen["type"] == "custom":
+            raise ValueError(
+                "the dataset has a transform, which is called when rows are read: give dataset.with_format(None), or "
+                "dataset.map(...) to pack what a function makes"
+            )
+        if not chosen["output_all_columns"] and chosen["columns"] != dataset.column_names:
+            dataset = dataset.select_columns(chosen["columns"])
+            features = dataset.features
+        dataset = dataset.with_format("arrow")
+        batches = (batch for table in dataset.iter(_BATCH_ROWS) for batch in table.combine_chunks().to_batches())
+        rows = _rows_of_batches(batches, place, paths=True)
+        columns = _parquet.columns_of_table(place, features.arrow_schema, dataset[:16], dataset.data)
+    return Rows(
+        rows,
+        _read_files,
+        "reading files",
+        columns=columns,
+        metadata={"hugging_face.features": json.dumps(features.to_dict())} if features else None,
+        total=getattr(dataset, "num_rows", 0),
+    )
 
-    for name, feature in (dataset.features or {}).items():
-        if isinstance(feature, (datasets.Image, datasets.Audio)):
-            dataset = dataset.cast_column(name, type(feature)(decode=False))
-    for number, row in enumerate(dataset):
-        made = {}
-        for name, value in row.items():
-            if isinstance(value, dict) and value.keys() == {"bytes", "path"}:
-                if value["bytes"] is None and value["path"] is None:
-                    raise ValueError(f"row {number}: column {name} has neither bytes nor a path")
-                value = value["bytes"] if value["bytes"] is not None else _file(value["path"])
-            made[name] = value
-        yield made
+
+def _streamed_rows(dataset: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of an IterableDataset. Not in batches of Arrow, to which it gives no types."""
+    dataset = dataset.with_format(None)
+    features = dataset.features or {}
+    # Of lists and dicts, which have no type of their own, nothing is decoded.
+    kinds = {name: feature() for name, feature in features.items() if callable(feature)}
+    arrays = {name: kind.shape for name, kind in kinds.items() if _parquet.is_tensor(kind)}
+    for name, kind in kinds.items():
+        if _parquet.is_file(kind):
+            dataset = dataset.cast_column(name, dataclasses.replace(features[name], decode=False))
+
+    def held(name: str, value: Any) -> Any:
+        if isinstance(value, dict) and value.keys() == {"bytes", "path"}:
+            return _file_of("", 0, name, value, paths=True)
+        if name in arrays and value is not None:
+            sizes = [-1 if size is None else size for size in arrays[name]]
+            return np.array(value, features[name].dtype).reshape(sizes)
+        return value
+
+    for row in dataset:
+        yield {name: held(name, value) for name, value in row.items()}
 
 
-def _file(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+def is_hugging_face(value: Any) -> bool:
+    """Tell whether a value is a dataset of Hugging Face, or a dict of its splits, without importing its package."""
+    kinds = {"Dataset", "IterableDataset", "DatasetDict", "IterableDatasetDict"}
+    return any(each.__name__ in kinds and each.__module__.startswith("datasets.") for each in type(value).__mro__)
+
+
+def _read_files(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: _read(value.path) if isinstance(value, _Stored) else value for name, value in row.items()}
+
+
+def _read(path: str) -> bytes:
+    if "://" not in path:
+        with open(path, "rb") as file:
+            return file.read()
+    from datasets.utils.file_utils import xopen
+
+    with xopen(path, "rb") as remote:
+        return bytes(remote.read())
+
+
+def litdata(path: str | os.PathLike[str], **options: Any) -> Rows:
+    """Return the samples of chunks that litData's `optimize` has written, read by litData. Needs litdata.
+
+    A sample that is a dict is a row. The members of a tuple or list, and a single value, are columns ``"0"``, ``"1"``
+    and so on. Files, such as images, are the bytes that are stored; tensors are arrays. Pixels, which litData has of
+    images of PIL, become files by ``columns={"image": shardkit.Encode("jpeg")}`` of `pack`. Pickled values are refused,
+    because unpickling runs code from the file.
+
+    Parameters
+    ----------
+    path : path
+        The folder of the chunks, or a URL that litData takes.
+    **options
+        Of ``litdata.StreamingDataset``, such as ``item_loader``, ``cache_dir`` or ``storage_options``.
+    """
+    refuse((name for name in ("shuffle", "seed", "drop_last") if name in options), "is for training: leave it out")
+    import litdata
+    from litdata.streaming.serializers import BytesSerializer
+
+    class Pickled(BytesSerializer):  # type: ignore[misc]
+        def deserialize(self, data: bytes) -> Any:
+            raise ValueError(
+                "a value is pickled, and unpickling runs code from the file: read it by litdata, and pack rows"
+            )
+
+    stored = {name: BytesSerializer() for name in _LITDATA_FILES}
+    serializers = {**stored, "pickle": Pickled(), **options.pop("serializers", {})}
+    samples = litdata.StreamingDataset(os.fspath(path), serializers=serializers, **options)
+
+    def row(i: int) -> dict[str, Any]:
+        sample = samples[i]
+        if not isinstance(sample, dict):
+            sample = dict(enumerate(sample if isinstance(sample, (list, tuple)) else [sample]))
+        # Bytes are perhaps views of a chunk, which litData closes.
+        return {str(name): bytes(value) if isinstance(value, memoryview) else value for name, value in sample.items()}
+
+    return Rows(range(len(samples)), row, "reading litData's sample", workers=0)
 
 
 def tfrecord(paths: Paths, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:

@@ -53,6 +53,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "rename_columns": ("copy", {"text": "t"}),
     "repair": ("ds", "new"),
     "reshard": ("ds", "new"),
+    "rows": (print, ["a"]),
     "set_columns": ("copy", "text", {"unit": "m"}),
     "simulate": ("ds",),
     "split": ("ds", "new", {"a": 0.5, "b": 0.5}),

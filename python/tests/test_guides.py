@@ -26,8 +26,12 @@ GUIDES = {
     "from-mosaicml-streaming.md": ["torch", "torchvision", "streaming"],
     "from-webdataset.md": ["torch", "torchvision", "webdataset"],
     "from-litdata.md": ["torch", "torchvision", "litdata"],
+    "from-hugging-face.md": ["torch", "torchvision", "datasets"],
     "from-ffcv.md": ["torch", "torchvision", "ffcv"],
 }
+
+# Guides whose package is beside Shardkit, which takes its objects.
+PACKED = {"from-hugging-face.md"}
 
 MOVED = "The same program, one line changed"
 
@@ -135,9 +139,10 @@ def data_of(guide: str, inputs: Path, folder: Path) -> Path:
 def test_before(guide: str, inputs: Path, tmp_path: Path) -> None:
     program = programs(guide)["Before"]
     compile(program, guide, "exec")
-    require(PEERS, GUIDES[guide])
+    python = sys.executable if guide in PACKED else PEERS
+    require(python, GUIDES[guide])
     folder = data_of(guide, inputs, tmp_path)
-    assert samples_of_epochs(PEERS, program, folder) == [EVERY, EVERY]
+    assert samples_of_epochs(python, program, folder) == [EVERY, EVERY]
 
 
 def test_before_with_another_import(inputs: Path, tmp_path: Path) -> None:
@@ -158,7 +163,8 @@ def test_after(guide: str, inputs: Path, tmp_path: Path) -> None:
     assert parts.keys() - {MOVED} == {"Before", "Bring the data over", "After"}
     program = parts["Bring the data over"] + parts["After"]
     compile(program, guide, "exec")
-    if guide == "from-litdata.md" and not has(sys.executable, "litdata"):
+    package = {"from-litdata.md": "litdata", "from-hugging-face.md": "datasets"}.get(guide)
+    if package is not None and not has(sys.executable, package):
         (tmp_path / "dataset").symlink_to(inputs / "columns")
         program = parts["After"]
     folder = data_of(guide, inputs, tmp_path)

@@ -10,7 +10,6 @@ import pytest
 from conftest import value
 
 import shardkit as sk
-from shardkit import sources
 
 
 def rows(count: int) -> Iterator[dict[str, Any]]:
@@ -80,10 +79,13 @@ class Failing(MapStyle):
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_an_error_of_a_map_style_dataset_names_the_row(tmp_path: Path, threads: int) -> None:
-    with pytest.raises(OSError, match="the disk is gone") as raised:
+    with pytest.raises(sk.FunctionError, match=r"Failing\[\] failed on input 70: OSError: the disk is gone") as raised:
         sk.pack(Failing(), tmp_path / "out", threads=threads)
-    assert getattr(raised.value, "__notes__", ["in row 70"]) == ["in row 70"]
+    assert isinstance(raised.value.__cause__, OSError)
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+    report = sk.pack(Failing(), tmp_path / "out", threads=threads, skip_errors=True)
+    assert [(skipped.position, skipped.key) for skipped in report.skipped] == [(70, "70")]
+    assert list(sk.open(tmp_path / "out").column("number")) == [i for i in range(100) if i != 70]
 
 
 def test_given_columns_and_types(tmp_path: Path) -> None:
@@ -139,13 +141,6 @@ def test_resumes_where_it_stopped_and_notices_other_rows(tmp_path: Path) -> None
     sk.pack(stops(-1), tmp_path / "whole", **options)
     for shard in (tmp_path / "whole").glob("*.shard"):
         assert shard.read_bytes() == (tmp_path / "out" / shard.name).read_bytes()
-
-
-def test_hugging_face(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    made = datasets.Dataset.from_dict({"label": list(range(10)), "text": [f"t{i}" for i in range(10)]})
-    sk.pack(sources.hugging_face(made), tmp_path / "out")
-    assert [sample["text"] for sample in sk.open(os.fspath(tmp_path / "out"))] == [f"t{i}" for i in range(10)]
 
 
 def test_the_report_tells_of_labels_that_stand_together(tmp_path: Path) -> None:
