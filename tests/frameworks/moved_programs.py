@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Runs programs of other loaders' own examples, then the same with Shardkit, and compares what each epoch has.
 
-    PYTHONPATH=BUILD/python tests/frameworks/moved_programs.py [--streaming CHECKOUT] [--webdataset CHECKOUT]
+    PYTHONPATH=BUILD/python tests/frameworks/moved_programs.py
+        [--streaming CHECKOUT] [--webdataset CHECKOUT] [--litdata CHECKOUT]
 
-The checkouts are of https://github.com/mosaicml/streaming and https://github.com/webdataset/webdataset; their programs
-are read from there. The Python needs both packages, torch, torchvision, matplotlib and Pillow. A program is changed
-before it is run at all where it needs data of the network, and where it no longer runs; then one line moves it.
+The checkouts are of https://github.com/mosaicml/streaming, https://github.com/webdataset/webdataset and
+https://github.com/Lightning-AI/litdata; their programs are read from there. The Python needs these packages, lightning,
+torch, torchvision, matplotlib and Pillow. A program is changed before it is run at all where it needs data of the
+network, and where it no longer runs; then a line moves it, or, of litData, a few.
 Prints a row for each program: changed lines, samples of an epoch, and samples/s before and after. Exit status 1: a
 program failed, or has other samples.
 """
 
 import argparse
+import difflib
 import json
 import os
 import pathlib
@@ -39,7 +42,7 @@ class CIFAR10:
 def resnet50(pretrained):
     return nn.Sequential(nn.Conv2d(3, 8, 7, 16), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 1000))
 
-for number in range(4):
+for number in range(0 if os.path.exists("tars") else 4):
     os.makedirs("tars", exist_ok=True)
     with tarfile.open(f"tars/imagenet-train-{number:06d}.tar", "w") as tar:
         for i in range(100 * number, 100 * number + 100):
@@ -51,6 +54,8 @@ for number in range(4):
                 tar.addfile(member, io.BytesIO(value))
 """
 
+NEXT = "# The next program.\n"
+
 # What a program does once more at its end: the samples of `LOADER`, of which `ID` makes numbers.
 EPOCH = """
 import json, time
@@ -60,7 +65,12 @@ print("EPOCH", json.dumps([samples, time.perf_counter() - begin]))
 """
 
 TARS = ('bucket + "/imagenet-train-{000000..001281}.tar"', '"tars/imagenet-train-{000000..000003}.tar"')
-# Program: what makes it run here, what moves it, the loader of an epoch and the numbers of a batch.
+LOADER = """ld.StreamingDataLoader(
+            self.{}_dataset, batch_size=self.batch_size, num_workers=2, persistent_workers=True
+        )"""
+PARTS = '            sk.split(self.data_dir, "parts", '
+# Package and program, perhaps of two files: what makes it run here, what moves it, the loader of an epoch and the
+# numbers of a batch.
 PROGRAMS = {
     ("streaming", "examples/synthetic_nlp.ipynb"): (
         [
@@ -70,7 +80,7 @@ PROGRAMS = {
             ("np.random.random() < 0.8", "i % 5 > 0"),
             ("shutil.rmtree(out_root, ignore_errors=True)\n", ""),
         ],
-        ("from streaming import", "from shardkit.streaming import"),
+        [("from streaming import", "from shardkit.streaming import")],
         ("dataloader_ds_with_bs", "batch['number']"),
     ),
     ("streaming", "examples/cifar10.ipynb"): (
@@ -80,7 +90,7 @@ PROGRAMS = {
             ("train_epochs = 2", "train_epochs = 1"),
             ("shutil.rmtree(out_root, ignore_errors=True)\n", ""),
         ],
-        ("from streaming import", "from shardkit.streaming import"),
+        [("from streaming import", "from shardkit.streaming import")],
         ("train_dataloader", "batch[0].flatten(1).double().sum(1).mul(1000)"),
     ),
     ("webdataset", "examples/train-resnet50-wds.ipynb"): (
@@ -92,19 +102,87 @@ PROGRAMS = {
             ('cache_dir = "./_cache"', "cache_dir = None"),
             ("num_workers=4", "num_workers=2"),
         ],
-        ("import webdataset as wds", "import shardkit.wds as wds"),
+        [("import webdataset as wds", "import shardkit.wds as wds")],
         ("trainloader", "batch[1]"),
     ),
     ("webdataset", "examples/column-store.ipynb"): (
         [TARS, ("resampled=True, shardshuffle=True", "shardshuffle=False")],
-        ("import webdataset as wds", "import shardkit.wds as wds"),
+        [("import webdataset as wds", "import shardkit.wds as wds")],
         ("trainset", "[batch['cls']]"),
+    ),
+    ("litdata", "examples/getting_started/generate.py", "examples/getting_started/stream.py"): (
+        [
+            ("s3://my-bucket/my_optimized_dataset", "my_optimized_dataset"),
+            ("num_workers=4", "num_workers=2"),
+            ("(dataset)", "(dataset, collate_fn=lambda images: images[0])"),
+        ],
+        [
+            ("from litdata import optimize", "import shardkit as sk"),
+            (
+                "    optimize(\n        fn=random_images,  # The function applied over each input.",
+                '    sk.pack(\n        sk.rows(random_images, range(1000), workers=2, worker_kind="process"),',
+            ),
+            ("        inputs=list(range(1000)),  # Provide any inputs. The fn is applied on each item.\n", ""),
+            ("output_dir=", "output="),
+            ("        num_workers=2,  # The number of workers. The inputs are distributed among them.\n", ""),
+            (
+                'chunk_bytes="64MB"',
+                'columns={"index": "i64", "image": sk.Encode("jpeg"), "class": "i64"}, shard_size="64MB"',
+            ),
+            (
+                "from litdata import StreamingDataLoader, StreamingDataset",
+                "import shardkit as sk\nfrom shardkit.torch import Loader",
+            ),
+            ("StreamingDataset(input_dir, shuffle=True)", "sk.open(input_dir)"),
+            ("StreamingDataLoader(dataset, collate_fn=lambda images: images[0])", "Loader(input_dir)"),
+        ],
+        ("dataloader", "[batch['index']]"),
+    ),
+    (
+        "litdata",
+        "examples/sine_function_model_prediction/01-optimize.py",
+        "examples/sine_function_model_prediction/02-model_training.py",
+    ): (
+        [
+            ("num_workers=4", "num_workers=2"),
+            ("num_workers=7", "num_workers=2"),
+            ("max_epochs=100", "max_epochs=1"),
+            ("splits=[0.7, 0.1, 0.1]", "splits=[0.8, 0.1, 0.1]"),  # which leaves none out
+        ],
+        [
+            ("import numpy as np\n\nimport litdata as ld", "import numpy as np\n\nimport shardkit as sk"),
+            ("import litdata as ld", "import shardkit as sk\nfrom shardkit.torch import Loader"),
+            ("    ld.optimize(\n        fn=sine_function,  # the function applied to each input\n", "    sk.pack(\n"),
+            ("        inputs=list(np.linspace", "        sk.rows(sine_function, np.linspace"),
+            ("1000)),  # the inputs", '1000), workers=2, worker_kind="process"),  # the inputs'),
+            ("output_dir=", "output="),
+            ("        num_workers=2,  # The number of workers on the same machine\n", ""),
+            ("chunk_size=50", "shard_samples=50"),
+            ('        mode="overwrite",  # if optimized dataset already exists in dir, overwrite it.\n', ""),
+            ("        dataset = ld.StreamingDataset(self.data_dir)\n", '        if stage == "fit":\n'),
+            (
+                "        self.train_dataset, self.val_dataset, self.test_dataset = ld.train_test_split(dataset, splits=",
+                PARTS,
+            ),
+            ("[0.8, 0.1, 0.1])", '{"train": 0.8, "val": 0.1, "test": 0.1})'),
+            (LOADER.format("train"), 'Loader("parts/train", batch_size=self.batch_size)'),
+            (LOADER.format("val"), 'Loader("parts/val", batch_size=self.batch_size)'),
+            (LOADER.format("test"), 'Loader("parts/test", batch_size=self.batch_size)'),
+            ('self.log("test_loss", test_loss)', 'self.log("test_loss", test_loss, batch_size=len(x))'),
+            ('self.log("val_loss", val_loss)', 'self.log("val_loss", val_loss, batch_size=len(x))'),
+        ],
+        (
+            "(batch for part in ('train', 'val', 'test') for batch in getattr(data, part + '_dataloader')())",
+            "batch['x'].flatten() * 1e6",
+        ),
     ),
 }
 
 
 def cells(notebook):
-    """The code of a notebook, without commands of its own."""
+    """The code of a program; of a notebook, without commands of its own."""
+    if not notebook.startswith("{"):
+        return notebook
     code = ["".join(cell["source"]) for cell in json.loads(notebook)["cells"] if cell["cell_type"] == "code"]
     return "\n".join(line for line in "\n".join(code).split("\n") if not line.lstrip().startswith(("%", "!"))) + "\n"
 
@@ -118,54 +196,53 @@ def replaced(program, changes):
     return program
 
 
-def run(program, folder):
+def run(programs, folder):
     """The samples of an epoch, and its seconds."""
     folder.mkdir()
     (folder / "stand_ins.py").write_text(STAND_INS)
-    (folder / "program.py").write_text("import stand_ins\n" + program)
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": os.path.abspath(os.environ["PYTHONPATH"])},
-    )
-    if done.returncode != 0:
-        return None, done.stderr[-2000:]
+    for program in programs:
+        done = started(folder, program)
+        if done.returncode != 0:
+            return None, done.stderr[-2000:]
     line = next(line for line in done.stdout.splitlines() if line.startswith("EPOCH "))
     return json.loads(line[6:])
 
 
+def started(folder, program):
+    """What came of a program."""
+    (folder / "program.py").write_text("import stand_ins\n" + program)
+    environment = {"MPLBACKEND": "agg", "PYTHONPATH": os.path.abspath(os.environ["PYTHONPATH"])}
+    command = [sys.executable, "program.py"]
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    for name in ("streaming", "webdataset"):
+    for name in ("streaming", "webdataset", "litdata"):
         parser.add_argument(f"--{name}", type=pathlib.Path, metavar="CHECKOUT")
     checkouts = vars(parser.parse_args())
     failed = False
     print("| Program | Changed lines | Samples of an epoch | Samples/s before | after |\n|---|--:|--:|--:|--:|")
-    for (package, path), (runs_here, moves, (loader, numbers)) in PROGRAMS.items():
+    for (package, *files), (runs_here, moves, (loader, numbers)) in PROGRAMS.items():
         if checkouts[package] is None:
             continue
-        before = replaced(cells((checkouts[package] / path).read_text()), runs_here)
-        before += EPOCH.replace("LOADER", loader).replace("ID", numbers)
-        after = replaced(before, [moves])
+        before = NEXT.join(cells((checkouts[package] / file).read_text()) for file in files)
+        before = replaced(before, runs_here) + EPOCH.replace("LOADER", loader).replace("ID", numbers)
+        after = replaced(before, moves)
         with tempfile.TemporaryDirectory() as folder:
-            results = [
-                run(program, pathlib.Path(folder, name)) for name, program in (("before", before), ("after", after))
-            ]
-        changed = sum(one != two for one, two in zip(before.split("\n"), after.split("\n"), strict=True))
-        if None in (results[0][0], results[1][0]):
+            wanted, seconds = run(before.split(NEXT), pathlib.Path(folder, "before"))
+            found, ours = run(after.split(NEXT), pathlib.Path(folder, "after"))
+        marks = [line[0] for line in difflib.ndiff(before.split("\n"), after.split("\n"))]
+        row = f"| {package}: {', '.join(files)} | {max(marks.count('+'), marks.count('-'))} |"
+        if wanted is None or found is None:
             failed = True
-            print(
-                f"| {package}: {path} | {changed} | {' '.join(str(why) for what, why in results if what is None)} | | |"
-            )
+            print(row, "failed |", seconds if wanted is None else ours)
             continue
-        (wanted, seconds), (found, ours) = results
-        same = "" if found == wanted else ", others before"
-        failed = failed or bool(same)
-        speeds = f"{len(wanted) / seconds:.0f} | {len(found) / ours:.0f}"
-        print(f"| {package}: {path} | {changed} | {len(found)}{same} | {speeds} |")
+        failed = failed or found != wanted
+        samples = len(found) if found == wanted else f"{len(found)}, others than the {len(wanted)} before"
+        print(f"{row} {samples} | {len(wanted) / seconds:.0f} | {len(found) / ours:.0f} |")
     return 1 if failed else 0
 
 
