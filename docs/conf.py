@@ -13,8 +13,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["build*", "dist", "tests", "lib", "tools", "fuzz", "python", "**/venv", ".pytest_cache"]
 root_doc = "docs/index"
 myst_heading_anchors = 4
-# The sections of format-spec/ keep the level of their number in whichever file they are.
-suppress_warnings = ["myst.header"]
+suppress_warnings = ["myst.header"]  # the pages of the specification keep the levels of its sections
 myst_enable_extensions = ["colon_fence"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -28,11 +27,12 @@ intersphinx_mapping: dict[str, tuple[str, str | None]] = {}
 
 
 def setup(app: Sphinx) -> None:
-    """Leave the names of Python's own types alone: an attribute of a report may have the same name."""
+    """Leave the names of Python's own types alone, and "path": an attribute may have the same name."""
 
     def plain(_: Sphinx, document: nodes.document) -> None:
         for reference in document.findall(pending_xref):
-            if reference.get("refdomain") == "py" and hasattr(builtins, reference["reftarget"]):
-                reference["reftarget"] = f"builtins.{reference['reftarget']}"
+            target = reference["reftarget"]
+            if reference.get("refdomain") == "py" and (target == "path" or hasattr(builtins, target)):
+                reference["reftarget"] = f"builtins.{target}"
 
     app.connect("doctree-read", plain)

@@ -26,6 +26,14 @@ void CompareSingleValues(const DatasetReader& dataset, const std::vector<Row>& r
       RequireOk(present.status(), "a value of a block that was read, copied");
       Require(*present == rows[i][column].has_value() && (!*present || copied == *rows[i][column]),
               "a copied value is that of its block");
+      const auto opened = dataset.OpenValue(i, column);
+      RequireOk(opened.status(), "a value of a block that was read, opened");
+      Require((*opened == nullptr) == !rows[i][column].has_value(), "a value is open where its block has one");
+      if (*opened == nullptr) continue;
+      std::string part((*opened)->size() / 2, '\0');
+      RequireOk((*opened)->ReadAt((*opened)->size() - part.size(), part), "the end of an open value");
+      Require((*opened)->size() == rows[i][column]->size() && rows[i][column]->ends_with(part),
+              "an open value is that of its block");
     }
   }
 }

@@ -1,7 +1,11 @@
 #include "foreign/foreign_shard_reader.h"
 
+#include <algorithm>
+
+#include "base/buffer.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "container/read/value_file.h"
 
 namespace shardkit::foreign {
 
@@ -44,11 +48,24 @@ absl::StatusOr<std::optional<std::string_view>> ForeignShardReader::ReadValue(ui
 }
 
 absl::StatusOr<bool> ForeignShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto value, OpenValue(ordinal, column));
+  if (value == nullptr) return false;
+  Buffer piece;
+  for (uint64_t done = 0; done < value->size(); done += piece.size()) {
+    piece.resize_discard(std::min(kCopyPiece, value->size() - done));
+    SHARDKIT_RETURN_IF_ERROR(value->ReadAt(done, {piece.data(), piece.size()}));
+    SHARDKIT_RETURN_IF_ERROR(sink(piece.view()));
+  }
+  return true;
+}
+
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> ForeignShardReader::OpenValue(uint64_t ordinal, size_t column) const {
   BlockBuffer buffer;
   SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, column, &buffer));
-  if (!value) return false;
-  SHARDKIT_RETURN_IF_ERROR(sink(*value));
-  return true;
+  if (!value) return nullptr;
+  auto copy = std::make_unique<container::ValueFile>(path_, std::string(*value));
+  SHARDKIT_RETURN_IF_ERROR(buffer.CheckMapped());
+  return copy;
 }
 
 absl::StatusOr<std::optional<uint64_t>> ForeignShardReader::FindKey(std::string_view key, BlockBuffer* buffer) const {

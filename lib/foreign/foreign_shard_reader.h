@@ -1,6 +1,7 @@
 // What readers of other containers' shards have in common.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,7 +18,7 @@ namespace shardkit::foreign {
 inline constexpr uint64_t kForeignBlockBytes = uint64_t{4} << 20;
 
 // Implements what needs only blocks. The reader of a container implements Read, and overrides ReadValue when it can
-// read one value without its block.
+// read one value without its block, and OpenValue when it can read a part of one.
 class ForeignShardReader : public ShardReader {
  public:
   const std::string& path() const override { return path_; }
@@ -46,8 +47,11 @@ class ForeignShardReader : public ShardReader {
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
 
-  // FailedPrecondition: these containers have no records.
+  // By OpenValue, without checksums.
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
+
+  // By ReadValue.
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenValue(uint64_t ordinal, size_t column) const override;
 
   // Reads the key column, block by block.
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;

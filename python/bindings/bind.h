@@ -6,6 +6,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/variant.h>
 
+#include <cstdint>
 #include <optional>
 #include <variant>
 
@@ -17,6 +18,7 @@ using Dict = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
 using DictList = nanobind::typed<nanobind::list, Dict>;
 using StoredBytes =
     nanobind::typed<nanobind::object, std::optional<std::variant<nanobind::bytes, nanobind::bytearray>>>;
+using WritableBytes = nanobind::ndarray<uint8_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 template <typename T>
 using Array = nanobind::typed<nanobind::object, nanobind::ndarray<nanobind::numpy, T>>;
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "dataset.h"
 #include "options.h"
 #include "shardkit/dataset_reader.h"
+#include "shardkit/filesystem.h"
 #include "shardkit/job.h"
 #include "shardkit/remote.h"
 #include "shardkit/select.h"
@@ -48,6 +50,26 @@ StoredBytes ReadValue(const Dataset& dataset, uint64_t sample, size_t column, bo
   if (!value) return nb::none();
   if (writable) return nb::bytearray(value->data(), value->size());
   return nb::bytes(value->data(), value->size());
+}
+
+// A value as a file. Thread-safe, like the file.
+struct Value {
+  std::shared_ptr<const Dataset> dataset;
+  std::unique_ptr<RandomAccessFile> file;
+
+  void ReadInto(uint64_t offset, const WritableBytes& buffer) const {
+    const std::span<char> bytes(reinterpret_cast<char*>(buffer.data()), buffer.size());
+    dataset->Read([&]() -> absl::StatusOr<bool> {
+      if (absl::Status status = file->ReadAt(offset, bytes); !status.ok()) return status;
+      return true;
+    });
+  }
+};
+
+std::optional<Value> OpenValue(std::shared_ptr<const Dataset> dataset, uint64_t sample, size_t column) {
+  auto file = dataset->Read([&] { return dataset->reader().OpenValue(sample, column); });
+  if (file == nullptr) return std::nullopt;
+  return Value{std::move(dataset), std::move(file)};
 }
 
 ChosenSamples ChooseSamples(const std::string& path, const Dict& given) {
@@ -85,6 +107,10 @@ std::optional<uint64_t> FindKey(const Dataset& dataset, const std::string& key) 
 void BindDataset(nb::module_& module) {
   nb::class_<ChosenSamples>(module, "ChosenSamples").def("ordinals", &Ordinals).def_ro("of", &ChosenSamples::of);
   module.def("choose", &ChooseSamples, nb::arg("path"), nb::arg("options"));
+  nb::class_<Value>(module, "Value", nb::is_weak_referenceable())
+      .def_prop_ro("size", [](const Value& value) { return value.file->size(); })
+      .def("read_into", &Value::ReadInto, nb::arg("offset"), nb::arg("buffer"),
+           nb::sig("def read_into(self, offset: int, buffer: memoryview) -> None"));
   nb::class_<Dataset>(module, "Dataset", nb::is_weak_referenceable())
       .def(nb::new_(&Open), nb::arg("path"), nb::kw_only(), nb::arg("columns"), nb::arg("mode"), nb::arg("verify"),
            nb::arg("verify_listed_hashes"), nb::arg("max_decompression"), nb::arg("max_open_shards"),
@@ -104,6 +130,7 @@ void BindDataset(nb::module_& module) {
       .def_prop_ro("metadata", [](const Dataset& dataset) { return dataset.reader().summary().metadata; })
       .def_prop_ro("index_problem", [](const Dataset& dataset) { return Text(dataset.reader().index_problem()); })
       .def("read_value", &ReadValue, nb::arg("sample"), nb::arg("column"), nb::arg("writable"))
+      .def("open_value", &OpenValue, nb::arg("sample"), nb::arg("column"))
       .def("find_key", &FindKey, nb::arg("key"));
   module.def(
       "read_keys",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, overload
@@ -145,8 +146,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     def _read(self, sample: int) -> dict[str, Any]:
         reader = self._library
-        if self._chosen is not None:
-            sample = int(self._ordinals[sample])
+        sample = self._of_all(sample)
         made = {}
         for i, column in enumerate(self._columns):
             stored = reader.read_value(sample, i, _values.wants_writable(column))
@@ -156,6 +156,48 @@ class Dataset(Sequence[Mapping[str, Any]]):
                 message = f'{self._path}: sample {sample}: column "{column.name}": {error}'
                 raise _values.damaged(message, self._path, sample, column.name) from None
         return made
+
+    def _of_all(self, sample: int) -> int:
+        """Return the ordinal among all samples of the dataset."""
+        return sample if self._chosen is None else int(self._ordinals[sample])
+
+    def _position(self, column: str) -> int:
+        if column not in self._names:
+            raise KeyError(f"there is no column {column!r}; the dataset has {', '.join(self._names)}")
+        return self._names.index(column)
+
+    @checked
+    def open_value(self, index: Any, column: str, *, buffer_size: Size = 256 << 10) -> io.BufferedReader | None:
+        """Open one value as a seekable binary file, of which only what is asked for is read: for videos and recordings.
+
+        Bytes without a codec, and values in tars and in MDS without compression, are read in ranges, local or by URL.
+        Any other value is read and decompressed whole, now. No checksum is compared of a part; all of the value, by
+        ``read()`` of the file as it was opened, is checked as `dataset[index]` is. Each file is for one thread at a
+        time; ``raw`` has the ``size`` in bytes.
+
+        Parameters
+        ----------
+        index : int, str or bytes
+            An ordinal or a key, as for `dataset[index]`.
+        column : str
+            Of any type; the file has the bytes as they are stored.
+        buffer_size : int or str
+            Bytes read at least at once, as for `io.BufferedReader`; of a URL, each read is a request.
+
+        Returns
+        -------
+        io.BufferedReader or None
+            The file, open until it is closed; None where the value is absent.
+
+        Raises
+        ------
+        IndexError, KeyError
+            When there is no such sample or column.
+        DataLossError
+            When the sample is damaged, also from later reads.
+        """
+        raw = _ValueFile.open(self, self._of_all(self._found(index)), self._position(column))
+        return None if raw is None else io.BufferedReader(raw, size(buffer_size, "buffer_size"))
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a sample has this key."""
@@ -257,8 +299,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
         KeyError
             When there is no such column.
         """
-        if name not in self._names:
-            raise KeyError(f"there is no column {name!r}; the dataset has {', '.join(self._names)}")
+        self._position(name)
         alone = Dataset(self._path, {**self._options, "columns": [name]}, self._choice)
         # Copies, because few blocks may be in use at once.
         parts = [
@@ -293,6 +334,80 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
         samples = [self[i] for i in range(min(len(self), _html.SAMPLES))]
         return _html.of_samples(self.schema, samples, f"{self._path}: {len(self)} samples")
+
+
+class _ValueFile(io.RawIOBase):
+    """A value as a file. After a fork, it is opened again in the child."""
+
+    def __init__(self, dataset: Dataset, sample: int, column: int, value: _core.Value) -> None:
+        super().__init__()
+        self._place = (dataset, sample, column)
+        self._value = value
+        self._generation = _process.generation
+        self._offset = 0
+        self.size = value.size
+
+    @classmethod
+    def open(cls, dataset: Dataset, sample: int, column: int) -> _ValueFile | None:
+        value = dataset._library.open_value(sample, column)
+        if value is None:
+            return None
+        _process.belongs_here(value)
+        return cls(dataset, sample, column, value)
+
+    def close(self) -> None:
+        super().close()
+        self.__dict__.pop("_value", None)  # which keeps the shard's file open
+
+    def _checked(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+
+    def readable(self) -> bool:
+        self._checked()
+        return True
+
+    def seekable(self) -> bool:
+        self._checked()
+        return True
+
+    def tell(self) -> int:
+        self._checked()
+        return self._offset
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._checked()
+        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
+            raise ValueError(f"whence is {whence}: 0, 1 or 2 is wanted")
+        to = offset + (0, self._offset, self.size)[whence]
+        if to < 0:
+            raise ValueError(f"there is no byte {to} to seek")
+        self._offset = to
+        return to
+
+    def readinto(self, buffer: Any) -> int:
+        self._checked()
+        view = memoryview(buffer)
+        count = min(view.nbytes, max(0, self.size - self._offset))
+        if count:
+            if self._generation != _process.generation:
+                again = _ValueFile.open(*self._place)
+                assert again is not None
+                self._value, self._generation = again._value, again._generation
+            self._value.read_into(self._offset, view.cast("B")[:count])
+            self._offset += count
+        return count
+
+    def readall(self) -> bytes:
+        self._checked()
+        if self._offset == 0:
+            dataset, sample, column = self._place
+            whole = dataset._library.read_value(sample, column, False)  # which compares its checksum
+            self._offset = self.size
+            return bytes(whole or b"")
+        rest = bytearray(max(0, self.size - self._offset))
+        self.readinto(rest)
+        return bytes(rest)
 
 
 class _Each(Iterator[Any]):

@@ -351,3 +351,18 @@ def test_views_find_each_other_and_training_resumes_exactly(tmp_path: Path) -> N
             pixels = (color + random.normal(0, 12, (60, 70, 3))).clip(0, 255).astype(np.uint8)
             writer.write(str(i), image=pixels)
     check_training(tmp_path, "train_views.py", tmp_path / "pictures", steps=24, fall=0.95)
+
+
+def test_pitches_are_learnt_and_training_resumes_exactly(tmp_path: Path) -> None:
+    """Tones of three pitches in noise, by turns as WAV and FLAC."""
+    pytest.importorskip("torch")
+    soundfile = pytest.importorskip("soundfile")
+    with sk.Writer(tmp_path / "sounds", {"audio": "bytes", "label": "i64"}, max_block_samples=8) as writer:
+        for i in range(30):
+            random = np.random.default_rng(i)
+            times = np.arange(random.integers(5000, 20000)) / 16000
+            sound = 0.2 * np.sin(2 * np.pi * (440, 660, 990)[i % 3] * random.uniform(0.97, 1.03) * times)
+            path = tmp_path / ("a.wav" if i % 2 else "a.flac")
+            soundfile.write(path, sound + random.normal(0, 0.02, times.size), 16000)
+            writer.write(str(i), audio=path.read_bytes(), label=i % 3)
+    check_training(tmp_path, "train_sounds.py", tmp_path / "sounds", steps=24, fall=0.8)

@@ -34,6 +34,7 @@
 #include "base/status_macros.h"
 #include "container/read/decompression_limit.h"
 #include "container/read/record_reader.h"
+#include "container/read/value_file.h"
 #include "format/chunk.h"
 #include "io/read_again.h"
 
@@ -556,36 +557,49 @@ absl::StatusOr<std::optional<std::string_view>> NativeShardReader::ReadValue(uin
   return std::optional<std::string_view>(*value);
 }
 
-absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
-  BlockBuffer buffer;
-  const auto copy_whole = [&]() -> absl::StatusOr<bool> {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, column, &buffer));
-    if (!value) return false;
-    SHARDKIT_RETURN_IF_ERROR(sink(*value));
-    return true;
-  };
-  if (ordinal >= sample_count() || column >= schema().size() || !schema()[column].has_values_chunk()) {
-    return copy_whole();
-  }
-  BlockBuffer::State& state = buffer.state();
+absl::StatusOr<std::optional<std::pair<uint64_t, uint64_t>>> NativeShardReader::FindPlain(
+    uint64_t ordinal, size_t column, BlockBuffer::State& state) const {
+  std::optional<std::pair<uint64_t, uint64_t>> found;
+  if (ordinal >= sample_count() || column >= schema().size() || !schema()[column].has_values_chunk()) return found;
   const size_t block = BlockOfSample(ordinal);
   SHARDKIT_RETURN_IF_ERROR(EnsureHead(block, column, state));
   const uint32_t i = static_cast<uint32_t>(ordinal - blocks_[block].first_sample);
   const ColumnView& view = state.view.column(column);
-  if (!view.present(i)) return false;
+  if (!view.present(i)) return found;
   const uint64_t base = blocks_[block].offset + state.header.columns[column].values_offset;
-  uint64_t position = 0, end = 0;
-  if (schema()[column].is_paged()) {
-    const format::PageTable& table = state.paged[column].table;
-    const size_t k = table.PageOf(i);
-    if (table.count(k) > 1) return copy_whole();
-    // A page of one value is the value and its checksum, as a record is.
-    position = base + table.begin(k);
-    end = base + table.end(k) - format::kPageChecksumBytes;
-  } else {
-    position = base + (i == 0 ? 0 : view.end(i - 1));
-    end = base + view.end(i) - format::kValueChecksumBytes;
+  if (!schema()[column].is_paged()) {
+    found.emplace(base + (i == 0 ? 0 : view.end(i - 1)), base + view.end(i) - format::kValueChecksumBytes);
+    return found;
   }
+  const format::PageTable& table = state.paged[column].table;
+  const size_t k = table.PageOf(i);
+  // A page of one value is the value and its checksum, as a record is.
+  if (table.count(k) == 1) found.emplace(base + table.begin(k), base + table.end(k) - format::kPageChecksumBytes);
+  return found;
+}
+
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> NativeShardReader::OpenValue(uint64_t ordinal, size_t column) const {
+  BlockBuffer buffer;
+  SHARDKIT_ASSIGN_OR_RETURN(const auto place, FindPlain(ordinal, column, buffer.state()));
+  if (place) return std::make_unique<ValueFile>(file_, place->first, place->second - place->first);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, column, &buffer));
+  if (!value) return nullptr;
+  auto copy = std::make_unique<ValueFile>(path(), std::string(*value));
+  SHARDKIT_RETURN_IF_ERROR(buffer.CheckMapped());
+  return copy;
+}
+
+absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
+  BlockBuffer buffer;
+  BlockBuffer::State& state = buffer.state();
+  SHARDKIT_ASSIGN_OR_RETURN(const auto place, FindPlain(ordinal, column, state));
+  if (!place) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, column, &buffer));
+    if (!value) return false;
+    SHARDKIT_RETURN_IF_ERROR(sink(*value));
+    return true;
+  }
+  auto [position, end] = *place;
   StreamingHash hash;
   // The last piece has the checksum, too: a value of one piece takes one request.
   for (bool last = false; !last;) {
@@ -600,7 +614,7 @@ absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t colum
   }
   const char* const checksum = state.record.data() + state.record.size() - format::kValueChecksumBytes;
   if (options_.verify != Verify::kNever && hash.Digest() != LoadLittle<uint64_t>(checksum)) {
-    return DataLoss(DescribeBlock(block), ": sample ", ordinal, ", column \"", schema()[column].name,
+    return DataLoss(DescribeBlock(BlockOfSample(ordinal)), ": sample ", ordinal, ", column \"", schema()[column].name,
                     "\": value checksum is wrong");
   }
   return true;

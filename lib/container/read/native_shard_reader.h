@@ -4,7 +4,9 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "container/block_buffer.h"
@@ -47,6 +49,7 @@ class NativeShardReader : public ShardReader {
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenValue(uint64_t ordinal, size_t column) const override;
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
   std::string fallback_reason() const override { return file_->fallback_reason(); }
 
@@ -135,6 +138,10 @@ class NativeShardReader : public ShardReader {
   absl::Status LocateDamage(size_t column, const ColumnView& view, BlockDamage* damage) const;
   absl::StatusOr<std::string_view> ReadPage(uint64_t begin, uint64_t end, BlockBuffer::State& state) const;
   absl::Status EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const;
+  // Bytes [first, second) of the file, if a value is just these and its checksum follows. Otherwise empty, also where
+  // there is no value: then ReadValue tells.
+  absl::StatusOr<std::optional<std::pair<uint64_t, uint64_t>>> FindPlain(uint64_t ordinal, size_t column,
+                                                                         BlockBuffer::State& state) const;
 
   const uint64_t identity_ = NewReaderIdentity();
   ReadOptions options_;

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
 #include "container/read/decompression_limit.h"
+#include "container/read/value_file.h"
 #include "format/chunk.h"
 #include "io/read_again.h"
 
@@ -27,6 +28,13 @@ absl::StatusOr<std::string_view> OpenRecord(const RandomAccessFile& file, const 
   return bytes;
 }
 
+absl::Status CheckRecordPlace(const RandomAccessFile& file, uint64_t begin, uint64_t end) {
+  if (begin <= end && RangeWithin(begin, end - begin, file.size())) [[likely]]
+    return absl::OkStatus();
+  return DataLoss(file.path(), ": a record from byte ", begin, " to ", end,
+                  " does not lie in the file; rebuild the index");
+}
+
 }  // namespace
 
 absl::Status ReadOfListed(const absl::Status& status) {
@@ -34,13 +42,19 @@ absl::Status ReadOfListed(const absl::Status& status) {
   return At(DataLoss(ToStd(status.message()), ": it was cut since it was opened; copy it again"), PlaceOf(status));
 }
 
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRecordAt(std::shared_ptr<const RandomAccessFile> file,
+                                                               uint64_t begin, uint64_t end) {
+  SHARDKIT_RETURN_IF_ERROR(CheckRecordPlace(*file, begin, end));
+  if (end - begin < format::kValueChecksumBytes) {
+    return DataLoss(file->path(), ": record at byte ", begin, " is too short");
+  }
+  return std::make_unique<ValueFile>(std::move(file), begin, end - begin - format::kValueChecksumBytes);
+}
+
 absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, const ReadOptions& options, uint64_t begin,
                                               uint64_t end, BlockBuffer* buffer) {
   buffer->state().shown = &file;
-  if (end < begin || !RangeWithin(begin, end - begin, file.size())) {
-    return DataLoss(file.path(), ": a record from byte ", begin, " to ", end,
-                    " does not lie in the file; rebuild the index");
-  }
+  SHARDKIT_RETURN_IF_ERROR(CheckRecordPlace(file, begin, end));
   if (const auto mapped = file.Mapped()) {
     const auto value = OpenRecord(file, options, mapped->substr(begin, end - begin), begin);
     SHARDKIT_RETURN_IF_ERROR(file.CheckMapped());
@@ -64,10 +78,7 @@ absl::StatusOr<std::unique_ptr<RecordsRead>> RecordsRead::Start(const RandomAcce
   if (file.Mapped()) return started;
   uint64_t total = 0;
   for (const auto& [begin, end] : started->places_) {
-    if (end < begin || !RangeWithin(begin, end - begin, file.size())) {
-      return DataLoss(file.path(), ": a record from byte ", begin, " to ", end,
-                      " does not lie in the file; rebuild the index");
-    }
+    SHARDKIT_RETURN_IF_ERROR(CheckRecordPlace(file, begin, end));
     total += end - begin + 2 * Buffer::kAlignment;
     SHARDKIT_RETURN_IF_ERROR(Annotate(CheckBlockMemory(options, total, "the values have"), file.path()));
   }

@@ -26,6 +26,10 @@ absl::Status ReadOfListed(const absl::Status& status);
 absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, const ReadOptions& options, uint64_t begin,
                                               uint64_t end, BlockBuffer* buffer);
 
+// The same value as a file, of which parts are read, without their checksum. See ShardReader::OpenValue.
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRecordAt(std::shared_ptr<const RandomAccessFile> file,
+                                                               uint64_t begin, uint64_t end);
+
 // Several records of one file, which are read in the background.
 class RecordsRead {
  public:

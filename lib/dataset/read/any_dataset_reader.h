@@ -52,6 +52,7 @@ class AnyDatasetReader final : public DatasetReader {
   absl::Status ReadValues(std::span<const uint64_t> samples, size_t column, BlockBuffer* buffer,
                           std::span<std::string_view> values) const override;
   absl::StatusOr<bool> CopyValue(uint64_t sample, size_t column, const ByteSink& sink) const override;
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenValue(uint64_t sample, size_t column) const override;
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
 
   absl::Status ForEachBlock(const std::function<absl::Status(const DatasetBlock&)>& take) const override;
@@ -101,6 +102,7 @@ class AnyDatasetReader final : public DatasetReader {
                        BlockDamage* damage) const;
 
   absl::StatusOr<std::optional<std::string_view>> FindValue(uint64_t sample, size_t column, BlockBuffer* buffer) const;
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> FindValueFile(uint64_t sample, size_t column) const;
   absl::StatusOr<RecordPlace> FindRecord(uint64_t stored, size_t column) const;
   // As ReadValues, of stored samples that the shards have the values of.
   absl::Status ReadRecords(std::span<const uint64_t> stored, size_t column, BlockBuffer* buffer,

@@ -190,6 +190,13 @@ absl::StatusOr<bool> ColumnFiles::CopyValue(const Place& place, const ByteSink& 
   return copied;
 }
 
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> ColumnFiles::OpenValue(const Place& place) const {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, Open(place.file));
+  auto opened = file->OpenValue(place.sample, place.column);
+  if (!opened.ok()) return Describe(opened.status(), place.file);
+  return opened;
+}
+
 absl::Status ColumnFiles::Describe(const absl::Status& status, size_t file) {
   if (!absl::IsDataLoss(status) || absl::StrContains(status.message(), "column file")) return status;
   return WithMessage(status, StrCat(ToStd(status.message()), " (column file ", file, " of the manifest)"));

@@ -52,10 +52,11 @@ class ColumnFiles {
   // stored samples.
   absl::Status CheckRuns(size_t file, std::span<const DatasetBlock> blocks) const;
 
-  // As ShardReader::ReadValue and CopyValue, of stored sample `sample`.
+  // As ShardReader::ReadValue, CopyValue and OpenValue, of stored sample `sample`.
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, const Place& place,
                                                             BlockBuffer* buffer) const;
   absl::StatusOr<bool> CopyValue(const Place& place, const ByteSink& sink) const;
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenValue(const Place& place) const;
 
   // Puts the values of the files into *view, a block of the dataset with the columns that are read, whose first sample
   // is `first`. *buffer keeps them. With `damage`, what cannot be read is added there.

@@ -81,6 +81,34 @@ absl::StatusOr<bool> AnyDatasetReader::CopyValue(uint64_t sample, size_t column,
   return open->reader->CopyValue(location.local, open->columns[column], sink);
 }
 
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> AnyDatasetReader::OpenValue(uint64_t sample, size_t column) const {
+  auto opened = FindValueFile(sample, column);
+  if (!opened.ok()) return At(opened.status(), PlaceOfValue(sample, column));
+  return opened;
+}
+
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> AnyDatasetReader::FindValueFile(uint64_t sample,
+                                                                                  size_t column) const {
+  SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
+  SHARDKIT_RETURN_IF_ERROR(CheckSample(sample));
+  const uint64_t stored = removed_.Stored(sample);
+  if (const auto place = files_->Find(stored, schema_positions_[column])) return files_->OpenValue(*place);
+  if (index_ && columns_[column].is_blob()) {
+    SHARDKIT_ASSIGN_OR_RETURN(const RecordPlace place, FindRecord(stored, column));
+    if (place.kind == RecordPlace::kAbsent) return nullptr;
+    if (place.kind == RecordPlace::kRecord) {
+      SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->GetForRecords(place.shard));
+      SHARDKIT_RETURN_IF_ERROR(open->CheckIdentity());
+      std::shared_ptr<const RandomAccessFile> file(open, &open->record_file());
+      return container::OpenRecordAt(std::move(file), place.begin, place.end);
+    }
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const Location location, LocateStored(stored));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(location.shard));
+  if (open->columns[column] == CachedShard::kMissing) return nullptr;
+  return open->reader->OpenValue(location.local, open->columns[column]);
+}
+
 absl::StatusOr<AnyDatasetReader::RecordPlace> AnyDatasetReader::FindRecord(uint64_t stored, size_t column) const {
   SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock block, index_->BlockOfSample(stored));
   RecordPlace place{.kind = RecordPlace::kElsewhere, .shard = block.shard};

@@ -10,6 +10,7 @@
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "container/read/decompression_limit.h"
+#include "container/read/value_file.h"
 #include "foreign/mds/mds_index.h"
 #include "foreign/mds/mds_layout.h"
 #include "format/constants.h"
@@ -354,10 +355,9 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(u
   return std::optional<std::string_view>(value);
 }
 
-absl::StatusOr<bool> MdsShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> MdsShardReader::OpenValue(uint64_t ordinal, size_t column) const {
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
-  if (described_.compression || mds_column(column).how.is_array)
-    return ForeignShardReader::CopyValue(ordinal, column, sink);
+  if (described_.compression || mds_column(column).how.is_array) return ForeignShardReader::OpenValue(ordinal, column);
   SHARDKIT_RETURN_IF_ERROR(CheckFileHash());
   const uint64_t offset = offsets_[ordinal], length = offsets_[ordinal + 1] - offset;
   std::string head(std::min(length, MdsHeadLength(*columns_)), '\0');
@@ -367,13 +367,7 @@ absl::StatusOr<bool> MdsShardReader::CopyValue(uint64_t ordinal, size_t column, 
     return DescribeSample(status, ordinal, offset);
   }
   const size_t at = positions_[column];
-  Buffer piece;
-  for (uint64_t position = places[at]; position < places[at + 1]; position += piece.size()) {
-    piece.resize_discard(std::min(kCopyPiece, places[at + 1] - position));
-    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset + position, {piece.data(), piece.size()}));
-    SHARDKIT_RETURN_IF_ERROR(sink(piece.view()));
-  }
-  return true;
+  return std::make_unique<container::ValueFile>(file_, offset + places[at], places[at + 1] - places[at]);
 }
 
 std::shared_ptr<ListedHash> ListedHash::Choose(std::span<const std::pair<std::string, std::string>> names_and_digits,

@@ -91,7 +91,7 @@ class MdsShardReader : public ForeignShardReader {
 
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
-  absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenValue(uint64_t ordinal, size_t column) const override;
 
  protected:
   absl::Status Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
@@ -127,7 +127,7 @@ class MdsShardReader : public ForeignShardReader {
   std::vector<size_t> positions_;  // per column of the schema, its position in *columns_
   std::vector<size_t> all_;        // 0, 1, … for each of the schema's columns
   ReadOptions options_;
-  std::unique_ptr<RandomAccessFile> file_;
+  std::shared_ptr<const RandomAccessFile> file_;
   std::vector<uint32_t> offsets_;  // of samples; empty when compressed
 };
 

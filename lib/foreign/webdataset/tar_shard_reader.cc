@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/read/decompression_limit.h"
+#include "container/read/value_file.h"
 
 namespace shardkit::foreign {
 namespace {
@@ -34,20 +35,21 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFil
   }
   const TarIndex& index = contents->index;
   const bool compressed = contents->compression != TarCompression::kNone;
-  SHARDKIT_ASSIGN_OR_RETURN(reader->file_,
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<RandomAccessFile> file,
                             file_system.OpenForReading(path, compressed ? ReadMode::kBuffered : options.mode));
-  reader->file_length_ = reader->file_->size();
+  reader->file_length_ = file->size();
   if (reader->file_length_ != index.tar_length) {
     return DataLoss(path, ": has ", reader->file_length_, " bytes, but had ", index.tar_length,
                     " when it was looked through: it was changed; open it again");
   }
-  reader->fallback_reason_ = reader->file_->fallback_reason();
+  reader->fallback_reason_ = file->fallback_reason();
   if (compressed) {
-    SHARDKIT_ASSIGN_OR_RETURN(
-        reader->file_, OpenDecompressed(std::move(reader->file_), contents->compression, index.blocks.back().offset));
+    SHARDKIT_ASSIGN_OR_RETURN(file,
+                              OpenDecompressed(std::move(file), contents->compression, index.blocks.back().offset));
     reader->fallback_reason_ =
         StrCat(path, ": is compressed, and is read from its beginning: decompress it for reading in any order");
   }
+  reader->file_ = std::move(file);
   SHARDKIT_ASSIGN_OR_RETURN(reader->schema_, TarSchema(index));
   reader->sample_count_ = index.blocks.back().first_sample;
   for (size_t i = 0; i + 1 < index.blocks.size(); ++i) {
@@ -303,6 +305,17 @@ absl::StatusOr<bool> TarShardReader::CopyValue(uint64_t ordinal, size_t column, 
   }
   if (checksum != nullptr && hash.Digest() != *checksum) return WrongChecksum(*value, ordinal, samples.key(i));
   return true;
+}
+
+// Of a compressed tar, each read before the last one would begin at the front again.
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> TarShardReader::OpenValue(uint64_t ordinal, size_t column) const {
+  SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
+  if (forward_only() || column == kKeyColumn) return ForeignShardReader::OpenValue(ordinal, column);
+  const size_t block = BlockOfSample(ordinal);
+  SHARDKIT_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(block));
+  const TarValue* const value = samples.Find(ordinal - blocks_[block].first_sample, column);
+  if (value == nullptr) return nullptr;
+  return std::make_unique<container::ValueFile>(file_, value->offset, value->length);
 }
 
 absl::StatusOr<std::optional<uint64_t>> TarShardReader::FindKey(std::string_view key, BlockBuffer* /*buffer*/) const {

@@ -27,6 +27,7 @@ class TarShardReader : public ForeignShardReader {
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenValue(uint64_t ordinal, size_t column) const override;
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
   bool forward_only() const override { return contents_->compression != TarCompression::kNone; }
 
@@ -75,8 +76,8 @@ class TarShardReader : public ForeignShardReader {
 
   ReadOptions options_;
   std::shared_ptr<const TarContents> contents_;
-  std::unique_ptr<TarBlocks> stored_;       // null where the contents have all samples
-  std::unique_ptr<RandomAccessFile> file_;  // of a compressed tar: its decompressed bytes
+  std::unique_ptr<TarBlocks> stored_;             // null where the contents have all samples
+  std::shared_ptr<const RandomAccessFile> file_;  // of a compressed tar: its decompressed bytes
   std::shared_ptr<container::VerifiedChunks>
       verified_;  // columns of blocks; with Verify::kFirst, of a file with an identity
 };

@@ -193,6 +193,9 @@ class DatasetReader {
   // A value of any size; see ShardReader::CopyValue.
   virtual absl::StatusOr<bool> CopyValue(uint64_t sample, size_t column, const ByteSink& sink) const = 0;
 
+  // A value as a file, null if absent, to read parts of it; see ShardReader::OpenValue.
+  virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenValue(uint64_t sample, size_t column) const = 0;
+
   // Ordinal of the first visible sample with this key, or empty. Looks in the key table of each segment (there are few,
   // however many shards): one page of each, at most three reads the first time. Then reads the sample. If a table is
   // missing or damaged, searches the shards of its segment in order. Single shards and other containers are searched

@@ -103,7 +103,7 @@ inline constexpr uint64_t kDefaultMaxDecompression = uint64_t{128} << 20;
 // The checksums that are compared, of Shardkit's own shards and of a tar's index. In any case, offsets and sizes are
 // checked: damaged data cannot cause reads outside its buffer.
 enum class Verify {
-  kEvery,  // of all data read, each time (the default)
+  kEvery,  // of all data read, each time, but for parts of a value (OpenValue) (the default)
   // Of the columns of each block when this process reads them for the first time. Every reader of the process trusts
   // the result afterwards, until the file's identity changes (RandomAccessFile::identity). Later damage to memory, to
   // the page cache or to the device goes unnoticed. For files without an identity, and for values that are read one by
@@ -236,6 +236,11 @@ class ShardReader {
   // only after the last piece, so the received bytes are valid only if this returns OK. Decompression has the limit of
   // ReadOptions::max_decompression.
   virtual absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const = 0;
+
+  // One value as a file, null if absent; `path` is the shard's. A value whose bytes lie in the shard as they are, such
+  // as a blob, is read by ReadAt alone: as much of it as is asked for, of which no checksum is compared, as there is
+  // none of a part. Any other is read, checked and decompressed now, and kept in memory. May outlive the reader.
+  virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenValue(uint64_t ordinal, size_t column) const = 0;
 
   // Ordinal of the sample with this key, or empty. FailedPrecondition if the shard has no key column.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;

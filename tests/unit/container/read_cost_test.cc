@@ -344,6 +344,18 @@ TEST_F(ReadCost, ACopyOfAValueTakesItsFrontAndItsPieces) {
   }
 }
 
+TEST_F(ReadCost, APartOfAnOpenValueIsReadAlone) {
+  const auto shard = Open();
+  const auto value = shard->OpenValue(4, 1);
+  ASSERT_TRUE(value.ok() && *value) << value.status();
+  EXPECT_LE(files_.bytes(), shard->blocks()[0].front_length);
+  files_.Reset();
+  std::string part(1000, '\0');
+  ASSERT_TRUE((*value)->ReadAt(500000, part).ok());
+  EXPECT_EQ(part, rows_[4][1]->substr(500000, 1000));
+  EXPECT_EQ(files_.bytes(), 1000u);
+}
+
 TEST_F(ReadCost, MemoryLimitIsHonoured) {
   const auto shard = Open({.max_block_memory = 100000});
   BlockBuffer buffer;

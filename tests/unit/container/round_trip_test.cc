@@ -9,6 +9,7 @@
 #include "shardkit/shard.h"
 #include "shardkit/validate.h"
 #include "support/effort.h"
+#include "support/read_in_parts.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit::container {
@@ -83,6 +84,9 @@ void CheckSingles(const ShardReader& shard, const std::vector<ShardRow>& rows, R
       ASSERT_TRUE(present.ok()) << present.status();
       ASSERT_EQ(*present, wanted.has_value());
       ASSERT_EQ(copy, wanted.value_or(""));
+      const auto parts = test::ReadInParts(shard.OpenValue(sample, c));
+      ASSERT_TRUE(parts.ok()) << parts.status();
+      ASSERT_EQ(*parts, wanted);
     }
     if (const auto key = shard.schema().key_column()) {
       const auto found = shard.FindKey(*rows[sample][*key], &buffer);

@@ -10,6 +10,7 @@
 #include "shardkit/filesystem.h"
 #include "support/counting_filesystem.h"
 #include "support/fault_filesystem.h"
+#include "support/read_in_parts.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit::test {
@@ -45,7 +46,7 @@ TEST_F(DatasetReaderTest, ReadsEveryValueInEveryModeWithAndWithoutTheIndex) {
       BlockBuffer buffer;
       for (uint64_t i = 0; i < 100; ++i) {
         const uint64_t sample = i * 37 % 100;
-        Row row, copied;
+        Row row, copied, in_parts;
         for (size_t column = 0; column < dataset->columns().size(); ++column) {
           const std::string& name = dataset->columns()[column].name;
           const auto value = dataset->ReadValue(sample, column, &buffer);
@@ -58,9 +59,39 @@ TEST_F(DatasetReaderTest, ReadsEveryValueInEveryModeWithAndWithoutTheIndex) {
           });
           ASSERT_TRUE(present.ok()) << present.status();
           if (*present) copied[name] = pieces;
+          const auto parts = ReadInParts(dataset->OpenValue(sample, column));
+          ASSERT_TRUE(parts.ok()) << parts.status();
+          if (*parts) in_parts[name] = **parts;
         }
         EXPECT_EQ(row, RowOf(samples_[sample]));
         EXPECT_EQ(copied, row);
+        EXPECT_EQ(in_parts, row);
+      }
+    }
+  }
+}
+
+TEST_F(DatasetReaderTest, AnOpenValueOutlivesItsDatasetAndEndsWhereItEnds) {
+  for (const bool index : {true, false}) {
+    if (!index) {
+      ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
+    }
+    for (const char* const column : {"image", "text"}) {
+      auto dataset = Open();
+      EXPECT_TRUE(absl::IsOutOfRange(dataset->OpenValue(100, 0).status()));
+      EXPECT_TRUE(absl::IsInvalidArgument(dataset->OpenValue(0, dataset->columns().size()).status()));
+      const auto open = dataset->OpenValue(7, *dataset->FindColumn(column));
+      dataset = nullptr;
+      ASSERT_TRUE(open.ok() && *open) << open.status();
+      const RandomAccessFile& value = **open;
+      const std::string wanted = RowOf(samples_[7]).at(column);
+      ASSERT_EQ(value.size(), wanted.size());
+      std::string bytes(wanted.size() + 1, '\0');
+      EXPECT_TRUE(value.ReadAt(wanted.size(), std::span(bytes).first(0)).ok());
+      EXPECT_TRUE(value.ReadAt(1, std::span(bytes).first(wanted.size() - 1)).ok());
+      EXPECT_EQ(bytes.substr(0, wanted.size() - 1), wanted.substr(1));
+      for (const uint64_t offset : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 63, UINT64_MAX}) {
+        EXPECT_TRUE(absl::IsOutOfRange(value.ReadAt(offset, bytes))) << offset;
       }
     }
   }

@@ -17,6 +17,7 @@
 #include "shardkit/change.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/manifest.h"
+#include "support/read_in_parts.h"
 
 namespace shardkit::test {
 
@@ -168,6 +169,9 @@ class ViewTest : public testing::Test {
         ASSERT_TRUE(copy.ok()) << copy.status();
         EXPECT_EQ(*copy, rows[i].contains(name));
         EXPECT_EQ(copied, rows[i].contains(name) ? rows[i].at(name) : "");
+        const auto parts = ReadInParts(dataset.OpenValue(i, column));
+        ASSERT_TRUE(parts.ok()) << parts.status();
+        EXPECT_EQ(*parts, *value);
       }
       if (!key || !rows[i].contains("key")) continue;
       const auto found = dataset.FindKey(rows[i].at("key"), &buffer);

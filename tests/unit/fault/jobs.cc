@@ -11,6 +11,7 @@
 #include "shardkit/loader.h"
 #include "shardkit/repair.h"
 #include "shardkit/tar_index.h"
+#include "support/read_in_parts.h"
 
 namespace shardkit::test {
 namespace {
@@ -97,6 +98,9 @@ absl::Status ReadAllWays(FileSystem& files, const std::string& path, std::string
         return absl::OkStatus();
       });
       if (!copied.ok()) return copied.status();
+      const auto parts = test::ReadInParts(dataset.OpenValue(sample, column));
+      if (!parts.ok()) return parts.status();
+      *shown += parts->value_or("-") + "|";
     }
   }
   if (dataset.summary().schema.key_column()) {

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "fault/cut_support.h"
+#include "support/read_in_parts.h"
 
 namespace shardkit::test {
 namespace {
@@ -104,6 +105,7 @@ TEST_P(MappedCutTest, ValuesInAnyOrder) {
           ASSERT_TRUE(value.ok()) << value.status();
           EXPECT_EQ(**value, row.at(name));
           EXPECT_TRUE(copy.ok() && copied == row.at(name));
+          EXPECT_EQ(**test::ReadInParts(dataset.OpenValue(sample, column)), row.at(name));
           continue;
         }
         // A tar's keys are in memory.
@@ -113,6 +115,7 @@ TEST_P(MappedCutTest, ValuesInAnyOrder) {
         }
         ExpectCut(value.status(), file);
         ExpectCut(copy.status(), file);
+        ExpectCut(test::ReadInParts(dataset.OpenValue(sample, column)).status(), file);
       }
     }
     // The keys of tars and the key index of a shard may have been read before.

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "foreign/mds/mds_directory.h"
+#include "support/read_in_parts.h"
 
 namespace shardkit::test {
 namespace {
@@ -204,6 +205,9 @@ void ExpectRows(const DatasetReader& dataset, const MdsFields& fields, const std
       });
       ASSERT_TRUE(present.ok() && *present) << present.status();
       ASSERT_EQ(copied, expected) << fields[c].name << " of sample " << i;
+      const auto parts = test::ReadInParts(dataset.OpenValue(i, c));
+      ASSERT_TRUE(parts.ok()) << parts.status();
+      ASSERT_EQ(*parts, expected) << fields[c].name << " of sample " << i;
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "dataset/dataset_support.h"
+#include "support/read_in_parts.h"
 
 namespace shardkit::test {
 
@@ -101,6 +102,10 @@ std::vector<Row> AllRowsByValue(const DatasetReader& dataset) {
       EXPECT_TRUE(present.ok()) << present.status();
       EXPECT_EQ(present.ok() && *present, value->has_value());
       EXPECT_EQ(copied, value->value_or(""));
+      const auto parts = test::ReadInParts(dataset.OpenValue(sample, column));
+      EXPECT_TRUE(parts.ok()) << parts.status();
+      EXPECT_EQ(parts.ok() && *parts, value->has_value());
+      EXPECT_EQ(parts->value_or(""), value->value_or(""));
       if (*value) row[dataset.columns()[column].name] = **value;
     }
   }
