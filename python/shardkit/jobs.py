@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-from shardkit import _core, reports
+from shardkit import _core, reports, sources
 from shardkit._options import (
     ConvertOptions,
     CopyOptions,
@@ -25,7 +25,7 @@ from shardkit._options import (
     shown,
 )
 from shardkit._progress import Progress, shown_progress
-from shardkit.rows import is_rows, pack_rows
+from shardkit.rows import is_rows, is_table, pack_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -71,7 +71,8 @@ def pack(
     inputs : path, sequence of paths, or rows
         Directories, tars, zips, tables or files of lines of JSON, taken in this order. An annotation file of COCO and
         the place of its images, for panoptic segmentation also that of its PNGs. Or dicts from column to value: any
-        iterable, or a map-style dataset, whose rows are then fetched by ``threads`` threads.
+        iterable, or a map-style dataset, whose rows are then fetched by ``threads`` threads. Or a table or a stream of
+        Arrow, as `sources.arrow` takes it.
     output : path
         The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     kind : str
@@ -118,6 +119,7 @@ def pack(
     KeyboardInterrupt
         On Ctrl-C; nothing is left behind unless ``keep_on_cancel``.
     """
+    inputs = sources.arrow(inputs) if is_table(inputs) else inputs
     if is_rows(inputs):
         if kind != "auto" or types is not None or group_by is not None or order is not None or dry_run:
             raise ValueError("kind, types, group_by, order and dry_run are for files; rows take columns={...}")

@@ -1,7 +1,8 @@
-"""Rows for `shardkit.pack` from Parquet, Hugging Face datasets and TFRecord, each read by a package of its own."""
+"""Rows for `shardkit.pack` from Parquet, Arrow, Hugging Face datasets and TFRecord, each by a package of its own."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from shardkit import _parquet, _tfrecord
+from shardkit import _from_arrow, _parquet, _tfrecord
+from shardkit._options import shown
 from shardkit.schema import Column
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -71,90 +73,96 @@ def _parquet_rows(files: Sequence[str], names: Sequence[str] | None, batch_size:
     import pyarrow.parquet as pq
 
     for path in files:
-        row = 0
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=batch_size, columns=names):
-                yield from batch_rows(batch, path, row)
-                row += batch.num_rows
+            yield from _numbered(file.iter_batches(batch_size=batch_size, columns=names), path)
 
 
-def batch_rows(batch: Any, place: str, first_row: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a record batch of Arrow; see `parquet`. `place` is where errors say that it comes from."""
-    values = [_arrow(place, first_row, name, batch.column(i)) for i, name in enumerate(batch.schema.names)]
-    for each in zip(*values, strict=True):
-        yield dict(zip(batch.schema.names, each, strict=True))
+def arrow(source: Any, columns: Sequence[str] | None = None, *, batch_size: int = 256) -> TypedRows:
+    """Return the rows of a table or a stream of Arrow. Needs pyarrow.
+
+    `shardkit.pack` and `shardkit.add_columns` take such a source as it is. Columns get their types as in `parquet`;
+    docs/recipes.md lists them. A column of a table of pyarrow is nullable if it has an absent value, that of anything
+    else if its field is, as nearly all are: ``pyarrow.table(source)`` reads all of it before.
+
+    Parameters
+    ----------
+    source : object with ``__arrow_c_stream__``
+        A table, record batches or a reader of pyarrow, a frame of polars or pandas, a result of DuckDB. A stream is
+        read once.
+    columns : sequence of str
+        Columns to take; all by default.
+    batch_size : int
+        Rows that are made objects of Python at once; a batch of the source, too, is in memory.
+
+    Raises
+    ------
+    ValueError
+        As for `parquet`.
+    """
+    place, batches, found = arrow_batches(source, columns, batch_size)
+    return TypedRows(found, _numbered(batches, place))
 
 
-def _arrow(path: str, row: int, name: str, array: Any) -> list[Any]:
-    """Return the values of a column of a batch that begins at `row`."""
+def arrow_batches(
+    source: Any, columns: Sequence[str] | None, batch_size: int
+) -> tuple[str, Iterator[Any], dict[str, Column]]:
+    """Return what errors call the source of `arrow`, its record batches, and the columns for them."""
     import pyarrow as pa
 
-    kind = array.type
-    _parquet.type_of(path, name, kind)  # has a counterpart
-    if pa.types.is_dictionary(kind):
-        return _arrow(path, row, name, array.dictionary_decode())
-    if _parquet.is_list(kind) and _parquet.is_number(kind.value_type):
-        return [_numbers_of(path, row + i, name, value) for i, value in enumerate(array)]
-    if _parquet.is_number(kind):
-        dtype = array.slice(0, 0).to_numpy(zero_copy_only=False).dtype.type  # to_pandas_dtype needs pandas
-        return [None if value is None else dtype(value) for value in array.to_pylist()]
-    if pa.types.is_timestamp(kind):
-        stored = array.cast(pa.int64()).to_pylist()
-        return [None if value is None else np.datetime64(value, kind.unit) for value in stored]
-    values: list[Any] = array.to_pylist()
-    if _parquet.is_file(kind):
-        return [_file_of(path, row + i, name, value) for i, value in enumerate(values)]
-    return values
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise TypeError(f"source={shown(source)}: has no __arrow_c_stream__; give a table or a stream of Arrow")
+    place = type(source).__name__
+    whole = pa.table(source) if isinstance(source, (pa.Table, pa.RecordBatch)) else None
+    reader = pa.RecordBatchReader.from_stream(source) if whole is None else whole.to_reader()
+    schema = reader.schema
+    names = list(schema.names if columns is None else columns)
+    for name in names:
+        if (count := schema.names.count(name)) != 1:
+            found = f"there is no column {name!r}" if count == 0 else f"{count} columns are named {name!r}"
+            raise ValueError(f"{place}: {found}: there are {', '.join(map(repr, schema.names))}")
+    begin = list(itertools.islice(reader, 1))
+    first = pa.Table.from_batches(begin, schema) if whole is None else whole
+    batches = (
+        batch.slice(row, batch_size)
+        for batch in (each.select(names) for each in itertools.chain(begin, reader))
+        for row in range(0, batch.num_rows, batch_size)
+    )
+    return place, batches, _from_arrow.columns(place, schema, names, first, whole)
 
 
-def _numbers_of(path: str, row: int, name: str, value: Any) -> Any:
-    """Return a list of numbers as an array."""
-    if not value.is_valid:
-        return None
-    if value.values.null_count:
-        raise ValueError(f"{path}: row {row}, column {name}: a number of the list is absent: leave the column out")
-    return value.values.to_numpy(zero_copy_only=False)
+def _numbered(batches: Iterable[Any], place: str, read_files: bool = False) -> Iterator[dict[str, Any]]:
+    row = 0
+    for batch in batches:
+        yield from _from_arrow.rows(batch, place, row, read_files)
+        row += batch.num_rows
 
 
-def _file_of(path: str, row: int, name: str, value: Any) -> Any:
-    """Return the bytes of a file of Hugging Face."""
-    if value is None or (value["bytes"] is None and value["path"] is None):
-        return None
-    if value["bytes"] is None:
-        raise ValueError(
-            f"{path}: row {row}, column {name}: only the path of the file, {value['path']!r}, is there: "
-            "shardkit.sources.hugging_face reads it, too"
-        )
-    return value["bytes"]
+def hugging_face(dataset: Any) -> TypedRows:
+    """Return the rows of a dataset of Hugging Face's `datasets`, also a streamed one; images and audio stay encoded.
 
-
-def hugging_face(dataset: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a dataset of Hugging Face's `datasets`, also a streamed one; images and audio stay encoded.
+    The dataset's features give the columns their types, as in `parquet`. All columns of a streamed dataset are
+    nullable.
 
     Parameters
     ----------
     dataset : datasets.Dataset or datasets.IterableDataset
         One split.
     """
-    import datasets
+    import pyarrow as pa
 
     for name, feature in (dataset.features or {}).items():
-        if isinstance(feature, (datasets.Image, datasets.Audio)):
-            dataset = dataset.cast_column(name, type(feature)(decode=False))
-    for number, row in enumerate(dataset):
-        made = {}
-        for name, value in row.items():
-            if isinstance(value, dict) and value.keys() == {"bytes", "path"}:
-                if value["bytes"] is None and value["path"] is None:
-                    raise ValueError(f"row {number}: column {name} has neither bytes nor a path")
-                value = value["bytes"] if value["bytes"] is not None else _file(value["path"])
-            made[name] = value
-        yield made
-
-
-def _file(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+        if getattr(feature, "decode", False):  # an image, a sound, a video
+            dataset = dataset.cast_column(name, dataclasses.replace(feature, decode=False))
+    tables = dataset.with_format("arrow").iter(batch_size=256)
+    begin = list(itertools.islice(tables, 1))
+    if dataset.features is not None:
+        schema = dataset.features.arrow_schema
+    else:
+        schema = begin[0].schema if begin else pa.schema([])
+    nulls = dataset.data.table if hasattr(dataset, "data") else None
+    found = _from_arrow.columns("dataset", schema, schema.names, pa.concat_tables(begin) if begin else None, nulls)
+    batches = (batch for table in itertools.chain(begin, tables) for batch in table.to_batches(max_chunksize=256))
+    return TypedRows(found, _numbered(batches, "dataset", read_files=True))
 
 
 def tfrecord(paths: Paths, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
