@@ -324,9 +324,10 @@ class Dataset(Sequence[Mapping[str, Any]]):
         return pa.Table.from_batches(batches, kinds)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Return a stream of the samples for other programs: DuckDB, polars, pandas and others take a dataset.
+        """Return a stream of the samples for other programs: DuckDB, pandas and others take a dataset as it is.
 
-        The columns are those of `to_arrow`. Blocks are read when they are asked for, and a few ahead.
+        polars takes one for a sequence: give it `to_arrow`. The columns are the same. Blocks are read when they are
+        asked for, and a few ahead.
         """
         import pyarrow as pa
 

@@ -202,7 +202,8 @@ def pack_rows(
                 values = {name: value for name, value in row.items() if name in made}
                 if unknown := row.keys() - made.keys() - {key}:
                     raise ValueError(f"there is no column {sorted(unknown)[0]!r}; give all as columns={{...}}")
-                writer.append(str(row.get(key, f"{number:012d}")), values, number + 1)
+                named = row.get(key)
+                writer.append(f"{number:012d}" if named is None else str(named), values, number + 1)
                 packed += 1
             except ValueError as error:
                 if not skip_errors:

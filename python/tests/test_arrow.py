@@ -175,6 +175,13 @@ def test_each_type_there_and_back(name: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "again.parquet").to_pylist() == again.to_pylist()
 
 
+def test_keys(tmp_path: Path) -> None:
+    table = pa.table({"id": ["a", None, "c"], "n": [1, 2, 3]})
+    assert list(packed(table, tmp_path / "out", key="id").keys()) == ["a", "000000000001", "c"]
+    numbers = pa.table({"key": pa.array([7, 8], pa.uint8()), "n": [1, 2]})
+    assert list(packed(numbers, tmp_path / "numbers").keys()) == ["7", "8"]
+
+
 def test_tensors(tmp_path: Path) -> None:
     kind = pa.fixed_shape_tensor(pa.int32(), [2, 3], permutation=[1, 0])
     stored = pa.array([list(range(6)), None, list(range(6, 12))], pa.list_(pa.int32(), 6))
