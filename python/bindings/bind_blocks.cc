@@ -1,8 +1,12 @@
 // Scanning a dataset block by block: columns as arrays over the block's memory.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -139,6 +143,69 @@ Array<int64_t> BlockSizes(const Block& block, size_t column) {
   return array;
 }
 
+// The bytes of all values one after another, where they lie if they lie so, and where each begins, and the last ends.
+std::pair<Array<int64_t>, Array<uint8_t>> JoinedValues(nb::handle_t<Block> self, size_t column) {
+  const ColumnView& values = ColumnAt(*nb::inst_ptr<Block>(self), column);
+  const uint64_t places = uint64_t{values.size()} + 1;
+  void* data = nullptr;
+  Array<int64_t> begins = NewArray(Type::kI64, {&places, 1}, &data);
+  auto* const begin = static_cast<int64_t*>(data);
+  const char* first = "";
+  uint64_t total = 0;
+  bool adjacent = true;
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    begin[i] = static_cast<int64_t>(total);
+    const std::string_view value = values.value(i).value_or(std::string_view());
+    if (value.empty()) continue;
+    if (total == 0) first = value.data();
+    adjacent = adjacent && reinterpret_cast<uintptr_t>(value.data()) == reinterpret_cast<uintptr_t>(first) + total;
+    total += value.size();
+  }
+  begin[values.size()] = static_cast<int64_t>(total);
+  if (adjacent) return {std::move(begins), MakeArray(first, Type::kU8, {&total, 1}, self, false)};
+  Array<uint8_t> bytes = NewArray(Type::kU8, {&total, 1}, &data);
+  auto* out = static_cast<char*>(data);
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    const std::string_view value = values.value(i).value_or(std::string_view());
+    out = std::copy(value.begin(), value.end(), out);
+  }
+  return {std::move(begins), std::move(bytes)};
+}
+
+// Arrays that have shapes of their own: the shapes, zeros where a value is absent, and the elements of all.
+std::pair<Array<int64_t>, Any> JoinedArrays(nb::handle_t<Block> self, size_t column, size_t dimensions) {
+  const Block& block = *nb::inst_ptr<Block>(self);
+  const ColumnView& values = ColumnAt(block, column);
+  const Column& declared = block.dataset->reader().columns()[column];
+  const uint64_t sizes[] = {values.size(), dimensions};
+  void* data = nullptr;
+  Array<int64_t> shapes = NewArray(Type::kI64, sizes, &data);
+  auto* shape = static_cast<int64_t*>(data);
+  std::vector<std::string_view> elements;
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < values.size(); ++i, shape += dimensions) {
+    const auto value = values.value(i);
+    std::fill_n(shape, dimensions, 0);
+    if (!value) continue;
+    const NdarrayView array = ValueOrRaise(ParseNdarray(declared, *value));
+    if (array.shape.size() != dimensions) {
+      Raise(absl::InvalidArgumentError(
+          "sample " + std::to_string(block.block->first_sample() + i) + ": column \"" + declared.name +
+          "\": an array of " + std::to_string(array.shape.size()) + " dimensions, where the column's first has " +
+          std::to_string(dimensions) +
+          ": lists of Arrow are nested equally deep; leave the column out by columns=[...]"));
+    }
+    std::ranges::copy(array.shape, shape);
+    elements.push_back(array.data);
+    total += array.data.size();
+  }
+  const uint64_t count = total / std::max<uint32_t>(1, ScalarSize(declared.dtype));
+  nb::object joined = NewArray(declared.dtype, {&count, 1}, &data);
+  auto* out = static_cast<char*>(data);
+  for (const std::string_view each : elements) out = std::copy(each.begin(), each.end(), out);
+  return {std::move(shapes), std::move(joined)};
+}
+
 }  // namespace
 
 void BindBlocks(nb::module_& module) {
@@ -153,20 +220,23 @@ void BindBlocks(nb::module_& module) {
       .def("stored_values", &StoredValues, nb::arg("column"), nb::arg("first"), nb::arg("writable"))
       .def("present", &BlockPresent, nb::arg("column"))
       .def("sizes", &BlockSizes, nb::arg("column"))
+      .def("joined_values", &JoinedValues, nb::arg("column"))
+      .def("joined_arrays", &JoinedArrays, nb::arg("column"), nb::arg("dimensions"))
       .def("check_mapped", [](const Block& block) { Raise(block.block->CheckMapped()); });
   nb::class_<Scanner>(module, "Scanner", nb::is_weak_referenceable())
       .def(
           "__init__",
-          [](Scanner* self, const std::shared_ptr<Dataset>& dataset, int threads, int blocks_ahead,
+          [](Scanner* self, const std::shared_ptr<Dataset>& dataset, int threads, int blocks_ahead, int most_held,
              uint64_t first_sample, uint64_t end_sample, const ChosenSamples* samples) {
             new (self) Scanner(dataset, {.threads = threads,
                                          .blocks_ahead = blocks_ahead,
+                                         .most_held = most_held,
                                          .first_sample = first_sample,
                                          .end_sample = end_sample,
                                          .samples = samples != nullptr ? samples->ordinals : nullptr});
           },
-          nb::arg("dataset"), nb::kw_only(), nb::arg("threads"), nb::arg("blocks_ahead"), nb::arg("first_sample"),
-          nb::arg("end_sample"), nb::arg("samples").none())
+          nb::arg("dataset"), nb::kw_only(), nb::arg("threads"), nb::arg("blocks_ahead"), nb::arg("most_held"),
+          nb::arg("first_sample"), nb::arg("end_sample"), nb::arg("samples").none())
       .def("__iter__", [](nb::handle_t<Scanner> self) { return self; })
       .def("__next__", &Scanner::Next);
 }

@@ -6,89 +6,13 @@ import contextlib
 import itertools
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from shardkit import _core, jobs, reports
-from shardkit._numbers import NUMPY_NAMES, is_scalar
+from shardkit import _core, _to_arrow, jobs, reports
 from shardkit._options import located
-from shardkit.block import Block
 from shardkit.dataset import Dataset
 from shardkit.rows import pack_rows
-from shardkit.schema import Column, Schema, describe, is_text_list
-
-# Makes Arrow's array of the arrays of a column: one array [samples, …], or a list with None where there is none.
-Tensors = Callable[[Any], Any]
-
-
-def arrow_type(column: Column) -> Any:
-    """Return the type of Arrow that holds the column's values, arrays as nested lists.
-
-    Raises
-    ------
-    ValueError
-        For complex numbers, which Arrow lacks.
-    """
-    import pyarrow as pa
-
-    if is_text_list(column):
-        return pa.list_(pa.string())
-    if column.type in ("utf8", "json"):
-        return pa.string()
-    if column.type == "rle":
-        return pa.list_(pa.struct([("size", pa.list_(pa.int64())), ("counts", pa.string())]))
-    if is_scalar(column.type):
-        return _scalar_type(column, column.type)
-    if column.type == "ndarray" and column.dtype is not None and is_scalar(column.dtype):
-        kind = _scalar_type(column, column.dtype)
-        for _ in range(1 if column.shape is None else len(column.shape)):
-            kind = pa.list_(kind)
-        return kind
-    return pa.binary()
-
-
-def _scalar_type(column: Column, name: str) -> Any:
-    import pyarrow as pa
-
-    if name in ("bf16", "f8e4m3", "f8e5m2"):
-        return pa.float32()
-    dtype = np.dtype(NUMPY_NAMES[name])
-    if dtype.kind == "c":
-        raise ValueError(f"column {column.name}: Arrow has no type for {describe(column)}: leave it out by columns=[…]")
-    return pa.from_numpy_dtype(dtype)
-
-
-def table(block: Block, schema: Schema, tensors: Tensors | None = None) -> Any:
-    """Return the samples of a block as Arrow's table, in memory of its own."""
-    import pyarrow as pa
-
-    return pa.table({column.name: _column(block, column, tensors) for column in schema})
-
-
-def _column(block: Block, column: Column, tensors: Tensors | None) -> Any:
-    import pyarrow as pa
-
-    kind = arrow_type(column)
-    stored = block[column.name]
-    absent = None if not column.nullable else ~block.present(column.name)
-    if column.type == "rle":
-        return pa.array([None if masks is None else masks.coco() for masks in stored], kind)
-    if column.type != "ndarray":
-        if isinstance(stored, np.ndarray):
-            stored = stored.astype("f4") if kind == pa.float32() else np.array(stored)
-            return pa.array(stored, kind, mask=absent)
-        if column.type == "json" and not is_text_list(column):  # documents as they are stored
-            views = map(stored.view, range(len(stored)))
-            return pa.array([None if view is None else bytes(view).decode() for view in views], kind)
-        return pa.array(list(stored), kind)
-    if tensors is not None and isinstance(stored, np.ndarray) and (absent is None or not absent.any()):
-        return tensors(np.array(stored))
-    values = list(stored) if absent is None else [None if gone else v for gone, v in zip(absent, stored, strict=True)]
-    if tensors is not None:
-        return tensors([None if v is None else np.array(v) for v in values])
-    return pa.array([None if v is None else v.tolist() for v in values], kind)
 
 
 def ranges(samples: int, count: int) -> list[tuple[int, int]]:
@@ -97,12 +21,17 @@ def ranges(samples: int, count: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(cuts))
 
 
-def tables(dataset: Dataset, first: int, end: int, tensors: Tensors | None = None) -> Iterator[Any]:
-    """Yield the samples from `first` to before `end` as Arrow's tables, one for each block."""
-    schema = dataset.schema
-    for block in dataset.scan(first_sample=first, end_sample=end):
-        whole = table(block, schema, tensors)
+def tables(dataset: Dataset, first: int, end: int, tensors: _to_arrow.Tensors | None = None) -> Iterator[Any]:
+    """Yield the samples from `first` to before `end` as Arrow's tables, one for each block.
+
+    With `tensors`, arrays are what that makes of them.
+    """
+    import pyarrow as pa
+
+    kinds = dataset._arrow_schema()
+    for block in dataset._blocks(first_sample=first, end_sample=end, most_held=None):
         begin = max(first - block.first_sample, 0)
+        whole = pa.Table.from_batches([_to_arrow.batch(block, dataset.schema, kinds, tensors)])
         yield whole.slice(begin, min(end - block.first_sample, len(block)) - begin)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from shardkit import _core, _numbers, _values, reports, sources
+from shardkit import _core, _from_arrow, _numbers, _parquet, _values, reports, sources
 from shardkit._options import checked, path_text, shown
 from shardkit._progress import Progress, shown_progress
 from shardkit.images import as_column
-from shardkit.rows import FIRST_ROWS, infer
+from shardkit.rows import FIRST_ROWS, infer, is_table
 from shardkit.schema import Column, column
 
 # Rows that go to the library at once.
@@ -47,8 +47,8 @@ def add_columns(
         The dataset, or its URL.
     source : path, mapping, table or rows
         The values: a file (NDJSON, NPY) or a dataset of any container, by its path or URL; a Parquet file on a disk,
-        where pyarrow is installed; a mapping from column to NumPy array or list; a table or record batches of pyarrow;
-        or dicts from column to value, of which only a few are in memory.
+        where pyarrow is installed; a mapping from column to NumPy array or list; a table or a stream of Arrow, as
+        `sources.arrow` takes it; or dicts from column to value, of which only a few are in memory.
     key : str
         The column of the source with the keys. Samples whose key it lacks have no value then. Without a key, row i is
         of sample i, and there have to be as many as samples.
@@ -79,16 +79,16 @@ def add_columns(
                 return _core.add_columns_file(
                     path_text(dataset), path, key or "", list(columns or []), types or {}, threads, show
                 )
-        elif not (hasattr(source, "__iter__") or hasattr(source, "to_batches")) or isinstance(source, bytes):
+        elif not (hasattr(source, "__iter__") or is_table(source)) or isinstance(source, bytes):
             raise TypeError(f"source={shown(source)}: give a file, arrays by column, or rows")
         if types is not None:
             raise ValueError("types are for files of NDJSON; give columns={...} for values from Python")
         taken = None if columns is None else [*columns, *([key] if key is not None and key not in columns else [])]
-        batches, count = _batches(source, taken)
+        batches, count, known = _batches(source, taken)
         first = next(batches, None)
         if first is None:
             raise ValueError("there are no rows")
-        made = _columns(first, key, columns)
+        made = _columns(first, key, columns, known)
         rest = itertools.chain([first], batches)
         return _core.add_columns_rows(path_text(dataset), made, _encoder(made, rest), count, threads, show)
 
@@ -146,25 +146,27 @@ def set_columns(
     return _core.set_columns(path_text(dataset), column, changes)
 
 
-def _batches(source: Any, taken: Sequence[str] | None) -> tuple[Iterator[_Batch], int | None]:
-    """Return the source in pieces, and how many rows it has if that is known; of Arrow only the columns `taken`."""
+def _batches(
+    source: Any, taken: Sequence[str] | None
+) -> tuple[Iterator[_Batch], int | None, Mapping[str, Column] | None]:
+    """Return the source in pieces; how many rows it has, and its columns, if that is known; of Arrow those `taken`."""
     if isinstance(source, (str, os.PathLike)):
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(path_text(source)) as file:
+        path = path_text(source)
+        with pq.ParquetFile(path) as file:
             _check_names(file.schema_arrow.names, taken)
             rows = file.metadata.num_rows
-        return _parquet(path_text(source), taken), rows
+        return _parquet_batches(path, taken), rows, _parquet.columns([path], taken)
     if isinstance(source, Mapping):
         lengths = {len(values) for values in source.values()}
         if len(lengths) != 1:
             raise ValueError(f"columns of {len(lengths)} different lengths" if lengths else "there are no columns")
-        return _sliced(source, lengths.pop()), len(next(iter(source.values())))
-    if hasattr(source, "to_batches"):
-        _check_names(source.schema.names, taken)
-        source = source if taken is None else source.select(list(taken))
-        return _arrow(source.to_batches(max_chunksize=_BATCH), "table"), source.num_rows
-    return _collected(source), len(source) if hasattr(source, "__len__") else None
+        return _sliced(source, lengths.pop()), len(next(iter(source.values()))), None
+    if is_table(source):
+        place, batches, columns = sources.arrow_batches(source, taken, _BATCH)
+        return _arrow(batches, place), getattr(source, "num_rows", None), columns
+    return _collected(source), len(source) if hasattr(source, "__len__") else None, None
 
 
 def _sliced(values: Mapping[str, Any], count: int) -> Iterator[_Batch]:
@@ -178,7 +180,7 @@ def _check_names(names: Sequence[str], taken: Sequence[str] | None) -> None:
             raise ValueError(f"there is no column {name!r}: there are {', '.join(map(repr, names))}")
 
 
-def _parquet(path: str, taken: Sequence[str] | None) -> Iterator[_Batch]:
+def _parquet_batches(path: str, taken: Sequence[str] | None) -> Iterator[_Batch]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
@@ -188,16 +190,9 @@ def _parquet(path: str, taken: Sequence[str] | None) -> Iterator[_Batch]:
 def _arrow(batches: Iterable[Any], place: str) -> Iterator[_Batch]:
     row = 0
     for batch in batches:
-        yield {name: _arrow_values(batch.column(i), place, row, name) for i, name in enumerate(batch.schema.names)}
+        names = batch.schema.names
+        yield {name: _from_arrow.values(place, row, name, batch.column(i)) for i, name in enumerate(names)}
         row += batch.num_rows
-
-
-def _arrow_values(array: Any, place: str, row: int, name: str) -> _Values:
-    import pyarrow as pa
-
-    if (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)) and array.null_count == 0:
-        return array.to_numpy(zero_copy_only=False)
-    return sources._arrow(place, row, name, array)
 
 
 def _collected(rows: Iterable[Any]) -> Iterator[_Batch]:
@@ -221,7 +216,12 @@ def _collected(rows: Iterable[Any]) -> Iterator[_Batch]:
         size = _BATCH
 
 
-def _columns(first: _Batch, key: str | None, wanted: Sequence[str] | Mapping[str, str | Column] | None) -> list[Column]:
+def _columns(
+    first: _Batch,
+    key: str | None,
+    wanted: Sequence[str] | Mapping[str, str | Column] | None,
+    known: Mapping[str, Column] | None,
+) -> list[Column]:
     """Return the columns that hold the values, the key with them."""
     names = [name for name in (first if wanted is None else wanted) if name != key]
     _check_names(list(first), [*names, *([] if key is None else [key])])
@@ -230,6 +230,8 @@ def _columns(first: _Batch, key: str | None, wanted: Sequence[str] | Mapping[str
         if isinstance(wanted, Mapping):
             kind = wanted[name]
             made.append(as_column(name, kind))
+        elif known is not None:
+            made.append(known[name])
         else:
             made.append(_inferred(name, first[name]))
     if key is not None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, overload
 
 import numpy as np
 
-from shardkit import _core, _numbers, _process, _values
+from shardkit import _core, _numbers, _process, _to_arrow, _values
 from shardkit._options import ReadMode, Size, Verify, checked, column_names, located, path_text, shown, size
 from shardkit.block import Block
 from shardkit.schema import Schema, describe
@@ -236,8 +236,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
         name = self.all_columns.key
         if name is None:
             raise ValueError(f"{self._path}: no column is the key")
-        options = {**self._options, "columns": [name]}
-        return _Each(Dataset(self._path, options, self._choice).scan(), lambda block: iter(block[name]))
+        return _Each(self._of_columns([name]).scan(), lambda block: iter(block[name]))
 
     @checked
     def scan(
@@ -260,6 +259,18 @@ class Dataset(Sequence[Mapping[str, Any]]):
         ValueError
             When arrays of more blocks are kept than `blocks_ahead` allows.
         """
+        return self._blocks(threads, blocks_ahead, first_sample, end_sample, most_held=1)
+
+    def _blocks(
+        self,
+        threads: int = 1,
+        blocks_ahead: int = 4,
+        first_sample: int = 0,
+        end_sample: int | None = None,
+        *,
+        most_held: int | None,
+    ) -> Iterator[Block]:
+        """Yield the blocks as `scan` does; `most_held`, None: any number, may be in use beside those read ahead."""
         count = len(self)
         end_sample = count if end_sample is None else min(end_sample, count)
         chosen = None if self._chosen is None else self._ordinals
@@ -270,6 +281,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
             self._library,
             threads=threads,
             blocks_ahead=max(blocks_ahead, threads, 1),
+            most_held=(1 << 31) - 1 if most_held is None else most_held,
             first_sample=begin,
             end_sample=max(begin, end),
             samples=self._chosen,
@@ -300,7 +312,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
             When there is no such column.
         """
         self._position(name)
-        alone = Dataset(self._path, {**self._options, "columns": [name]}, self._choice)
+        alone = self._of_columns([name])
         # Copies, because few blocks may be in use at once.
         parts = [
             part.copy() if isinstance(part := block[name], np.ndarray) else list(part)
@@ -309,6 +321,79 @@ class Dataset(Sequence[Mapping[str, Any]]):
         if all(isinstance(part, np.ndarray) for part in parts) and parts:
             return np.concatenate(parts)
         return [value for part in parts for value in part]
+
+    def _of_columns(self, names: Sequence[str], where: str | None = None) -> Dataset:
+        """Return the dataset with these columns, of the samples that satisfy one more condition."""
+        choice = self._choice
+        if where is not None and self._options["skip_lost_samples"]:
+            raise ValueError("where chooses among all samples: leave skip_lost_samples out")
+        if where is not None and len(self) > 0:
+            indices = None if self._chosen is None else self._ordinals
+            choice = chosen(self._path, where, indices, self._options["generation"])
+        return Dataset(self._path, {**self._options, "columns": list(names)}, choice)
+
+    @checked
+    def to_arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> Any:
+        """Return samples as a table of Arrow. Needs pyarrow.
+
+        Numbers lie in the table as the blocks have them, without a copy. docs/recipes.md says which types
+        columns get.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Columns of the table, in this order. By default those that `open` was given, else all small ones: neither
+            images, other bytes nor masks.
+        where : str
+            Only the samples that satisfy a condition, as for `open`.
+
+        Returns
+        -------
+        pyarrow.Table
+            In memory as a whole; ``pyarrow.RecordBatchReader.from_stream(dataset)`` reads a part at a time.
+
+        Raises
+        ------
+        KeyError
+            When a column is not among those that are read.
+        ValueError
+            For arrays of several numbers of dimensions in a column that has no shape.
+        """
+        import pyarrow as pa
+
+        kinds, batches = self._arrow(column_names(columns), where)
+        return pa.Table.from_batches(batches, kinds)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return a stream of the samples for other programs: DuckDB, pandas and others take a dataset as it is.
+
+        polars takes one for a sequence: give it `to_arrow`. The columns are the same. Blocks are read when they are
+        asked for, and a few ahead.
+        """
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(*self._arrow(None, None)).__arrow_c_stream__(requested_schema)
+
+    def _arrow(self, names: Sequence[str] | None, where: str | None) -> tuple[Any, Iterator[Any]]:
+        """Return the schema and the record batches of `to_arrow`."""
+        if names is None:
+            every = bool(self._options["columns"])
+            names = [column.name for column in self._columns if every or _to_arrow.is_small(column)]
+            if not names:
+                raise ValueError(f"{self._path}: no column is small: name columns, as {self._names[0]!r}")
+        for name in names:
+            if name not in self._names:
+                raise KeyError(f"there is no column {name!r}; the dataset has {', '.join(self._names)}")
+        dataset = self if where is None and names == self._names else self._of_columns(names, where)
+        threads = min(_core.available_processors(), 8)
+        kinds = dataset._arrow_schema()
+        # Arrays over a block's memory hold it for as long as others have them.
+        blocks = dataset._blocks(threads, threads, most_held=None)
+        return kinds, _to_arrow.batches(blocks, dataset._columns, kinds)
+
+    def _arrow_schema(self) -> Any:
+        """Return Arrow's schema of all columns that are read."""
+        return _to_arrow.schema(self._columns, lambda names: self._of_columns(names).scan())
 
     @property
     def classes(self) -> list[str]:

@@ -25,7 +25,7 @@ from shardkit._options import (
     shown,
 )
 from shardkit._progress import Progress, shown_progress
-from shardkit.rows import is_rows, pack_rows
+from shardkit.rows import is_rows, is_table, pack_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -73,7 +73,8 @@ def pack(
         the place of its images, for panoptic segmentation also that of its PNGs. Or dicts from column to value: any
         iterable, `rows` that a function makes, or a map-style dataset, whose rows are then fetched by ``threads``
         threads. Or a dataset of Hugging Face's `datasets` (`shardkit.sources.hugging_face`); of a ``DatasetDict``,
-        each split goes to ``output/SPLIT``, and its report is in `splits` of the report.
+        each split goes to ``output/SPLIT``, and its report is in `splits` of the report. Or a table or a stream of
+        Arrow, as `sources.arrow` takes it.
     output : path
         The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     kind : str
@@ -129,6 +130,7 @@ def pack(
         )
     if sources.is_hugging_face(inputs):
         inputs = sources.hugging_face(inputs)
+    inputs = sources.arrow(inputs) if is_table(inputs) else inputs
     if is_rows(inputs):
         if kind != "auto" or types is not None or group_by is not None or order is not None or dry_run:
             raise ValueError("kind, types, group_by, order and dry_run are for files; rows take columns={...}")

@@ -38,6 +38,11 @@ def is_rows(inputs: Any) -> bool:
     return hasattr(inputs, "__iter__") or (hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__"))
 
 
+def is_table(inputs: Any) -> bool:
+    """Tell whether the inputs of `pack` are a table or a stream of Arrow; the rows of a dataset keep their types."""
+    return hasattr(inputs, "__arrow_c_stream__") and not isinstance(inputs, Sequence)
+
+
 def infer(name: str, values: Iterable[Any]) -> Column:
     """Return the column that holds the values; None is an absent one.
 
@@ -242,7 +247,8 @@ def pack_rows(
                     if made.failure is not None:
                         raise rows.told(made)
                     values = _values_of(made.row, kinds, key)
-                    name = str(made.row[key]) if key in made.row else made.key
+                    named = made.row.get(key)
+                    name = made.key if named is None else str(named)
                     writer.append(name, values, made.next_position)
                     packed += 1
                 except (ValueError, FunctionError) as error:

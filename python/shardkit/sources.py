@@ -7,13 +7,14 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from shardkit import _parquet, _tfrecord
+from shardkit import _from_arrow, _parquet, _tfrecord
 from shardkit._made import Rows
-from shardkit._options import refuse
+from shardkit._options import refuse, shown
+from shardkit.schema import Column
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -65,94 +66,67 @@ def _parquet_rows(files: Sequence[str], names: Sequence[str] | None, batch_size:
 
     for path in files:
         with pq.ParquetFile(path) as file:
-            yield from _rows_of_batches(file.iter_batches(batch_size=batch_size, columns=names), path)
+            yield from _numbered(file.iter_batches(batch_size=batch_size, columns=names), path)
 
 
-def _rows_of_batches(batches: Iterable[Any], place: str, paths: bool = False) -> Iterator[dict[str, Any]]:
-    row = 0
-    for batch in batches:
-        yield from batch_rows(batch, place, row, paths)
-        row += batch.num_rows
+def arrow(source: Any, columns: Sequence[str] | None = None, *, batch_size: int = 256) -> Rows:
+    """Return the rows of a table or a stream of Arrow. Needs pyarrow.
 
+    `shardkit.pack` and `shardkit.add_columns` take such a source as it is. Columns get their types as in `parquet`;
+    docs/recipes.md lists them. A column of a table of pyarrow is nullable if it has an absent value, that of anything
+    else if its field is, as nearly all are: ``pyarrow.table(source)`` reads all of it before.
 
-def batch_rows(batch: Any, place: str, first_row: int = 0, paths: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a record batch of Arrow; see `parquet`. `place` is where errors say that it comes from.
+    Parameters
+    ----------
+    source : object with ``__arrow_c_stream__``
+        A table, record batches or a reader of pyarrow, a frame of polars or pandas, a result of DuckDB. A stream is
+        read once.
+    columns : sequence of str
+        Columns to take; all by default.
+    batch_size : int
+        Rows that are made objects of Python at once; a batch of the source, too, is in memory.
 
-    With `paths`, files of which only the path is there are `_Stored`.
+    Raises
+    ------
+    ValueError
+        As for `parquet`.
     """
-    values = [_arrow(place, first_row, name, batch.column(i), paths) for i, name in enumerate(batch.schema.names)]
-    for each in zip(*values, strict=True):
-        yield dict(zip(batch.schema.names, each, strict=True))
+    place, batches, found = arrow_batches(source, columns, batch_size)
+    return Rows(_numbered(batches, place), columns=found, total=getattr(source, "num_rows", 0))
 
 
-def _arrow(path: str, row: int, name: str, array: Any, paths: bool = False) -> list[Any]:
-    """Return the values of a column of a batch that begins at `row`."""
+def arrow_batches(
+    source: Any, columns: Sequence[str] | None, batch_size: int
+) -> tuple[str, Iterator[Any], dict[str, Column]]:
+    """Return what errors call the source of `arrow`, its record batches, and the columns for them."""
     import pyarrow as pa
 
-    kind = array.type
-    _parquet.type_of(path, name, kind)  # has a counterpart
-    if pa.types.is_dictionary(kind):
-        return _arrow(path, row, name, array.dictionary_decode(), paths)
-    if _parquet.is_list(kind) and _parquet.is_number(kind.value_type):
-        return [_numbers_of(path, row + i, name, value) for i, value in enumerate(array)]
-    if _parquet.is_number(kind):
-        dtype = array.slice(0, 0).to_numpy(zero_copy_only=False).dtype.type  # to_pandas_dtype needs pandas
-        return [None if value is None else dtype(value) for value in array.to_pylist()]
-    if pa.types.is_timestamp(kind):
-        stored = array.cast(pa.int64()).to_pylist()
-        return [None if value is None else np.datetime64(value, kind.unit) for value in stored]
-    if _parquet.is_tensor(kind):
-        return _arrays_of(array)
-    values: list[Any] = (array.storage if _parquet.is_json(kind) else array).to_pylist()
-    if _parquet.is_json(kind):
-        return [None if value is None else json.loads(value) for value in values]
-    if _parquet.is_file(kind):
-        return [_file_of(path, row + i, name, value, paths) for i, value in enumerate(values)]
-    return values
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise TypeError(f"source={shown(source)}: has no __arrow_c_stream__; give a table or a stream of Arrow")
+    place = type(source).__name__
+    whole = pa.table(source) if isinstance(source, (pa.Table, pa.RecordBatch)) else None
+    reader = pa.RecordBatchReader.from_stream(source) if whole is None else whole.to_reader()
+    schema = reader.schema
+    names = list(schema.names if columns is None else columns)
+    for name in names:
+        if (count := schema.names.count(name)) != 1:
+            found = f"there is no column {name!r}" if count == 0 else f"{count} columns are named {name!r}"
+            raise ValueError(f"{place}: {found}: there are {', '.join(map(repr, schema.names))}")
+    begin = list(itertools.islice(reader, 1))
+    first = pa.Table.from_batches(begin, schema) if whole is None else whole
+    batches = (
+        batch.slice(row, batch_size)
+        for batch in (each.select(names) for each in itertools.chain(begin, reader))
+        for row in range(0, batch.num_rows, batch_size)
+    )
+    return place, batches, _from_arrow.columns(place, schema, names, first, whole)
 
 
-def _numbers_of(path: str, row: int, name: str, value: Any) -> Any:
-    """Return a list of numbers as an array."""
-    if not value.is_valid:
-        return None
-    if value.values.null_count:
-        raise ValueError(f"{path}: row {row}, column {name}: a number of the list is absent: leave the column out")
-    return value.values.to_numpy(zero_copy_only=False)
-
-
-def _arrays_of(array: Any) -> list[Any]:
-    """Return the values of a column of arrays that have a shape."""
-    storage, shape = array.storage, array.type.shape
-    values: list[Any] = []
-    for i in range(len(storage)):
-        inner = storage.slice(i, 1)
-        if inner.null_count:
-            values.append(None)
-            continue
-        while _parquet.is_list(inner.type):
-            inner = inner.flatten()
-        values.append(inner.to_numpy(zero_copy_only=False).reshape([-1 if size is None else size for size in shape]))
-    return values
-
-
-class _Stored(NamedTuple):
-    """A file whose bytes are at a path."""
-
-    path: str
-
-
-def _file_of(path: str, row: int, name: str, value: Any, paths: bool) -> Any:
-    """Return the bytes of a file of Hugging Face, or where they are."""
-    if value is None or (value["bytes"] is None and value["path"] is None):
-        return None
-    if value["bytes"] is None and paths:
-        return _Stored(value["path"])
-    if value["bytes"] is None:
-        raise ValueError(
-            f"{path}: row {row}, column {name}: only the path of the file, {value['path']!r}, is there: "
-            "sk.pack(datasets.load_dataset(...), ...) reads it, too"
-        )
-    return value["bytes"]
+def _numbered(batches: Iterable[Any], place: str, paths: bool = False) -> Iterator[dict[str, Any]]:
+    row = 0
+    for batch in batches:
+        yield from _from_arrow.rows(batch, place, row, paths)
+        row += batch.num_rows
 
 
 def hugging_face(dataset: Any) -> Rows:
@@ -177,7 +151,8 @@ def hugging_face(dataset: Any) -> Rows:
     features = dataset.features
     if not hasattr(dataset, "num_rows"):
         rows: Iterable[dict[str, Any]] = _streamed_rows(dataset)
-        columns = _parquet.columns_of_table(place, features.arrow_schema, None, None) if features else None
+        schema = features.arrow_schema if features else None
+        columns = _from_arrow.columns(place, schema, schema.names, None, None) if schema is not None else None
     else:
         chosen = dataset.format
         if chosen["type"] == "custom":
@@ -190,8 +165,9 @@ def hugging_face(dataset: Any) -> Rows:
             features = dataset.features
         dataset = dataset.with_format("arrow")
         batches = (batch for table in dataset.iter(_BATCH_ROWS) for batch in table.combine_chunks().to_batches())
-        rows = _rows_of_batches(batches, place, paths=True)
-        columns = _parquet.columns_of_table(place, features.arrow_schema, dataset[:16], dataset.data)
+        rows = _numbered(batches, place, paths=True)
+        schema = features.arrow_schema
+        columns = _from_arrow.columns(place, schema, schema.names, dataset[:16], dataset.data)
     return Rows(
         rows,
         _read_files,
@@ -208,21 +184,27 @@ def _streamed_rows(dataset: Any) -> Iterator[dict[str, Any]]:
     features = dataset.features or {}
     # Of lists and dicts, which have no type of their own, nothing is decoded.
     kinds = {name: feature() for name, feature in features.items() if callable(feature)}
-    arrays = {name: kind.shape for name, kind in kinds.items() if _parquet.is_tensor(kind)}
+    arrays = {name: kind.shape for name, kind in kinds.items() if _from_arrow.is_tensor(kind)}
     for name, kind in kinds.items():
-        if _parquet.is_file(kind):
+        if _from_arrow.is_file(kind):
             dataset = dataset.cast_column(name, dataclasses.replace(features[name], decode=False))
+    # Dates, decimals and others become what they are in Arrow.
+    cast = {name: kind for name, kind in kinds.items() if name not in arrays and not _from_arrow.is_plain(kind)}
 
-    def held(name: str, value: Any) -> Any:
+    def held(number: int, name: str, value: Any) -> Any:
         if isinstance(value, dict) and value.keys() == {"bytes", "path"}:
-            return _file_of("", 0, name, value, paths=True)
+            return _from_arrow.file_of("", 0, name, value, paths=True)
         if name in arrays and value is not None:
             sizes = [-1 if size is None else size for size in arrays[name]]
             return np.array(value, features[name].dtype).reshape(sizes)
+        if name in cast and value is not None:
+            import pyarrow as pa
+
+            return _from_arrow.values("the dataset", number, name, pa.array([value], cast[name]))[0]
         return value
 
-    for row in dataset:
-        yield {name: held(name, value) for name, value in row.items()}
+    for number, row in enumerate(dataset):
+        yield {name: held(number, name, value) for name, value in row.items()}
 
 
 def is_hugging_face(value: Any) -> bool:
@@ -232,7 +214,7 @@ def is_hugging_face(value: Any) -> bool:
 
 
 def _read_files(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: _read(value.path) if isinstance(value, _Stored) else value for name, value in row.items()}
+    return {name: _read(value.path) if isinstance(value, _from_arrow.Stored) else value for name, value in row.items()}
 
 
 def _read(path: str) -> bytes:

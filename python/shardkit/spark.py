@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from shardkit import _tables, reports, sources
+from shardkit import _from_arrow, _tables, reports
 from shardkit._options import OpenOptions
 from shardkit.dataset import open as open_dataset
 
@@ -52,7 +52,7 @@ def write(frame: DataFrame, output: Path, *, key: str = "key", **options: Any) -
         context = TaskContext.get()
         assert context is not None
         number = context.partitionId()
-        rows = (row for batch in batches for row in sources.batch_rows(batch, f"partition {number}"))
+        rows = (row for batch in batches for row in _from_arrow.rows(batch, f"partition {number}"))
         yield pa.RecordBatch.from_pydict({"name": pa.array([parts.write(number, rows)], pa.string())})
 
     try:
@@ -72,8 +72,8 @@ def read(
 ) -> DataFrame:
     """Return the samples of a dataset as a DataFrame.
 
-    Images and other bytes are binary, JSON is text, arrays are nested arrays (those without a shape of the column one
-    flat array), masks arrays of COCO's structs. Unsigned numbers are the next larger signed type.
+    Images and other bytes are binary, JSON is text, arrays are nested arrays, complex numbers arrays of two, masks
+    arrays of COCO's structs. Unsigned numbers are the next larger signed type.
 
     Parameters
     ----------
@@ -87,10 +87,10 @@ def read(
     Raises
     ------
     ValueError
-        For a column whose type Spark lacks; leave it out by `columns`.
+        For arrays of several numbers of dimensions in a column that has no shape; leave it out by `columns`.
     """
     dataset = open_dataset(path, columns, **options)
-    schema = pa.schema([(column.name, _known(_tables.arrow_type(column))) for column in dataset.schema])
+    schema = pa.schema([(field.name, _known(field.type)) for field in dataset._arrow_schema()])
     runs = _tables.ranges(len(dataset), num_partitions or max(1, _stored(dataset) >> 26))
 
     def task(batches: Iterable[Any]) -> Iterator[Any]:
@@ -112,8 +112,10 @@ def _stored(dataset: Any) -> int:
 def _known(kind: Any) -> Any:
     """Return the type of Arrow that Spark knows and that holds the same values."""
     larger = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.float16(): pa.float32()}
-    if pa.types.is_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(_known(kind.value_type))
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us")
     if kind == pa.uint64():

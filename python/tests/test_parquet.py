@@ -166,8 +166,7 @@ def test_files_that_differ(tmp_path: Path) -> None:
         sources.parquet([a, other])
     with pytest.raises(ValueError, match=r"a\.parquet: there is no column 'm'"):
         sources.parquet([a, b], ["n", "m"])
-    with pytest.raises(ValueError, match=r"a\.parquet: column later has no value in any file"):
-        sources.parquet([a])
+    assert describe(sources.parquet([a]).columns["later"]) == "json?"
     with pytest.raises(FileNotFoundError):
         sources.parquet(tmp_path / "nowhere.parquet")
 
@@ -192,12 +191,12 @@ def test_nothing(tmp_path: Path) -> None:
 
 
 def test_values_without_counterpart_are_named(tmp_path: Path) -> None:
-    for kind in (pa.date32(), pa.map_(pa.string(), pa.int8()), pa.list_(IMAGES), pa.decimal128(5)):
+    for kind in (pa.list_(pa.binary()), pa.map_(pa.string(), pa.binary()), pa.list_(IMAGES)):
         path = write(tmp_path / "a.parquet", {"n": pa.nulls(1, kind)})
         with pytest.raises(ValueError, match=r"a\.parquet: column n is of type .* leave it out by columns="):
             sources.parquet(path)
     path = write(tmp_path / "b.parquet", {"n": pa.array([[1], [2], [3, None]])})
-    with pytest.raises(ValueError, match=r"b\.parquet: row 2, column n: a number of the list is absent"):
+    with pytest.raises(ValueError, match=r"b\.parquet: row 2, column n: a null within the list"):
         sk.pack(sources.parquet(path, batch_size=2), tmp_path / "out")
     images = [{"bytes": JPEG, "path": None}, {"bytes": None, "path": "far/away.jpg"}]
     path = write(tmp_path / "c.parquet", {"image": pa.array(images, IMAGES)})

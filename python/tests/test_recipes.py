@@ -27,6 +27,7 @@ RECIPES = programs("recipes.md")
 # The packages that the recipes need, and the row of docs/pack.md.
 PACKAGES = {
     "Parquet, and datasets of Hugging Face": ["pyarrow"],
+    "Arrow: DuckDB, polars, pandas": ["pyarrow"],
     "TFRecord": ["crc32c"],
     "LMDB": ["lmdb"],
     "LMDB of Caffe": ["lmdb"],
@@ -94,6 +95,26 @@ def check_parquet(dataset: Path) -> None:
     found = list(samples(dataset).values())
     assert found == [{"image": PNG if i % 2 else JPEG, "label": i} for i in range(3)]
     assert sk.open(dataset).classes == ["a", "b", "c"]
+
+
+# Arrow
+
+
+def make_people(folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    vectors = pa.array([[i, i + 1] for i in range(5)], pa.list_(pa.float32(), 2))
+    table = pa.table({"key": list("abcde"), "height": [1.5 + i / 10 for i in range(5)], "vector": vectors})
+    pq.write_table(table, folder / "people.parquet")
+
+
+def check_people(dataset: Path) -> None:
+    import pyarrow.parquet as pq
+
+    assert [row["vector"].tolist() for row in samples(dataset).values()] == [[i, i + 1] for i in range(5)]
+    first, again = (pq.read_table(dataset.parent / f"{name}.parquet") for name in ("people", "again"))
+    assert again.equals(first)
 
 
 # TFRecord
@@ -200,6 +221,7 @@ def check_photos(dataset: Path) -> None:
 Case = tuple[Callable[[Path], None], Callable[[Path], None]]
 INPUTS: dict[str, Case] = {
     "Parquet, and datasets of Hugging Face": (make_parquet, check_parquet),
+    "Arrow: DuckDB, polars, pandas": (make_people, check_people),
     "TFRecord": (make_tfrecord, check_tfrecord),
     "LMDB": (lambda folder: make_lmdb(folder / "bedroom_val_lmdb", LSUN), check_lsun),
     "LMDB of Caffe": (make_caffe, check_caffe),

@@ -146,7 +146,9 @@ class ConvertTest(CliTest):
         for options, says in [
                 (["out", "-o", "new"], "--to is missing"), (["out", "--to", "mds"], "-o OUT is missing"),
                 (["-o", "new", "--to", "mds"], "IN is missing"), (["out", "out", "-o", "new", "--to", "mds"], "unexpected argument"),
-                (["out", "-o", "new", "--to", "tar"], "is not one of shard, webdataset, mds")]:
+                (["out", "-o", "new", "--to", "tar"], "is not one of shard, webdataset, mds"),
+                (["out", "-o", "new", "--to", "parquet"], "for batch in stream: file.write_batch(batch)"),
+                (["out", "-o", "new", "--to=parquet"], "these lines of Python write it")]:
             with self.subTest(options=options):
                 self.usage_error(*options, says=says)
         for to, options, says in [

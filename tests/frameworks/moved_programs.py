@@ -161,7 +161,8 @@ PROGRAMS = {
             ('        mode="overwrite",  # if optimized dataset already exists in dir, overwrite it.\n', ""),
             ("        dataset = ld.StreamingDataset(self.data_dir)\n", '        if stage == "fit":\n'),
             (
-                "        self.train_dataset, self.val_dataset, self.test_dataset = ld.train_test_split(dataset, splits=",
+                "        self.train_dataset, self.val_dataset, self.test_dataset = ld.train_test_split(dataset, "
+                "splits=",
                 PARTS,
             ),
             ("[0.8, 0.1, 0.1])", '{"train": 0.8, "val": 0.1, "test": 0.1})'),

@@ -24,6 +24,20 @@ absl::Status ParseEncoding(const std::string& text, shardkit::MdsWriterOptions* 
   return absl::OkStatus();
 }
 
+// The program has no library for Parquet.
+int NoParquet() {
+  for (const char* const line : {
+           "shardctl convert: --to parquet: these lines of Python write it, a part at a time (docs/recipes.md):",
+           "  import pyarrow as pa, pyarrow.parquet as pq, shardkit as sk",
+           "  stream = pa.RecordBatchReader.from_stream(sk.open(\"IN\"))  # small columns; columns=[...] names others",
+           "  with pq.ParquetWriter(\"OUT.parquet\", stream.schema) as file:",
+           "      for batch in stream: file.write_batch(batch)",
+       }) {
+    PrintError(line);
+  }
+  return kExitUsage;
+}
+
 }  // namespace
 
 std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments* arguments) {
@@ -97,6 +111,10 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
                "a part of this, on any machine, perhaps once more; then all the same with --finish");
   line.Example("shardctl convert tars/ -o new/ --to shard --on-error skip",
                "the samples of a directory of tars; damaged ones are listed and left out");
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--to=parquet" || (word == "parquet" && std::string_view(argv[i - 1]) == "--to")) return NoParquet();
+  }
   if (const std::optional<int> code = line.Parse(argc, argv)) return code;
 
   arguments->input = inputs[0];

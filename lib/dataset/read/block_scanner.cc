@@ -20,7 +20,7 @@ namespace {
 // the scanner while the consumer holds blocks.
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
-  SlotPool(int count, std::shared_ptr<BufferPool> reserve) : free_(count), reserve_(std::move(reserve)) {}
+  SlotPool(int64_t count, std::shared_ptr<BufferPool> reserve) : free_(count), reserve_(std::move(reserve)) {}
 
   // Null when all are in use. The slot is free again when the buffer is destroyed.
   std::shared_ptr<BlockBuffer> Acquire() {
@@ -43,7 +43,7 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   }
 
   std::mutex mutex_;
-  int free_;
+  int64_t free_;
   const std::shared_ptr<BufferPool> reserve_;
 };
 
@@ -59,7 +59,7 @@ class OrderedScanner : public BlockScanner {
         summary_(summary),
         complete_(std::move(complete)),
         ahead_(std::max({options.blocks_ahead, options.threads, 1})),
-        slots_(std::make_shared<SlotPool>(ahead_ + 1, std::move(reserve))),
+        slots_(std::make_shared<SlotPool>(int64_t{ahead_} + std::max(options.most_held, 1), std::move(reserve))),
         threads_(options.threads),
         // Without threads, blocks are read when they are asked for.
         reading_(threads_, "reading blocks", nullptr, options.threads == 0 ? 1 : static_cast<size_t>(ahead_)) {}
@@ -108,7 +108,7 @@ class OrderedScanner : public BlockScanner {
   }
 
   absl::Status TooManyHeld() const {
-    return FailedPrecondition("block scanner: all ", ahead_ + 1,
+    return FailedPrecondition("block scanner: all ", int64_t{ahead_} + std::max(options_.most_held, 1),
                               " blocks of memory are held; release one before asking for more");
   }
 

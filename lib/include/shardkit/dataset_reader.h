@@ -51,8 +51,11 @@ struct ScanOptions {
   // Threads that read, check and decompress ahead of the consumer; with 0, Next() does all of it.
   int threads = 1;
 
-  // Blocks read ahead, at least 1 and at least `threads`. Memory is for one more.
+  // Blocks read ahead, at least 1 and at least `threads`.
   int blocks_ahead = 4;
+
+  // Blocks that the caller may hold, beside those read ahead.
+  int most_held = 1;
 
   // Samples to scan: [first_sample, end_sample), extended to whole blocks.
   uint64_t first_sample = 0;
@@ -114,7 +117,8 @@ class BlockScanner {
   virtual ~BlockScanner() = default;
 
   // The next block, or null at the end. After an error the scanner is finished. The caller may hold at most
-  // ScanOptions::blocks_ahead + 1 blocks; for one more, Next returns FailedPrecondition instead of waiting forever.
+  // blocks_ahead + most_held blocks (ScanOptions); for one more, Next returns FailedPrecondition instead of waiting
+  // forever.
   virtual absl::StatusOr<std::unique_ptr<ScannedBlock>> Next() = 0;
 };
 

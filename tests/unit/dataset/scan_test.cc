@@ -117,14 +117,15 @@ TEST_F(ScanTest, HoldingSomeBlocksChangesNothing) {
 }
 
 TEST_F(ScanTest, HoldingTooManyBlocksIsAnError) {
-  for (const int threads : {0, 1, 3}) {
+  for (int round = 0; round < 6; ++round) {
     ScanOptions options;
-    options.threads = threads;
+    options.threads = std::array{0, 1, 3}[static_cast<size_t>(round) % 3];
     options.blocks_ahead = 3;
+    options.most_held = round < 3 ? 1 : 9;
     auto scanner = dataset_->Scan(options);
     ASSERT_TRUE(scanner.ok());
     std::vector<std::unique_ptr<ScannedBlock>> held;
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < options.blocks_ahead + options.most_held; ++i) {
       auto block = (*scanner)->Next();
       ASSERT_TRUE(block.ok()) << i << ": " << block.status();
       held.push_back(*std::move(block));
