@@ -186,14 +186,11 @@ class Dataset(Sequence[Mapping[str, Any]]):
     def keys(self) -> Iterator[str]:
         """Yield the keys in order; memory does not grow with their number.
 
-        Raises
-        ------
-        ValueError
-            When the dataset has no column of keys.
+        Without a column of keys they are the ordinals in the dataset, in twelve digits.
         """
         name = self.all_columns.key
         if name is None:
-            raise ValueError(f"{self._path}: no column is the key")
+            return map("{:012d}".format, self._ordinals if self._chosen is not None else range(len(self)))
         options = {**self._options, "columns": [name]}
         return _Each(Dataset(self._path, options, self._choice).scan(), lambda block: iter(block[name]))
 

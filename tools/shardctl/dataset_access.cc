@@ -57,9 +57,6 @@ void SampleOption::AddTo(CommandLine* line) {
 
 absl::StatusOr<uint64_t> SampleOption::Find(const shardkit::DatasetReader& dataset) const {
   if (key.has_value()) {
-    if (!dataset.summary().schema.key_column().has_value()) {
-      return absl::OutOfRangeError(dataset.path() + ": has no key column: give --sample N instead");
-    }
     shardkit::BlockBuffer buffer;
     const absl::StatusOr<std::optional<uint64_t>> found = dataset.FindKey(*key, &buffer);
     if (!found.ok()) return found.status();

@@ -196,7 +196,7 @@ class DatasetReader {
   // Ordinal of the first visible sample with this key, or empty. Looks in the key table of each segment (there are few,
   // however many shards): one page of each, at most three reads the first time. Then reads the sample. If a table is
   // missing or damaged, searches the shards of its segment in order. Single shards and other containers are searched
-  // like this, too. FailedPrecondition if there is no key column.
+  // like this, too. Without a key column, keys are the samples' ordinals in twelve digits.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
 
   // Calls `take` for each block in order, except blocks whose samples were all removed. Uses the offset index,
