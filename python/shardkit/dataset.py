@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, overload
 
@@ -422,11 +423,15 @@ def open(
     max_decompression: Size = 128 << 20,
     max_open_shards: int = 256,
     skip_lost_samples: bool = False,
+    mds_as_stored: bool = False,
     generation: int = 0,
     where: str | None = None,
     indices: Indices = None,
 ) -> Dataset:
     """Open a dataset for reading, or some of its samples, of which nothing is copied.
+
+    Warns of what is unexpected in a container of others: columns of MDS that are left out, members of tars that are
+    passed over.
 
     Parameters
     ----------
@@ -449,6 +454,9 @@ def open(
     skip_lost_samples : bool
         Of tars, leave out samples that cannot be taken (a name that is not UTF-8, a member twice or sparse), and of
         damaged or cut ones what follows the damage.
+    mds_as_stored : bool
+        Of MDS, leave values as they are stored where they are otherwise converted: ``str_int`` and ``str_float`` are
+        texts then, and ``pil``, ``list[pil]`` and ``ndarray`` without a dtype bytes.
     generation : int
         Read the dataset as it was in this generation, which `history` lists; 0 is the newest.
     where : str
@@ -470,7 +478,7 @@ def open(
     """
     if skip_lost_samples and (where is not None or indices is not None):
         raise ValueError("where and indices choose among all samples: leave skip_lost_samples out")
-    return Dataset(
+    dataset = Dataset(
         located(path),
         {
             "columns": column_names(columns) or [],
@@ -480,7 +488,11 @@ def open(
             "max_decompression": size(max_decompression, "max_decompression"),
             "max_open_shards": max_open_shards,
             "skip_lost_samples": skip_lost_samples,
+            "mds_as_stored": mds_as_stored,
             "generation": generation,
         },
         chosen(located(path), where, indices, generation),
     )
+    for note in dataset._library.notes:
+        warnings.warn(note, stacklevel=3)
+    return dataset

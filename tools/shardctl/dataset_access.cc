@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "report.h"
 #include "shardkit/job.h"
@@ -79,7 +80,14 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::
   static_cast<shardkit::ReadOptions&>(options) = read;
   options.columns = columns;
   options.generation = generation;
-  return shardkit::DatasetReader::Open(*shardkit::DefaultFileSystem(), path, options);
+  auto dataset = shardkit::DatasetReader::Open(*shardkit::DefaultFileSystem(), path, options);
+  static std::set<std::string> noted;  // a dataset may be opened again with fewer columns
+  if (dataset.ok()) {
+    for (const std::string& note : (*dataset)->notes()) {
+      if (noted.insert(note).second) Note(note);
+    }
+  }
+  return dataset;
 }
 
 absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs) {
