@@ -11,6 +11,7 @@
 #include "foreign/mds/mds_encoding.h"
 #include "foreign/mds/mds_index.h"
 #include "foreign/mds/mds_layout.h"
+#include "foreign/mds/mds_values.h"
 #include "foreign/webdataset/dali_index.h"
 #include "foreign/webdataset/tar_samples.h"
 #include "foreign/webdataset/webdataset_names.h"
@@ -79,13 +80,25 @@ void CheckMdsSample(Input input) {
 void CheckMdsEncoding(Input input) {
   const foreign::MdsEncoding encoding = foreign::DescribeMdsEncoding(input.Bytes(input.Byte()));
   Require(!encoding.refusal.empty() || encoding.known, "an unknown encoding is refused");
-  std::string value;
-  Column column;
-  column.type = Type::kNdarray;
-  column.dtype = std::array{Type::kU8, Type::kI16, Type::kF32, Type::kU64}[input.Below(4)];
-  if (foreign::AppendMdsArray(column.dtype, input.rest(), &value).ok()) {
-    RequireOk(ParseNdarray(column, value).status(), "an array of MDS in our form");
+  constexpr std::array<std::string_view, 6> kConverted = {"ndarray:int16", "ndarray", "str_int",
+                                                          "str_float",     "pil",     "list[pil]"};
+  foreign::MdsEncoding how = foreign::DescribeMdsEncoding(kConverted[input.Below(kConverted.size())]);
+  const std::string_view stored = input.rest();
+  if (how.form == foreign::MdsForm::kTypedArray) {
+    how.type = Type::kNdarray;
+    how.dtype = foreign::MdsDtypeOf(stored).value_or(Type::kU8);
   }
+  std::string value, written, again;
+  if (!foreign::AppendFromMds(how, stored, &value).ok()) return;
+  Column column;
+  column.type = how.type;
+  column.dtype = how.dtype;
+  if (how.type == Type::kNdarray) RequireOk(ParseNdarray(column, value).status(), "an array of MDS in our form");
+  Require(value.size() <= foreign::kMdsListGrowth * stored.size() + foreign::kMdsValueRoom, "growth is bounded");
+  // MDSWriter makes no empty arrays, and one text for each number.
+  if (!foreign::AppendToMds(column, how.form, value, &written).ok()) return;
+  RequireOk(foreign::AppendFromMds(how, written, &again), "a value that was written as MDS");
+  Require(again == value, "and it is the same");
 }
 
 void CheckNames(std::string_view name) {

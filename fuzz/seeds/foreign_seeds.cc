@@ -104,6 +104,38 @@ void AddMds(SeedWriter& seeds) {
   }
 }
 
+// Values that reading converts. Byte strings are stored as they are under any encoding.
+void AddConvertedMds(SeedWriter& seeds) {
+  const std::string pixels("\2\0\0\0\1\0\0\0\3\0\0\0RGBabcdef", 21);
+  const std::string list = std::string("\0\0\0\0\1\0\0\0\x15\0\0\0", 12) + pixels;
+  const std::array<std::pair<std::string_view, std::string>, 6> values = {{{"ndarray:int16", "\4\1ab"},
+                                                                           {"ndarray", "\x11\4\1ab"},
+                                                                           {"str_int", "-7"},
+                                                                           {"str_float", "1.5e+300"},
+                                                                           {"pil", pixels},
+                                                                           {"list[pil]", list}}};
+  std::vector<Column> columns;
+  std::vector<std::optional<Value>> row;
+  MdsWriterOptions options;
+  for (const auto& [encoding, value] : values) {
+    Column& column = columns.emplace_back();
+    column.name = encoding;
+    options.encodings[column.name] = encoding;
+    row.emplace_back(Value(value));
+    seeds.Add("foreign", std::string("value-").append(encoding),
+              std::string("\3\0", 2) + static_cast<char>(row.size() - 1) + value);
+  }
+  const auto schema = Schema::Create(columns);
+  RequireOk(schema.status(), "the columns of a seed");
+  const auto files = NewMemoryFileSystem();
+  const auto writer = CreateMdsWriter(*files, "/d", *schema, options);
+  RequireOk(writer.status(), "creating MDS");
+  for (int i = 0; i < 2; ++i) RequireOk((*writer)->Append(row), "a sample of a seed");
+  RequireOk((*writer)->Finish().status(), "finishing MDS");
+  (void)files->RemoveFile("/d/shardkit.json");
+  seeds.Add("mds", "converted", JoinSections(Collect(*files, kMdsFiles)));
+}
+
 void AddArrays(SeedWriter& seeds) {
   Column key;
   key.name = "key";
@@ -248,6 +280,7 @@ void AddForeignSeeds(SeedWriter& seeds) {
   AddAnswers(seeds);
   AddTars(seeds);
   AddMds(seeds);
+  AddConvertedMds(seeds);
   AddArrays(seeds);
   AddTexts(seeds);
   AddPacked(seeds);

@@ -326,6 +326,7 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
   const bool absent = options.missing == MissingColumns::kAbsent && datasets.size() > 1;
   OpenDatasets made;
   made.file_system = std::make_unique<TimedFileSystem>(file_system);
+  made.numbered = options.keys;
   Wanted wanted;
   Joined joined;
   for (size_t i = 0; i < datasets.size(); ++i) {
@@ -365,6 +366,7 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
       reader = *std::move(opened);
     }
     SHARDKIT_RETURN_IF_ERROR(JoinColumns(*reader, wanted.names, &joined));
+    if (reader->summary().schema.key_column()) made.numbered = false;
     SHARDKIT_ASSIGN_OR_RETURN(
         Shape shape, ReadShape(*made.file_system, reader, datasets[i], datasets.size() == 1, options.plan, options.read,
                                &made.places.emplace_back(), tokens, options.bad_samples));

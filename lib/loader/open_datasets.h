@@ -110,6 +110,7 @@ struct OpenDatasets {
   std::vector<Column> columns;                         // read from all of them, in this order
   std::vector<std::vector<size_t>> missing;            // of each dataset: the columns that it lacks, ascending
   std::optional<size_t> key_column;                    // index in `columns`
+  bool numbered = false;                               // no dataset has keys, and the samples' numbers are them
 
   std::string fallback_reason() const;
 };

@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "dataset/dataset_files.h"
+#include "dataset/sample_number.h"
 #include "operations/coco/coco_columns.h"
 #include "operations/coco/coco_writer.h"
 #include "operations/copy/value_conversion.h"
@@ -63,9 +64,7 @@ class SampleFiles {
 
 std::string KeyOf(const Schema& schema, const BlockView& block, uint32_t i, uint64_t ordinal) {
   if (const auto key = schema.key_column()) return std::string(block.column(*key).bytes(i));
-  char text[24];
-  std::snprintf(text, sizeof(text), "%012llu", static_cast<unsigned long long>(ordinal));
-  return text;
+  return dataset::NumberAsKey(ordinal);
 }
 
 // Each byte string becomes a file unchanged. Other values (numbers, arrays, masks) become .npy and .json files.

@@ -29,7 +29,7 @@ namespace nb = nanobind;
 
 std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> columns, const std::string& mode,
                               const std::string& verify, bool verify_listed_hashes, uint64_t max_decompression,
-                              size_t max_open_shards, bool skip_lost_samples, uint64_t generation) {
+                              size_t max_open_shards, bool skip_lost_samples, bool mds_as_stored, uint64_t generation) {
   DatasetOptions options;
   options.columns = std::move(columns);
   options.mode = ModeNamed(mode);
@@ -38,6 +38,7 @@ std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> 
   options.max_decompression = max_decompression;
   options.max_open_shards = max_open_shards;
   options.skip_lost_samples = skip_lost_samples;
+  options.mds_as_stored = mds_as_stored;
   options.generation = generation;
   return std::make_shared<Dataset>(
       Interruptibly([&] { return DatasetReader::Open(*DefaultFileSystem(), path, options); }));
@@ -114,7 +115,7 @@ void BindDataset(nb::module_& module) {
   nb::class_<Dataset>(module, "Dataset", nb::is_weak_referenceable())
       .def(nb::new_(&Open), nb::arg("path"), nb::kw_only(), nb::arg("columns"), nb::arg("mode"), nb::arg("verify"),
            nb::arg("verify_listed_hashes"), nb::arg("max_decompression"), nb::arg("max_open_shards"),
-           nb::arg("skip_lost_samples"), nb::arg("generation"))
+           nb::arg("skip_lost_samples"), nb::arg("mds_as_stored"), nb::arg("generation"))
       .def_prop_ro("sample_count", [](const Dataset& dataset) { return dataset.reader().sample_count(); })
       .def_prop_ro("shard_count", [](const Dataset& dataset) { return dataset.reader().shard_count(); })
       .def(
@@ -129,6 +130,7 @@ void BindDataset(nb::module_& module) {
       .def_prop_ro("all_columns", [](const Dataset& dataset) { return dataset.reader().summary().schema.columns(); })
       .def_prop_ro("metadata", [](const Dataset& dataset) { return dataset.reader().summary().metadata; })
       .def_prop_ro("index_problem", [](const Dataset& dataset) { return Text(dataset.reader().index_problem()); })
+      .def_prop_ro("notes", [](const Dataset& dataset) { return dataset.reader().notes(); })
       .def("read_value", &ReadValue, nb::arg("sample"), nb::arg("column"), nb::arg("writable"))
       .def("open_value", &OpenValue, nb::arg("sample"), nb::arg("column"))
       .def("find_key", &FindKey, nb::arg("key"));

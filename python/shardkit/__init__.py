@@ -19,7 +19,7 @@ from shardkit.columns import (
 )
 from shardkit.dataset import Dataset, allow_bases, open, use_cache
 from shardkit.functions import Choice, FunctionError, Map, Raw
-from shardkit.images import Encode, Geometry, Image, decode_image
+from shardkit.images import Encode, Geometry, Image, decode_image, image_list
 from shardkit.jobs import (
     compact,
     convert,
@@ -126,6 +126,7 @@ __all__ = [
     "finish_convert",
     "finish_pack",
     "history",
+    "image_list",
     "index",
     "merge",
     "open",

@@ -259,6 +259,7 @@ class OpenOptions(InputOptions, total=False):
     verify: Verify
     max_open_shards: int
     skip_lost_samples: bool
+    mds_as_stored: bool
     generation: int
     where: str | None
     indices: Any

@@ -324,7 +324,7 @@ class Batch:
 
     @property
     def sample_keys(self) -> list[str]:
-        """The keys of the samples."""
+        """The keys of the samples; their ordinals in twelve digits where no dataset has keys."""
         keys = self._batch.keys()
         return keys if self._kept is None else [keys[i] for i in self._kept]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, overload
 
@@ -228,14 +229,11 @@ class Dataset(Sequence[Mapping[str, Any]]):
     def keys(self) -> Iterator[str]:
         """Yield the keys in order; memory does not grow with their number.
 
-        Raises
-        ------
-        ValueError
-            When the dataset has no column of keys.
+        Without a column of keys they are the ordinals in the dataset, in twelve digits.
         """
         name = self.all_columns.key
         if name is None:
-            raise ValueError(f"{self._path}: no column is the key")
+            return map("{:012d}".format, self._ordinals if self._chosen is not None else range(len(self)))
         return _Each(self._of_columns([name]).scan(), lambda block: iter(block[name]))
 
     @checked
@@ -640,11 +638,15 @@ def open(
     max_decompression: Size = 128 << 20,
     max_open_shards: int = 256,
     skip_lost_samples: bool = False,
+    mds_as_stored: bool = False,
     generation: int = 0,
     where: str | None = None,
     indices: Indices = None,
 ) -> Dataset:
     """Open a dataset for reading, or some of its samples, of which nothing is copied.
+
+    Warns of what is unexpected in a container of others: columns of MDS that are left out, members of tars that are
+    passed over.
 
     Parameters
     ----------
@@ -667,6 +669,9 @@ def open(
     skip_lost_samples : bool
         Of tars, leave out samples that cannot be taken (a name that is not UTF-8, a member twice or sparse), and of
         damaged or cut ones what follows the damage.
+    mds_as_stored : bool
+        Of MDS, leave values as they are stored where they are otherwise converted: ``str_int`` and ``str_float`` are
+        texts then, and ``pil``, ``list[pil]`` and ``ndarray`` without a dtype bytes.
     generation : int
         Read the dataset as it was in this generation, which `history` lists; 0 is the newest.
     where : str
@@ -688,7 +693,7 @@ def open(
     """
     if skip_lost_samples and (where is not None or indices is not None):
         raise ValueError("where and indices choose among all samples: leave skip_lost_samples out")
-    return Dataset(
+    dataset = Dataset(
         located(path),
         {
             "columns": column_names(columns) or [],
@@ -698,7 +703,11 @@ def open(
             "max_decompression": size(max_decompression, "max_decompression"),
             "max_open_shards": max_open_shards,
             "skip_lost_samples": skip_lost_samples,
+            "mds_as_stored": mds_as_stored,
             "generation": generation,
         },
         chosen(located(path), where, indices, generation),
     )
+    for note in dataset._library.notes:
+        warnings.warn(note, stacklevel=3)
+    return dataset

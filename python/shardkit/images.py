@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -308,6 +309,35 @@ class Image:
             "mean": list(self.mean),
             "std": list(self.std),
         }
+
+
+@checked
+def image_list(value: bytes) -> list[bytes]:
+    """Return the files in a value that is a list of images, as MDS has them.
+
+    These are the values of the encodings jpeg_array, list[jpeg], list[png] and list[pil]. In a `Loader`, this is the
+    function of such a column: ``columns={"frames": sk.image_list}``.
+
+    Parameters
+    ----------
+    value : bytes
+        The value.
+
+    Raises
+    ------
+    DataLossError
+        When the sizes in it are not those of the files.
+    """
+    data = _bytes(value)
+    # The lists of MDS begin with four bytes of 0, and its arrays of JPEGs do not.
+    head = 4 if len(data) > 4 and not any(data[:4]) else 0
+    begin = head + 4 + 4 * int.from_bytes(data[head : head + 4], "little")
+    ends = [begin]
+    if begin <= len(data):
+        ends = list(itertools.accumulate(np.frombuffer(data[head + 4 : begin], "<u4").tolist(), initial=begin))
+    if ends[-1] != len(data):
+        raise _core.DataLossError(f"a list of images of {len(data)} bytes, which are not those that its sizes say")
+    return [data[first:last] for first, last in itertools.pairwise(ends)]
 
 
 @checked

@@ -35,6 +35,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "convert_task": ("ds", "new", 0, 1),
     "count": ("ds",),
     "decode_image": (b"x",),
+    "image_list": (bytes(4),),
     "diff": ("ds", "ds"),
     "drop_columns": ("copy", ["text"]),
     "filter": ("ds", "new"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
@@ -425,7 +426,45 @@ def test_values_of_every_encoding_come_back(tmp_path: Path, compression: str | N
         for name, values in VALUES.items():
             assert type(sample[name]) is type(values[i]), name
             np.testing.assert_array_equal(sample[name], values[i], err_msg=name)
+    # Elsewhere the column is of 64 bits, and validation names what they do not hold.
+    (problem,) = sk.validate(tmp_path / "mds", deep=True).problems
+    assert re.search(r"sample 0 at byte .* beyond those of 64 bits", problem.message)
+
+
+def test_a_converted_dataset_gives_the_same_values(tmp_path: Path) -> None:
+    images = pytest.importorskip("PIL.Image")
+    picture = images.fromarray(np.arange(192, dtype=np.uint8).reshape(8, 8, 3))
+    values: dict[str, Any] = {
+        "str_int": -7,
+        "str_float": 0.1,
+        "str_decimal": Decimal("0.10"),
+        "ndarray": np.arange(6, dtype=np.int16).reshape(2, 3),
+        "pil": picture,
+        "list[pil]": [picture, picture],
+        "list[png]": [picture],
+    }
+    with MDSWriter(out=str(tmp_path / "mds"), columns={name: name for name in values}) as writer:
+        writer.write(values)
+    sk.convert(tmp_path / "mds", tmp_path / "data")
+    assert {column.name: column.type for column in sk.open(tmp_path / "data").schema} == {
+        **{"str_int": "i64", "str_float": "f64", "str_decimal": "utf8", "ndarray": "ndarray"},
+        **{"pil": "image", "list[pil]": "bytes", "list[png]": "bytes"},
+    }
+    for path in (tmp_path / "mds", tmp_path / "data"):
+        (sample,) = StreamingDataset(local=str(path), batch_size=1)
+        for name, value in values.items():
+            assert type(sample[name]) is type(value) or name == "pil", name
+            found, given = (
+                [*map(np.asarray, each if isinstance(each, list) else [each])] for each in (sample[name], value)
+            )
+            assert [*map(np.array_equal, found, given)] == [True] * len(given) == [True] * len(found), name
+    # And the values of the package are usable as they are.
     assert sk.validate(tmp_path / "mds", deep=True)
+    sample = sk.open(tmp_path / "mds")[0]
+    assert (sample["str_int"], sample["str_float"], sample["str_decimal"]) == (-7, 0.1, "0.10")
+    assert np.array_equal(sample["ndarray"], values["ndarray"])
+    for file in (sample["pil"], *sk.image_list(sample["list[pil]"]), *sk.image_list(sample["list[png]"])):
+        assert np.array_equal(sk.decode_image(file), np.asarray(picture))
 
 
 def test_images_come_as_pil(tmp_path: Path) -> None:
@@ -438,6 +477,69 @@ def test_images_come_as_pil(tmp_path: Path) -> None:
     for image in (sample["pil"], sample["png"], *sample["list"]):
         assert np.array_equal(np.asarray(image), np.asarray(made))
     assert sample["jpeg"].size == (8, 8)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_lists_of_images_are_divided(tmp_path: Path, count: int) -> None:
+    files = [bytes([65 + i]) * i for i in range(count)]
+    stored = np.array([count, *map(len, files)], "<u4").tobytes() + b"".join(files)
+    for value in (stored, bytes(4) + stored):
+        assert sk.image_list(value) == files
+        for damaged in (*(value[:i] for i in range(1, len(value))), value + b"x", b"\xff" * 4 + value[4:]):
+            if damaged not in (bytes(4), bytes(8)):  # lists of none
+                with pytest.raises(sk.DataLossError, match="which are not those that its sizes say"):
+                    sk.image_list(damaged)
+    columns = {"id": "int", "array": "jpeg_array", "list": "list[jpeg]"}
+    with MDSWriter(out=str(tmp_path / "mds"), columns=columns) as writer:
+        for i in range(3):
+            writer.write({"id": i, "array": stored, "list": bytes(4) + stored})
+    (batch,) = sk.Loader(tmp_path / "mds", 3, columns={"array": sk.image_list, "list": sk.image_list})
+    assert list(batch["array"]) == list(batch["list"]) == [files] * 3
+    with pytest.raises(ValueError, match=r"each value is a list of image files; shardkit\.image_list divides it"):
+        sk.Loader(tmp_path / "mds", 3, columns={"array": sk.Image()})
+
+
+def test_a_pickled_column_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    with MDSWriter(out=str(tmp_path / "mds"), columns={"id": "int", "odd": "bytes"}) as writer:
+        writer.write({"id": 7, "odd": b"x"})
+    for name in ("index.json", "shard.00000.mds"):
+        file = tmp_path / "mds" / name
+        file.write_bytes(file.read_bytes().replace(b'"bytes"]', b'"pkl"]  '))
+    said = 'column "odd" is pickled.*; it is left out$'
+    with pytest.warns(UserWarning, match=said):
+        assert sk.open(tmp_path / "mds")[0] == {"id": 7}
+    with pytest.warns(UserWarning, match=said):
+        (batch,) = sk.Loader(tmp_path / "mds", 1)
+    assert batch.columns == ["id"]
+    with pytest.warns(UserWarning, match=said):
+        assert list(StreamingDataset(local=str(tmp_path / "mds"), batch_size=1)) == [{"id": 7}]
+    for warnings in (
+        sk.convert(tmp_path / "mds", tmp_path / "data").warnings,
+        [each.message for each in sk.validate(tmp_path / "mds").warnings],
+    ):
+        (warning,) = warnings
+        assert re.search(said, warning)
+    assert sk.open(tmp_path / "data")[0] == {"id": 7}
+    with pytest.raises(NotImplementedError, match="leave it out: --columns id"):
+        sk.open(tmp_path / "mds", columns=["odd"])
+
+
+def test_samples_of_mds_are_numbered(mds: str, tmp_path: Path) -> None:
+    expected = [f"{i:012d}" for i in range(101)]
+    samples = sk.open(mds)
+    assert list(samples.keys()) == expected
+    assert samples["000000000100"] == {"id": 100, "text": "sample 100"}
+    assert list(sk.open(mds, indices=[3, 70]).keys()) == [expected[3], expected[70]]
+    with pytest.raises(KeyError):
+        samples["000000000101"]
+    for batch in sk.Loader(mds, 8, seed=1):
+        assert batch.sample_keys == [expected[i] for i in batch["id"]]
+    sk.split(mds, tmp_path / "parts", {"train": 0.8, "test": 0.2}, seed=3)
+    parts = [{sample["id"] for sample in sk.open(tmp_path / "parts" / name)} for name in ("train", "test")]
+    assert sorted([*parts[0], *parts[1]]) == list(range(101))
+    assert len(parts[0]) > 60 > len(parts[1]) > 5
+    sk.convert(mds, tmp_path / "data")  # which writes no numbers
+    assert sk.open(tmp_path / "data").schema.names == ["id", "text"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])

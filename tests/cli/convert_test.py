@@ -36,6 +36,38 @@ class ConvertTest(CliTest):
         value = lambda dataset, sample: self.shardctl("cat", dataset, "--sample", sample, "-c", "fixed").out
         self.assertEqual([value("mds", sample) for sample in "012"], [value("later", "0"), b"", value("later", "2")])
 
+    def pack_texts(self, count=5):
+        for i in range(count):
+            self.write(f"texts/{i}.txt", f"text {i}")
+        self.shardctl("pack", "texts", "-o", "out")
+        return count
+
+    def test_a_pickled_column_of_mds_is_left_out(self):
+        self.pack_texts()
+        self.convert("out", "mds", "mds")
+        for name in ("index.json", "shard.00000.mds"):
+            self.write(f"mds/{name}", self.read("mds", name).replace(b'"str"], "column_names": ["key", "txt"]', b'"pkl"], "column_names": ["key", "txt"]'))
+        said = 'mds/index.json: column "txt" is pickled; unpickling runs code that the file brings along, so it is never done'
+        for command in ("inspect", "ls"):
+            self.assertEqual(self.shardctl(command, "mds").stderr, f"shardctl: note: {said}; it is left out\n")
+        for command in (["convert", "mds", "--to", "shard", "-o", "left"], ["validate", "mds"]):
+            self.assertIn(f"shardctl: warning: {said}; it is left out\n", self.shardctl(*command).stderr)
+        self.assertEqual([column["name"] for column in self.shardctl("inspect", "left", "--json").json()["columns"]], ["key"])
+        for command in (["cat", "mds", "--sample", "0", "-c", "txt"], ["convert", "mds", "--to", "shard", "--columns", "txt", "-o", "no"]):
+            self.assertIn(f"{said}; leave it out: --columns key ", self.shardctl(*command, code=None).stderr)
+
+    def test_samples_without_keys_are_numbered(self):
+        count = self.pack_texts()
+        self.convert("out", "mds", "mds", "--key", "", "--columns", "txt")
+        value = lambda *sample: self.shardctl("cat", "mds", *sample, "-c", "txt").out
+        for i in range(count):
+            self.assertEqual(value("--key", f"{i:012}"), value("--sample", i))
+        self.assertIn("no sample has the key", self.shardctl("cat", "mds", "--key", f"{count:012}", "-c", "txt", code=1).stderr)
+        self.shardctl("split", "mds", "--into", "a=50%,b=50%", "-o", "parts")
+        parts = [self.shardctl("inspect", f"parts/{part}", "--json").json() for part in "ab"]
+        self.assertEqual(sum(part["samples"] for part in parts), count)
+        self.assertEqual([column["name"] for column in parts[0]["columns"]], ["txt"])
+
     def test_sa1b_through_all(self):
         self.small_sa1b(count=5)
         self.shardctl("pack", "sa1b", "-o", "out")

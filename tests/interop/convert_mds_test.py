@@ -164,8 +164,9 @@ class ConvertMdsTest(InteropTest):
             for name, encoding in columns.items():
                 data = self.shardctl("cat", ours, "--sample", i, "--column", name, "--force")
                 self.assertEqual(data, stored(encoding, samples[i][name]))
-                if not encoding.startswith("ndarray:"):
-                    self.assertTrue(mds_values.same(mds_decode(encoding, data), dataset[i][name]), (i, name))
+                decoded = mds_values.decoded(encoding, data)
+                if decoded is not None:
+                    self.assertTrue(mds_values.same(decoded, dataset[i][name]), (i, name))
 
     def test_encodings_that_are_asked_for(self):
         """Encodings that store the same bytes as the type's own encoding."""

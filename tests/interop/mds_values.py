@@ -3,6 +3,7 @@
 MISSING is the reason why this module cannot be used, or None.
 """
 import decimal
+import io
 import random
 import struct
 
@@ -11,7 +12,7 @@ try:
     import xxhash
     from PIL import Image
     from streaming import MDSWriter
-    from streaming.base.format.mds.encodings import get_mds_encodings, mds_encode
+    from streaming.base.format.mds.encodings import get_mds_encodings, mds_decode, mds_encode
 except ImportError as error:
     MISSING = f"needs the package mosaicml-streaming: {error}"
 else:
@@ -53,7 +54,7 @@ def value(chance, encoding):
         number = chance.getrandbits(bits)
         return number - (1 << (bits - 1)) if letter in "bhiq" else number
     if encoding == "str_int":
-        return chance.getrandbits(200) - (1 << 199)
+        return chance.getrandbits(64) - (1 << 63)
     if encoding == "str_float":
         return chance.uniform(-1e300, 1e300)
     if encoding == "str_decimal":
@@ -69,23 +70,60 @@ def value(chance, encoding):
     kind = encoding.split(":")
     if len(kind) == 3:
         return array(chance, kind[1], [int(size) for size in kind[2].split(",")])
-    return array(chance, kind[1] if len(kind) == 2 else chance.choice(ELEMENTS))
+    return array(chance, kind[1] if len(kind) == 2 else "int16")  # Shardkit reads one dtype in a column
+
+
+def tiff(image):
+    """The file that Shardkit makes of pixels (format-spec/interop.md), of mode RGB."""
+    width, height = image.size
+    tags = [(256, 4, width), (257, 4, height), (258, 3, None), (259, 3, 1), (262, 3, 2), (273, 4, None), (277, 3, 3), (278, 4, height),
+            (279, 4, 3 * width * height)]
+    behind = 8 + 2 + 12 * len(tags) + 4
+    file = struct.pack("<2sHIH", b"II", 42, 8, len(tags))
+    for tag, kind, number in tags:
+        file += struct.pack("<HHII", tag, kind, 3 if tag == 258 else 1, {258: behind, 273: behind + 8}.get(tag, number))
+    return file + bytes(4) + struct.pack("<4H", 8, 8, 8, 0) + image.tobytes()
+
+
+def listed(files):
+    return struct.pack(f"<{2 + len(files)}I", 0, len(files), *map(len, files)) + b"".join(files)
 
 
 def stored(encoding, item):
     """The bytes that Shardkit must read for the value, made without Shardkit."""
     if encoding in SCALARS:
         return struct.pack(SCALARS[encoding], item)
-    if encoding.startswith("ndarray:"):
+    if encoding == "str_int":
+        return struct.pack("<q", item)
+    if encoding == "str_float":
+        return struct.pack("<d", item)
+    if encoding == "pil":
+        return tiff(item)
+    if encoding == "list[pil]":
+        return listed([tiff(each) for each in item])
+    if encoding.startswith("ndarray"):
         data = item.tobytes()
         if encoding.count(":") == 2:
             return data
         return struct.pack(f"<{1 + item.ndim}Q", item.ndim, *item.shape) + data + bytes(-len(data) % 8)
     if encoding in ("bytes",):
         return item
-    if encoding in ("str", "str_int", "str_float", "str_decimal"):
+    if encoding in ("str", "str_decimal"):
         return str(item).encode()
     return mds_encode(encoding, item)
+
+
+def decoded(encoding, data):
+    """The object that a value is, as Shardkit reads it; None for arrays with their shape."""
+    if encoding in ("str_int", "str_float"):
+        return struct.unpack("<q" if encoding == "str_int" else "<d", data)[0]
+    if encoding == "pil":
+        return Image.open(io.BytesIO(data))
+    if encoding == "list[pil]":
+        return mds_decode("list[png]", data)
+    if encoding.startswith("ndarray") and encoding.count(":") < 2:
+        return None
+    return mds_decode(encoding, data)
 
 
 def same(one, other):

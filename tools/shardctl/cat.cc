@@ -87,10 +87,8 @@ int RunCat(int argc, char** argv) {
   read.mode = io.mode();
   read.max_decompression = decompression.bytes();
   read.verify_listed_hashes = hashes.verify();
-  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened = OpenDataset(paths[0], read, {}, at.generation());
-  // Datasets of other containers may have columns that cannot be read. Such a column does not matter when another
-  // column is requested.
-  if (absl::IsUnimplemented(opened.status())) opened = OpenDataset(paths[0], read, {*column_name}, at.generation());
+  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened =
+      OpenDataset(paths[0], read, {*column_name}, at.generation());
   if (!opened.ok()) return Fail(opened.status());
   const shardkit::DatasetReader& dataset = **opened;
   const absl::StatusOr<size_t> column = dataset.FindColumn(*column_name);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "report.h"
 #include "shardkit/job.h"
@@ -57,9 +58,6 @@ void SampleOption::AddTo(CommandLine* line) {
 
 absl::StatusOr<uint64_t> SampleOption::Find(const shardkit::DatasetReader& dataset) const {
   if (key.has_value()) {
-    if (!dataset.summary().schema.key_column().has_value()) {
-      return absl::OutOfRangeError(dataset.path() + ": has no key column: give --sample N instead");
-    }
     shardkit::BlockBuffer buffer;
     const absl::StatusOr<std::optional<uint64_t>> found = dataset.FindKey(*key, &buffer);
     if (!found.ok()) return found.status();
@@ -82,7 +80,14 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::
   static_cast<shardkit::ReadOptions&>(options) = read;
   options.columns = columns;
   options.generation = generation;
-  return shardkit::DatasetReader::Open(*shardkit::DefaultFileSystem(), path, options);
+  auto dataset = shardkit::DatasetReader::Open(*shardkit::DefaultFileSystem(), path, options);
+  static std::set<std::string> noted;  // a dataset may be opened again with fewer columns
+  if (dataset.ok()) {
+    for (const std::string& note : (*dataset)->notes()) {
+      if (noted.insert(note).second) Note(note);
+    }
+  }
+  return dataset;
 }
 
 absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs) {

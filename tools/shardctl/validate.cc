@@ -65,16 +65,18 @@ Json ReportJson(const std::string& path, const shardkit::ValidateReport& report)
 }
 
 void PrintProblems(const std::string& path, const shardkit::ValidateReport& report) {
-  for (const shardkit::Problem& problem : report.problems) {
-    const bool named = problem.message.starts_with(problem.path + ":");
-    PrintError("shardctl: " + (named ? "" : problem.path + ": ") + problem.message);
-  }
+  const auto text = [](const shardkit::Problem& problem) {
+    const bool named =
+        problem.message.starts_with(problem.path + ":") || problem.message.starts_with(problem.path + "/");
+    return (named ? "" : problem.path + ": ") + problem.message;
+  };
+  for (const shardkit::Problem& problem : report.problems) PrintError("shardctl: " + text(problem));
   if (report.problem_count > report.problems.size()) {
     PrintError("shardctl: " + path + ": and " +
                Counted(report.problem_count - report.problems.size(), "further problem"));
   }
   for (const shardkit::Problem& warning : report.warnings) {
-    PrintError("shardctl: warning: " + warning.path + ": " + warning.message);
+    PrintError("shardctl: warning: " + text(warning));
   }
 }
 

@@ -45,8 +45,9 @@ class ForeignDataset {
 };
 
 // MDS (mosaicml-streaming), version 2: `path` is a directory with index.json, or that file; a directory whose folders
-// are such datasets; or a single shard. NotFound when there is none. Unimplemented, saying why, for another version or
-// for a column whose encoding is not read (pickle). Such a column is left out when `options` names other columns.
+// are such datasets; or a single shard. NotFound when there is none. Unimplemented, saying why, for another version. A
+// column whose encoding is not read (pickle) is left out, which notes() says; Unimplemented when `options` names it,
+// and when there is no other. Reads the first sample if a column is wanted whose dtype only the values tell.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file_system, const std::string& path,
                                                         const DatasetOptions& options);
 

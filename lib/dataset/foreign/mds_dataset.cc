@@ -10,6 +10,7 @@
 #include "dataset/dataset_files.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "foreign/mds/mds_shard_reader.h"
+#include "foreign/mds/mds_values.h"
 #include "io/publish_file.h"
 
 namespace shardkit::dataset {
@@ -20,12 +21,10 @@ class MdsDataset : public ForeignDataset {
   explicit MdsDataset(ReadableFileSystem& file_system) : file_system_(file_system) {}
 
   absl::Status Initialise(foreign::MdsDirectory directory, const std::optional<Manifest>& origin,
-                          const std::vector<std::string>& wanted) {
+                          const DatasetOptions& options) {
     directory_ = std::move(directory.path);
     described_by_ = std::move(directory.described_by);
     shards_ = std::move(directory.index.shards);
-    columns_ = std::make_shared<const std::vector<foreign::MdsColumn>>(std::move(directory.index.columns));
-    SHARDKIT_RETURN_IF_ERROR(MakeSchema(origin, wanted));
     for (const foreign::MdsShard& shard : shards_) {
       // If both files of a shard exist, the raw one is read: mosaicml-streaming keeps it after decompressing.
       bool compressed = false;
@@ -48,12 +47,27 @@ class MdsDataset : public ForeignDataset {
       manifest_.AddShard({file.name, file.bytes, shard.samples, described.block_count(), ContentHash{}});
       files_.push_back(std::move(described));
     }
-    return absl::OkStatus();
+    std::vector<foreign::MdsColumn> columns = std::move(directory.index.columns);
+    std::vector<size_t> typed;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      foreign::MdsEncoding& how = columns[i].how;
+      const bool typed_array = how.form == foreign::MdsForm::kTypedArray;
+      const bool converted = how.form != foreign::MdsForm::kPlain && how.form != foreign::MdsForm::kArray;
+      if (!typed_array && !(converted && options.mds_as_stored)) continue;
+      if (!options.mds_as_stored && IsWanted(columns[i], options)) typed.push_back(i);
+      how.form = foreign::MdsForm::kPlain;
+      how.type = how.stored_type;
+    }
+    SHARDKIT_RETURN_IF_ERROR(TakeColumns(columns, origin, options));
+    if (typed.empty()) return absl::OkStatus();
+    SHARDKIT_RETURN_IF_ERROR(FindDtypes(typed, options, &columns));
+    return TakeColumns(std::move(columns), origin, options);
   }
 
   std::string_view container() const override { return "mds"; }
   const Manifest& manifest() const override { return manifest_; }
   std::span<const LostSample> lost_samples() const override { return {}; }
+  std::vector<std::string> notes() const override { return notes_; }
 
   absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
     const foreign::MdsShardFile& file = files_[shard];
@@ -97,25 +111,58 @@ class MdsDataset : public ForeignDataset {
     return key && origin->schema[*key].name == column.name;
   }
 
-  absl::Status MakeSchema(const std::optional<Manifest>& origin, const std::vector<std::string>& wanted) {
+  static bool IsWanted(const foreign::MdsColumn& column, const DatasetOptions& options) {
+    return options.columns.empty() || std::ranges::find(options.columns, column.name) != options.columns.end();
+  }
+
+  // Each value of these columns carries its dtype, and that of the first sample becomes the column's.
+  absl::Status FindDtypes(std::span<const size_t> typed, const DatasetOptions& options,
+                          std::vector<foreign::MdsColumn>* columns) const {
+    const auto first = std::ranges::find_if(files_, [](const auto& file) { return file.samples > 0; });
+    if (first == files_.end()) return absl::OkStatus();
+    ReadOptions read = options;
+    read.mode = ReadMode::kBuffered;
+    read.verify_listed_hashes = false;  // of the whole file; the values are compared when they are read
+    SHARDKIT_ASSIGN_OR_RETURN(const auto shard, OpenShard(static_cast<size_t>(first - files_.begin()), read));
+    BlockBuffer buffer;
+    for (const size_t i : typed) {
+      foreign::MdsColumn& column = (*columns)[i];
+      SHARDKIT_ASSIGN_OR_RETURN(const auto value, shard->ReadValue(0, *manifest_.schema.Find(column.name), &buffer));
+      const std::optional<Type> dtype = foreign::MdsDtypeOf(*value);
+      if (!dtype) {
+        return DataLoss(first->path, ": sample 0: column \"", column.name, "\": an array of a dtype that MDS does not ",
+                        "have");
+      }
+      column.how.type = Type::kNdarray;
+      column.how.dtype = *dtype;
+      column.how.form = foreign::MdsForm::kTypedArray;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeColumns(std::vector<foreign::MdsColumn> columns, const std::optional<Manifest>& origin,
+                           const DatasetOptions& options) {
+    columns_ = std::make_shared<const std::vector<foreign::MdsColumn>>(std::move(columns));
+    notes_.clear();
     if (origin) manifest_.metadata = origin->metadata;
     std::vector<Column> readable;
-    std::string names;
-    const foreign::MdsColumn* refused = nullptr;
+    std::string names, refusal;
     for (const foreign::MdsColumn& column : *columns_) {
-      const bool asked = wanted.empty() || std::ranges::find(wanted, column.name) != wanted.end();
       if (column.how.refusal.empty()) {
         readable.push_back(ColumnOf(column));
         readable.back().is_key = IsKey(readable.back(), origin);
         names += StrCat(names.empty() ? "" : ",", column.name);
-      } else if (asked && refused == nullptr) {
-        refused = &column;
+      } else if (IsWanted(column, options)) {
+        const std::string why =
+            StrCat(described_by_, ": column \"", column.name, "\" ",
+                   column.how.known ? "" : StrCat("of encoding \"", column.encoding, "\" "), column.how.refusal);
+        if (refusal.empty()) refusal = why;
+        notes_.push_back(why + "; it is left out");
       }
     }
-    if (refused != nullptr) {
+    if (!refusal.empty() && (readable.empty() || !options.columns.empty())) {
       return Unimplemented(
-          described_by_, ": column \"", refused->name, "\" ",
-          refused->how.known ? "" : StrCat("of encoding \"", refused->encoding, "\" "), refused->how.refusal,
+          refusal,
           names.empty() ? "" : StrCat("; leave it out: --columns ", names, " (of shardctl convert and bench)"));
     }
     if (columns_->empty()) return absl::OkStatus();  // without shards the columns are unknown
@@ -140,6 +187,7 @@ class MdsDataset : public ForeignDataset {
   std::vector<foreign::MdsShardFile> files_;  // for each shard the file to read
   std::shared_ptr<const std::vector<foreign::MdsColumn>> columns_;
   Manifest manifest_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace
@@ -158,7 +206,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file
   if (!directory.ok()) return directory.status();
   SHARDKIT_ASSIGN_OR_RETURN(const auto origin, ReadOrigin(file_system, directory->path));
   auto dataset = std::make_unique<MdsDataset>(file_system);
-  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(*std::move(directory), origin, options.columns));
+  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(*std::move(directory), origin, options));
   return dataset;
 }
 

@@ -66,6 +66,10 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
   const auto [begin, end] = ShardsOfTask(options, manifest.shards.size());
   uint64_t bytes_done = 0, bytes_total = 0;
   for (size_t i = begin; i < end; ++i) bytes_total += manifest.shards[i].bytes;
+  // What is noted of tars, FindProblems reports.
+  if (options.task == 0 && dataset.container() == "mds") {
+    for (std::string& note : dataset.notes()) report->warnings.push_back({path, std::move(note)});
+  }
   for (size_t i = begin; i < end; ++i) {
     ReadOptions read;
     read.mode = options.mode;

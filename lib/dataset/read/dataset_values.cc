@@ -1,5 +1,6 @@
 // Values and keys of single samples.
 #include <algorithm>
+#include <charconv>
 #include <deque>
 #include <tuple>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "container/block_buffer.h"
 #include "container/read/record_reader.h"
 #include "dataset/read/any_dataset_reader.h"
+#include "dataset/sample_number.h"
 
 namespace shardkit::dataset {
 
@@ -265,7 +267,11 @@ absl::StatusOr<bool> AnyDatasetReader::HasKey(uint64_t stored, std::string_view 
 }
 
 absl::StatusOr<std::optional<uint64_t>> AnyDatasetReader::FindKey(std::string_view key, BlockBuffer* buffer) const {
-  if (!summary_.schema.key_column()) return FailedPrecondition(path_, ": has no key column");
+  if (!summary_.schema.key_column()) {
+    uint64_t number = 0;
+    std::from_chars(key.data(), key.data() + key.size(), number);
+    return number < sample_count() && key == NumberAsKey(number) ? std::optional(number) : std::nullopt;
+  }
   SHARDKIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> stored, FindStoredKey(key, buffer));
   if (!stored) return stored;
   return std::optional<uint64_t>(*stored - removed_.Before(*stored));

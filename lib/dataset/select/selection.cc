@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
+#include "dataset/sample_number.h"
 #include "dataset/select/block_skipper.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/select.h"
@@ -45,10 +46,11 @@ class Selector {
         tasks_(pool_, "selecting samples", options.cancellation, 2 * static_cast<size_t>(pool_.thread_count())) {}
 
   // `predicate` is null when there is none, `key` is the position of the keys in the dataset's columns when they are
-  // needed.
-  absl::StatusOr<dataset::Selected> Run(const Predicate* predicate, std::optional<size_t> key) {
+  // needed. `numbered`: they are needed, and the samples' numbers are the keys.
+  absl::StatusOr<dataset::Selected> Run(const Predicate* predicate, std::optional<size_t> key, bool numbered) {
     predicate_ = predicate;
     key_ = key;
+    numbered_ = numbered;
     if (selection_.keys) {
       for (size_t i = 0; i < selection_.keys->size(); ++i) wanted_.emplace((*selection_.keys)[i], i);
     }
@@ -167,7 +169,8 @@ class Selector {
     for (const uint32_t i : *matches) {
       const uint64_t sample = block.first_sample + i;
       if (!InRanges(sample, sample + 1)) continue;
-      const std::string_view key = key_ ? view.column(*key_).value(i).value_or("") : "";
+      const std::string number = numbered_ ? dataset::NumberAsKey(sample) : std::string();
+      const std::string_view key = key_ ? view.column(*key_).value(i).value_or("") : number;
       if (selection_.keys) {
         const auto wanted = wanted_.find(key);
         if (wanted == wanted_.end()) continue;
@@ -196,6 +199,7 @@ class Selector {
   const std::vector<std::pair<uint64_t, uint64_t>> ranges_;
   const Predicate* predicate_ = nullptr;
   std::optional<size_t> key_;
+  bool numbered_ = false;
   absl::flat_hash_map<std::string_view, size_t> wanted_;
   std::vector<bool> found_;  // of the wanted keys
   dataset::Selected result_;
@@ -245,12 +249,9 @@ absl::StatusOr<dataset::Selected> dataset::SelectParts(ReadableFileSystem& file_
   }
   const bool all_keys = ends.size() == 1 && ends[0] == dataset::kWholeShare;
   const bool needs_key = selection.keys.has_value() || !all_keys;
+  const bool numbered = needs_key && !schema.key_column();
   std::optional<size_t> key;
-  if (needs_key) {
-    if (!schema.key_column()) {
-      return InvalidArgument(dataset->path(), ": no column is the key, so that keys cannot select: select by a ",
-                             "predicate or by ordinals, or convert it with a key (shardctl convert --key)");
-    }
+  if (needs_key && !numbered) {
     const std::string& name = schema[*schema.key_column()].name;
     if (!predicate) dataset_options.columns = {name};
     dataset_options.key_column = true;
@@ -258,12 +259,12 @@ absl::StatusOr<dataset::Selected> dataset::SelectParts(ReadableFileSystem& file_
   if (!dataset_options.columns.empty()) {
     SHARDKIT_ASSIGN_OR_RETURN(dataset, DatasetReader::Open(file_system, path, dataset_options));
   }
-  if (needs_key) {
+  if (needs_key && !numbered) {
     const Schema& again = dataset->summary().schema;
     if (!again.key_column()) return FailedPrecondition(dataset->path(), ": has changed while it was read");
     SHARDKIT_ASSIGN_OR_RETURN(key, dataset->FindColumn(again[*again.key_column()].name));
   }
-  return Selector(*dataset, selection, ends, options).Run(predicate ? &*predicate : nullptr, key);
+  return Selector(*dataset, selection, ends, options).Run(predicate ? &*predicate : nullptr, key, numbered);
 }
 
 absl::StatusOr<dataset::Selected> dataset::SelectSamples(ReadableFileSystem& file_system, const std::string& path,

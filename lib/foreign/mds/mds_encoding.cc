@@ -5,10 +5,8 @@
 #include <charconv>
 #include <utility>
 
-#include "base/byte_cursor.h"
 #include "base/checked.h"
 #include "base/errors.h"
-#include "base/status_macros.h"
 #include "shardkit/schema.h"
 
 namespace shardkit::foreign {
@@ -17,44 +15,43 @@ namespace {
 struct NamedEncoding {
   std::string_view name;
   Type type;
+  MdsForm form = MdsForm::kPlain;
+  Type stored_type = Type::kBytes;  // differs from `type` for values that are converted
 };
 
-// Scalars have a fixed size, all others do not. Values for which we have no type are read as `bytes`, exactly as
-// stored.
+// Scalars have a fixed size, all others do not.
 constexpr std::array<NamedEncoding, 28> kEntries{{
-    {"bytes", Type::kBytes},      {"str", Type::kUtf8},         {"int", Type::kI64},
-    {"uint8", Type::kU8},         {"uint16", Type::kU16},       {"uint32", Type::kU32},
-    {"uint64", Type::kU64},       {"int8", Type::kI8},          {"int16", Type::kI16},
-    {"int32", Type::kI32},        {"int64", Type::kI64},        {"float16", Type::kF16},
-    {"float32", Type::kF32},      {"float64", Type::kF64},      {"str_int", Type::kUtf8},
-    {"str_float", Type::kUtf8},   {"str_decimal", Type::kUtf8}, {"json", Type::kJson},
-    {"jpeg", Type::kJpeg},        {"png", Type::kPng},          {"pil", Type::kBytes},
-    {"jpeg_array", Type::kBytes}, {"jpegarray", Type::kBytes},  {"list[pil]", Type::kBytes},
-    {"list[jpeg]", Type::kBytes}, {"list[png]", Type::kBytes},  {"ndarray", Type::kBytes},
+    {"bytes", Type::kBytes},
+    {"str", Type::kUtf8},
+    {"int", Type::kI64},
+    {"uint8", Type::kU8},
+    {"uint16", Type::kU16},
+    {"uint32", Type::kU32},
+    {"uint64", Type::kU64},
+    {"int8", Type::kI8},
+    {"int16", Type::kI16},
+    {"int32", Type::kI32},
+    {"int64", Type::kI64},
+    {"float16", Type::kF16},
+    {"float32", Type::kF32},
+    {"float64", Type::kF64},
+    {"str_int", Type::kI64, MdsForm::kInteger, Type::kUtf8},
+    {"str_float", Type::kF64, MdsForm::kReal, Type::kUtf8},
+    {"str_decimal", Type::kUtf8},
+    {"json", Type::kJson},
+    {"jpeg", Type::kJpeg},
+    {"png", Type::kPng},
+    {"pil", Type::kImage, MdsForm::kPixels},
+    {"jpeg_array", Type::kBytes},
+    {"jpegarray", Type::kBytes},
+    {"list[pil]", Type::kBytes, MdsForm::kPixelsList},
+    {"list[jpeg]", Type::kBytes},
+    {"list[png]", Type::kBytes},
+    {"ndarray", Type::kBytes, MdsForm::kTypedArray},
     {"pkl", Type::kBytes},
 }};
 
 constexpr std::string_view kArrayPrefix = "ndarray:";
-
-// The type of an array's elements; empty for types that MDS arrays cannot have.
-std::optional<Type> ElementType(std::string_view name) {
-  constexpr std::array<NamedEncoding, 11> kElements{{
-      {"uint8", Type::kU8},
-      {"int8", Type::kI8},
-      {"uint16", Type::kU16},
-      {"int16", Type::kI16},
-      {"float16", Type::kF16},
-      {"uint32", Type::kU32},
-      {"int32", Type::kI32},
-      {"float32", Type::kF32},
-      {"uint64", Type::kU64},
-      {"int64", Type::kI64},
-      {"float64", Type::kF64},
-  }};
-  const auto found = std::ranges::find(kElements, name, &NamedEncoding::name);
-  if (found == kElements.end()) return std::nullopt;
-  return found->type;
-}
 
 // "3,224,224"
 std::optional<std::vector<uint64_t>> ParseShape(std::string_view text) {
@@ -80,14 +77,16 @@ MdsEncoding Unknown() {
 
 MdsEncoding DescribeArray(std::string_view text) {
   MdsEncoding how;
-  if (text.empty()) return how;  // like "ndarray": each value has its own dtype
+  how.form = MdsForm::kTypedArray;
+  if (text.empty()) return how;  // like "ndarray"
+  how.form = MdsForm::kPlain;
   const size_t colon = text.find(':');
-  const std::optional<Type> dtype = ElementType(text.substr(0, colon));
+  const std::optional<Type> dtype = MdsElementType(text.substr(0, colon));
   if (!dtype) return Unknown();
   how.type = Type::kNdarray;
   how.dtype = *dtype;
   if (colon == text.npos) {
-    how.is_array = true;
+    how.form = MdsForm::kArray;
     return how;
   }
   how.shape = ParseShape(text.substr(colon + 1));
@@ -107,13 +106,24 @@ MdsEncoding DescribeArray(std::string_view text) {
 
 }  // namespace
 
+std::optional<Type> MdsElementType(std::string_view name) {
+  const auto found = std::ranges::find(kEntries, name, &NamedEncoding::name);
+  return found == kEntries.end() || name == "int" || ScalarSize(found->type) == 0 || found->form != MdsForm::kPlain
+             ? std::nullopt
+             : std::optional(found->type);
+}
+
 MdsEncoding DescribeMdsEncoding(std::string_view encoding) {
   if (encoding.starts_with(kArrayPrefix)) return DescribeArray(encoding.substr(kArrayPrefix.size()));
   const auto found = std::ranges::find(kEntries, encoding, &NamedEncoding::name);
   if (found == kEntries.end()) return Unknown();
   MdsEncoding how;
   how.type = found->type;
-  if (const uint32_t size = ScalarSize(how.type); size != 0) how.size = size;
+  how.form = found->form;
+  how.stored_type = found->stored_type;
+  how.is_list = encoding.starts_with("list[") || (encoding.starts_with("jpeg") && encoding != "jpeg");
+  const uint32_t size = how.form == MdsForm::kPlain ? ScalarSize(how.type) : 0;
+  if (size != 0) how.size = size;
   if (encoding == "pkl")
     how.refusal = "is pickled; unpickling runs code that the file brings along, so it is never done";
   return how;
@@ -158,45 +168,8 @@ Column ColumnOf(const MdsColumn& column) {
     out.dtype = column.how.dtype;
     out.shape = column.how.shape;
   }
+  if (column.how.is_list) out.metadata[kMediaType] = kImageListMediaType;
   return out;
-}
-
-absl::Status AppendMdsArray(Type dtype, std::string_view payload, std::string* out) {
-  ByteCursor cursor(payload);
-  uint8_t head;
-  if (!cursor.Read(&head)) return DataLoss("an array of no bytes");
-  const size_t rank = head >> 2;
-  std::array<uint64_t, kMaxRank> shape;
-  if (rank > kMaxRank) {
-    return Unimplemented("an array of ", rank, " dimensions: ", kMaxRank, " at most are read");
-  }
-  for (size_t i = 0; i < rank; ++i) {
-    uint8_t narrow = 0;
-    uint16_t short_number = 0;
-    uint32_t number = 0;
-    bool read = false;
-    switch (head & 3) {
-      case 0:
-        read = cursor.Read(&narrow);
-        shape[i] = narrow;
-        break;
-      case 1:
-        read = cursor.Read(&short_number);
-        shape[i] = short_number;
-        break;
-      case 2:
-        read = cursor.Read(&number);
-        shape[i] = number;
-        break;
-      default:
-        read = cursor.Read(&shape[i]);
-    }
-    if (!read) return DataLoss("an array of ", payload.size(), " bytes that ends within its shape");
-  }
-  const absl::Status status =
-      AppendNdarray(dtype, std::span(shape).first(rank), payload.substr(cursor.position()), out);
-  // The file's bytes are wrong, not an argument of the caller.
-  return status.ok() ? status : absl::DataLossError(status.message());
 }
 
 }  // namespace shardkit::foreign

@@ -13,6 +13,20 @@
 
 namespace shardkit::foreign {
 
+// The metadata item of a column whose values are lists of image files.
+inline constexpr char kMediaType[] = "media_type", kImageListMediaType[] = "application/vnd.shardkit.image-list";
+
+// How values are stored (mds_values.h).
+enum class MdsForm : uint8_t {
+  kPlain,       // as they are read
+  kArray,       // ndarray:DTYPE
+  kTypedArray,  // ndarray: the dtype of each value is its own
+  kInteger,     // str_int
+  kReal,        // str_float
+  kPixels,      // pil
+  kPixelsList,  // list[pil]
+};
+
 struct MdsEncoding {
   std::optional<uint64_t> size;  // bytes of every value, when the encoding fixes them
 
@@ -20,17 +34,21 @@ struct MdsEncoding {
   Type type = Type::kBytes;
   Type dtype = Type::kU8;                      // of kNdarray
   std::optional<std::vector<uint64_t>> shape;  // of kNdarray, when every value has the same
+  bool is_list = false;                        // of image files
 
-  // Values carry their shape in the form of MDS, and AppendMdsArray converts them to our form. All other values are
-  // read as they are stored.
-  bool is_array = false;
+  MdsForm form = MdsForm::kPlain;
+  Type stored_type = Type::kBytes;  // what values are read as where they are to stay as they are stored
 
   bool known = true;    // false: not an encoding of MDS itself, for example one that a user added
   std::string refusal;  // why values are not read ("is pickled; …"), or empty
 };
 
-// Never fails: an encoding that cannot be read gets a refusal.
+// Never fails: an encoding that cannot be read gets a refusal. Of kTypedArray the type is that of the stored values
+// until the caller knows a dtype.
 MdsEncoding DescribeMdsEncoding(std::string_view encoding);
+
+// The type of the elements that "float32" names in an encoding; empty for types that MDS arrays cannot have.
+std::optional<Type> MdsElementType(std::string_view name);
 
 struct MdsColumn {
   std::string name;
@@ -50,10 +68,5 @@ absl::StatusOr<std::vector<MdsColumn>> MakeMdsColumns(std::vector<std::string> n
 
 // The column that an MDS column without a refusal is read as.
 Column ColumnOf(const MdsColumn& column);
-
-// Converts an array to the form of ndarray values and appends it. `payload` is the array in the form of MDS: a byte
-// with rank and width, the shape, the elements. DataLoss when the payload has another form, Unimplemented for more than
-// kMaxRank dimensions.
-absl::Status AppendMdsArray(Type dtype, std::string_view payload, std::string* out);
 
 }  // namespace shardkit::foreign

@@ -13,6 +13,7 @@
 #include "container/read/value_file.h"
 #include "foreign/mds/mds_index.h"
 #include "foreign/mds/mds_layout.h"
+#include "foreign/mds/mds_values.h"
 #include "format/constants.h"
 
 namespace shardkit::foreign {
@@ -23,9 +24,6 @@ constexpr uint64_t kMdsHeadRead = 65536;
 
 // Most samples of a block on average: with more tiny samples, places would need more memory than the values.
 constexpr uint64_t kUsualBlockSamples = 65536;
-
-// The most bytes by which an array in our form can be longer than in the form of MDS.
-constexpr uint64_t kArrayRoom = 8 * (kMaxRank + 2);
 
 uint64_t Ceiling(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -191,11 +189,10 @@ absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_
     for (size_t k = 0; k < wanted.size(); ++k) {
       const size_t position = positions_[wanted[k]];
       uint64_t from = begin + places[position], to = begin + places[position + 1];
-      if (columns[position].how.is_array) {
+      if (columns[position].how.form != MdsForm::kPlain) {
         const std::string_view payload(base + from, to - from);
         from = state.converted.size();
-        if (absl::Status status = AppendMdsArray(columns[position].how.dtype, payload, &state.converted);
-            !status.ok()) {
+        if (absl::Status status = AppendFromMds(columns[position].how, payload, &state.converted); !status.ok()) {
           status = DescribeValue(status, info.first_sample + i, offsets[i], wanted[k]);
           if (damage == nullptr) return status;
           damage->values.emplace(std::pair(static_cast<uint32_t>(i), wanted[k]), std::move(status));
@@ -209,7 +206,8 @@ absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_
   }
   for (size_t k = 0; k < wanted.size(); ++k) {
     const auto numbers = [&](size_t row) { return reinterpret_cast<const char*>(state.places.data() + row * count); };
-    const char* const values = mds_column(wanted[k]).how.is_array ? state.converted.data() : base;
+    const bool plain = mds_column(wanted[k]).how.form == MdsForm::kPlain;
+    const char* const values = plain ? base : state.converted.data();
     container::BlockAssembler::Set(
         view, wanted[k], ColumnView::Scattered(info.sample_count, nullptr, numbers(2 * k), numbers(2 * k + 1), values));
   }
@@ -282,7 +280,9 @@ uint64_t MdsShardReader::MemoryOf(const BlockInfo& info, std::span<const size_t>
   uint64_t bytes = info.length + 16 * uint64_t{info.sample_count} * wanted.size();
   if (described_.compression) bytes = described_.bytes + described_.raw_bytes + 4 * sample_count_ + bytes - info.length;
   for (const size_t column : wanted) {
-    if (mds_column(column).how.is_array) bytes += info.length + kArrayRoom * info.sample_count;
+    const MdsForm form = mds_column(column).how.form;
+    if (form == MdsForm::kPlain) continue;
+    bytes += info.length * (form == MdsForm::kPixelsList ? kMdsListGrowth : 1) + kMdsValueRoom * info.sample_count;
   }
   return bytes;
 }
@@ -344,10 +344,10 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(u
   }
   const size_t position = positions_[column];
   std::string_view value = sample.substr(places[position], places[position + 1] - places[position]);
-  if (const MdsEncoding& how = mds_column(column).how; how.is_array) {
-    state.owner = 0;  // the block in the buffer may have its arrays in state.converted
+  if (const MdsEncoding& how = mds_column(column).how; how.form != MdsForm::kPlain) {
+    state.owner = 0;  // the block in the buffer may have its values in state.converted
     state.converted.clear();
-    if (absl::Status status = AppendMdsArray(how.dtype, value, &state.converted); !status.ok()) {
+    if (absl::Status status = AppendFromMds(how, value, &state.converted); !status.ok()) {
       return DescribeValue(status, ordinal, offset, column);
     }
     value = state.converted;
@@ -357,7 +357,9 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(u
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> MdsShardReader::OpenValue(uint64_t ordinal, size_t column) const {
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
-  if (described_.compression || mds_column(column).how.is_array) return ForeignShardReader::OpenValue(ordinal, column);
+  if (described_.compression || mds_column(column).how.form != MdsForm::kPlain) {
+    return ForeignShardReader::OpenValue(ordinal, column);
+  }
   SHARDKIT_RETURN_IF_ERROR(CheckFileHash());
   const uint64_t offset = offsets_[ordinal], length = offsets_[ordinal + 1] - offset;
   std::string head(std::min(length, MdsHeadLength(*columns_)), '\0');

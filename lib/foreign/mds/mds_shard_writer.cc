@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "codec/zstd.h"
 #include "foreign/mds/mds_layout.h"
+#include "foreign/mds/mds_values.h"
 
 namespace shardkit::foreign {
 namespace {
@@ -31,8 +32,8 @@ absl::StatusOr<MdsFile> Describe(std::string name, std::span<const std::string> 
 }
 
 absl::Status AppendBytes(const Column& column, const MdsColumn& encoding, std::string_view bytes, std::string* out) {
-  if (column.type == Type::kNdarray) {
-    const absl::Status status = AppendMdsValue(column, bytes, out);
+  if (column.type == Type::kNdarray || encoding.how.form != MdsForm::kPlain) {
+    const absl::Status status = AppendToMds(column, encoding.how.form, bytes, out);
     // The caller made the value, so a wrong one is InvalidArgument.
     return absl::IsDataLoss(status) ? InvalidArgument("column \"", column.name, "\": ", ToStd(status.message()))
                                     : status;
@@ -50,7 +51,7 @@ absl::Status AppendValue(const Column& column, const MdsColumn& encoding, const 
   const size_t begin = out->size();
   out->resize(begin + value.file->size());
   SHARDKIT_RETURN_IF_ERROR(value.file->ReadAt(0, {out->data() + begin, static_cast<size_t>(value.file->size())}));
-  if (IsByteString(column.type)) return absl::OkStatus();
+  if (IsByteString(column.type) && encoding.how.form == MdsForm::kPlain) return absl::OkStatus();
   const std::string bytes = out->substr(begin);
   out->resize(begin);
   return AppendBytes(column, encoding, bytes, out);
@@ -80,7 +81,7 @@ absl::Status AppendValues(std::span<const Column> columns, std::span<const MdsCo
     const size_t value_begin = out->size();
     SHARDKIT_RETURN_IF_ERROR(AppendValue(columns[i], encodings[i], *values[i], out));
     if (encodings[i].size) continue;
-    // Fits: CheckLengths has checked the value's length, and arrays only get shorter.
+    // Fits: CheckLengths has checked the value's length, and only numbers get longer.
     StoreLittle(out->data() + length_place, static_cast<uint32_t>(out->size() - value_begin));
     length_place += sizeof(uint32_t);
   }

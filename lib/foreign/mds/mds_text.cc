@@ -1,9 +1,7 @@
 #include "foreign/mds/mds_text.h"
 
-#include <algorithm>
 #include <cstdio>
 
-#include "base/endian.h"
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/status_macros.h"
@@ -129,10 +127,16 @@ absl::StatusOr<MdsColumn> MakeMdsColumn(const Column& column, std::string_view e
   if (!out.how.known) return refuse("is not one of MDS");
   if (!out.how.refusal.empty()) return refuse("is pickled, which is never written");
   // Values of byte-string columns are stored as they are under any encoding without a fixed size, array encodings
-  // included.
+  // included; but not what reading has made of pixels.
   if (IsByteString(column.type) && !out.size) {
-    out.how.is_array = false;
+    const bool pixels = out.how.form == MdsForm::kPixels && column.type == Type::kImage;
+    if (!pixels && out.how.form != MdsForm::kPixelsList) out.how.form = MdsForm::kPlain;
     return out;
+  }
+  if (out.how.form == MdsForm::kTypedArray && column.type == Type::kNdarray &&
+      MdsElementType(NumberName(column.dtype))) {
+    out.how.type = Type::kNdarray;
+    out.how.dtype = column.dtype;
   }
   const Column read = ColumnOf(out);
   if (read.type != column.type || read.dtype != column.dtype || read.shape != column.shape) {
@@ -158,36 +162,6 @@ std::string MdsShardName(uint64_t number) {
   char name[48];
   std::snprintf(name, sizeof(name), "shard.%05llu.mds", static_cast<unsigned long long>(number));
   return name;
-}
-
-absl::Status AppendMdsValue(const Column& column, std::string_view value, std::string* out) {
-  SHARDKIT_ASSIGN_OR_RETURN(const NdarrayView array, ParseNdarray(column, value));
-  if (column.shape) {
-    out->append(array.data);
-    return absl::OkStatus();
-  }
-  if (array.shape.empty()) return InvalidArgument("column \"", column.name, "\": MDS has no arrays without dimensions");
-  if (array.data.empty()) return InvalidArgument("column \"", column.name, "\": MDS has no arrays without elements");
-  const uint64_t largest = std::ranges::max(array.shape);
-  const unsigned width = largest <= UINT8_MAX ? 0 : largest <= UINT16_MAX ? 1 : largest <= UINT32_MAX ? 2 : 3;
-  out->push_back(static_cast<char>(array.shape.size() << 2 | width));
-  for (const uint64_t dimension : array.shape) {
-    switch (width) {
-      case 0:
-        AppendLittle(*out, static_cast<uint8_t>(dimension));
-        break;
-      case 1:
-        AppendLittle(*out, static_cast<uint16_t>(dimension));
-        break;
-      case 2:
-        AppendLittle(*out, static_cast<uint32_t>(dimension));
-        break;
-      default:
-        AppendLittle(*out, dimension);
-    }
-  }
-  out->append(array.data);
-  return absl::OkStatus();
 }
 
 }  // namespace shardkit::foreign

@@ -40,8 +40,4 @@ std::string FormatMdsIndex(const MdsSettings& settings, std::span<const MdsShard
 // "shard.00042.mds"
 std::string MdsShardName(uint64_t number);
 
-// `value` is a value of an ndarray column, in our form. Appends it in the form of MDS: with its shape in front, unless
-// the column has a shape. InvalidArgument for what MDS cannot hold: an array without dimensions or without elements.
-absl::Status AppendMdsValue(const Column& column, std::string_view value, std::string* out);
-
 }  // namespace shardkit::foreign

@@ -34,6 +34,10 @@ struct DatasetOptions : ReadOptions {
   // damage or truncation, instead of failing. See DatasetReader::lost_samples.
   bool skip_lost_samples = false;
 
+  // In MDS, values that are otherwise converted (str_int, str_float, pil, list[pil], ndarray without a dtype) are texts
+  // and bytes as they are stored (format-spec/interop.md).
+  bool mds_as_stored = false;
+
   // The generation to read; 0 is the newest. NotFound if it is not kept (see ReadHistory), InvalidArgument for a
   // dataset of another container and for a single shard. Generations before the last two may have lost their segments:
   // samples are then read through the shards.
@@ -203,7 +207,7 @@ class DatasetReader {
   // Ordinal of the first visible sample with this key, or empty. Looks in the key table of each segment (there are few,
   // however many shards): one page of each, at most three reads the first time. Then reads the sample. If a table is
   // missing or damaged, searches the shards of its segment in order. Single shards and other containers are searched
-  // like this, too. FailedPrecondition if there is no key column.
+  // like this, too. Without a key column, keys are the samples' ordinals in twelve digits.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
 
   // Calls `take` for each block in order, except blocks whose samples were all removed. Uses the offset index,
@@ -230,7 +234,7 @@ class DatasetReader {
   virtual std::span<const LostSample> lost_samples() const = 0;
 
   // Unexpected findings of Open, one line each: tars without an index, end marks between members, data behind them that
-  // is no tar, and ignored links.
+  // is no tar, and ignored links; columns of MDS that are left out, because their encoding is not read.
   virtual std::vector<std::string> notes() const = 0;
 
   virtual absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options = {}) const = 0;

@@ -143,7 +143,7 @@ class Batch {
   virtual uint64_t step() const = 0;  // from 0, since the loader started in this epoch
   virtual size_t size() const = 0;    // samples
   virtual std::span<const BatchSample> samples() const = 0;
-  virtual std::string_view key(size_t i) const = 0;  // empty without LoaderOptions::keys or a key column
+  virtual std::string_view key(size_t i) const = 0;  // empty without LoaderOptions::keys
   virtual std::span<const BadSample> skipped() const = 0;
   virtual size_t column_count() const = 0;
   virtual const BatchColumn& column(size_t i) const = 0;
@@ -470,7 +470,7 @@ struct LoaderOptions {
   // Empty: all columns except the key, as stored; with several datasets those of the first, with `missing` of all.
   std::vector<LoaderColumn> columns;
   MissingColumns missing = MissingColumns::kFail;
-  bool keys = true;  // batches hold the keys of their samples
+  bool keys = true;  // batches hold the keys of their samples; if no dataset has any, ordinals in twelve digits
   GeometryOptions geometry;
   BatchFunction batch_function;
   BadSamples bad_samples = BadSamples::kFail;

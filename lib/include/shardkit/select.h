@@ -66,7 +66,7 @@ struct SampleSelection {
   // A condition, as for Predicate; empty: none.
   std::string where;
 
-  // Samples with one of these keys.
+  // Samples with one of these keys. Without a key column, keys are the samples' ordinals in twelve digits.
   std::optional<std::vector<std::string>> keys;
 
   // Samples whose ordinal in the dataset is in one of these ranges: [first, second). Empty: any ordinal.
@@ -95,7 +95,7 @@ struct SelectionReport {
 
 // Counts the selected samples of the dataset at `path`. Reads only the required columns, and skips blocks whose ranges
 // exclude the predicate. InvalidArgument, before any block is read, for an invalid predicate or one that does not fit
-// the columns, for a share out of range, and if keys are needed but no column is the key.
+// the columns, and for a share out of range.
 absl::StatusOr<SelectionReport> CountSamples(ReadableFileSystem& file_system, const std::string& path,
                                              const SampleSelection& selection, const SelectionOptions& options = {});
 

@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "codec/image/image_codec.h"
+#include "foreign/mds/mds_encoding.h"
 #include "shardkit/shard.h"
 
 namespace shardkit::loader {
@@ -142,6 +143,11 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
     case ColumnDecode::kViews:
       return NewViewsColumn(position, column, options);
     case ColumnDecode::kImage:
+      if (const auto type = column.metadata.find(foreign::kMediaType);
+          type != column.metadata.end() && type->second == foreign::kImageListMediaType) {
+        return InvalidArgument("column \"", column.name, "\": each value is a list of image files; ",
+                               "shardkit.image_list divides it, as a function of the column");
+      }
       if (!HoldsImages(column)) {
         return refuse(
             "images, only jpeg, png, image, bytes, and arrays u8[height, width] or u8[height, width, 1, 3 or 4]");

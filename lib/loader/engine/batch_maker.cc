@@ -10,6 +10,7 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/sample_number.h"
 
 namespace shardkit::loader {
 namespace {
@@ -63,9 +64,14 @@ void BatchMaker::CopyKeys(BatchTask& task) const {
   BatchStorage& storage = *task.storage;
   storage.keys_.clear();
   storage.key_ends_.clear();
-  if (!datasets_.key_column) return;
+  if (!datasets_.key_column && !datasets_.numbered) return;
+  const std::optional<size_t> column = datasets_.key_column;
   for (const AssemblySample& sample : task.assembly.samples) {
-    storage.keys_.Append(sample.Value(*datasets_.key_column).value_or(std::string_view()));
+    if (column) {
+      storage.keys_.Append(sample.Value(*column).value_or(std::string_view()));
+    } else {
+      storage.keys_.Append(dataset::NumberAsKey(sample.identity.ordinal));
+    }
     storage.key_ends_.push_back(storage.keys_.size());
   }
 }

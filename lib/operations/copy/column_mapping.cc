@@ -313,6 +313,7 @@ class Planner {
         return column;
       }
       if (column.name != stored.name) continue;
+      if (stored.type == Type::kImage) return plain;  // made of pixels, which MDS has written as bytes
       // A byte string has the same bytes in every byte string type.
       const bool bytes = IsByteString(column) && IsByteString(stored);
       const Column plain_column = InFewerTypes(column);

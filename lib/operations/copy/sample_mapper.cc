@@ -1,11 +1,11 @@
 #include "operations/copy/sample_mapper.h"
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "dataset/sample_number.h"
 #include "foreign/webdataset/webdataset_names.h"
 #include "operations/sa1b/sa1b.h"
 #include "operations/sa1b/sa1b_columns.h"
@@ -21,9 +21,7 @@ absl::StatusOr<std::string_view> KeyOf(const ColumnMapping& plan, const BlockVie
     if (!key) return InvalidArgument("the value that is to be the key is absent: choose another column (--key)");
     return plan.escape_keys ? arena->Copy(foreign::EscapeWebDatasetKey(*key)) : *key;
   }
-  char text[24];
-  const int length = std::snprintf(text, sizeof(text), "%012llu", static_cast<unsigned long long>(ordinal));
-  return arena->Copy({text, static_cast<size_t>(length)});
+  return arena->Copy(dataset::NumberAsKey(ordinal));
 }
 
 class ColumnMapper final : public SampleMapper {

@@ -47,6 +47,7 @@ absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_sys
   dataset_options.skip_lost_samples = options.pack.skip_errors;
   dataset_options.verify_listed_hashes = options.verify_listed_hashes;
   dataset_options.generation = options.generation;
+  dataset_options.mds_as_stored = options.to == Container::kMds;
   // They are read in order, so that few are in use at once. A tar without an index has the places of all its members in
   // memory while it is open.
   dataset_options.max_open_shards =

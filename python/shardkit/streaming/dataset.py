@@ -86,6 +86,8 @@ def _encodings(dataset: _dataset.Dataset) -> Mapping[str, str]:
 
 def _decoder(column: _core.Column, encoding: str | None) -> Callable[[Any], Any]:
     made = coder(encoding) if encoding is not None else None
+    if encoding in ("str_int", "str_float") and column.type != "utf8":  # of a dataset that was converted
+        return lambda value: _values.decode(column, value).item()
     if made is not None and column.type != "ndarray":
         return made.decode
     return image if column.type in ("jpeg", "png", "image") else partial(_values.decode, column)

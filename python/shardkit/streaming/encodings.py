@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from shardkit.images import image_list
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -68,6 +69,8 @@ def _pixels(value: Image.Image) -> bytes:
 def _of_pixels(data: bytes) -> Image.Image:
     from PIL import Image
 
+    if data.startswith(b"II*\0"):
+        return image(data)  # what Shardkit reads them as, of a dataset that was converted
     width, height, length = np.frombuffer(data[:12], np.uint32).tolist()
     return Image.frombytes(data[12 : 12 + length].decode(), (width, height), data[12 + length :])
 
@@ -99,16 +102,6 @@ def _joined(head: bytes, values: list[bytes]) -> bytes:
     return b"".join(
         [head, np.uint32(len(values)).tobytes(), np.array([*map(len, values)], np.uint32).tobytes(), *values]
     )
-
-
-def _divided(head: int, decode: Callable[[bytes], Any], data: bytes) -> list[Any]:
-    count = int.from_bytes(data[head : head + 4], "little")
-    begin = head + 4 + 4 * count
-    if len(data) < begin:
-        raise ValueError(f"{len(data)} bytes are too few for the sizes of {count} values")
-    ends = begin + np.cumsum(np.frombuffer(data[head + 4 : begin], np.uint32), dtype=np.int64)
-    bounds = [begin, *ends.tolist()]
-    return [decode(data[first:last]) for first, last in itertools.pairwise(bounds)]
 
 
 def _array(dtype: str | None, shape: tuple[int, ...] | None, value: Any) -> bytes:
@@ -156,12 +149,13 @@ def _array_coder(parameters: str) -> Coder:
 
 
 _jpeg, _png = partial(_file, "JPEG"), partial(_file, "PNG")
-_jpegs = Coder(lambda files: _joined(b"", list(files)), partial(_divided, 0, image))
+_jpegs = Coder(lambda files: _joined(b"", list(files)), lambda data: [image(file) for file in image_list(data)])
 
 
 def _list(encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> Coder:
     return Coder(
-        lambda values: _joined(bytes(4), [encode(each) for each in _is(values, list)]), partial(_divided, 4, decode)
+        lambda values: _joined(bytes(4), [encode(each) for each in _is(values, list)]),
+        lambda data: [decode(each) for each in image_list(data)],
     )
 
 

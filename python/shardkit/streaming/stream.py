@@ -132,19 +132,12 @@ class Stream:
         """Open the dataset."""
         path = self.path
         try:
-            return _dataset.open(path)
+            return _dataset.open(path, mds_as_stored=True)
         except FileNotFoundError as error:
             if self.remote is None:
                 missing = os.path.join(path, "index.json")
                 raise RuntimeError(f"No `remote` provided, but local file {missing} does not exist: {error}") from error
             raise FileNotFoundError(errno.ENOENT, f"{os.strerror(errno.ENOENT)}: {error}") from error
-        except ValueError as error:
-            if "pkl" in str(error):
-                raise ValueError(
-                    f"{path}: a column is of encoding pkl, which runs code from the file when it is read: write it as "
-                    "json or bytes"
-                ) from error
-            raise
 
     def check_hashes(self, path: str) -> None:
         """Refuse a dataset that lists none of the hashes that are asked for."""

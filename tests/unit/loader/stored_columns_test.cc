@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "loader/loader_support.h"
 #include "shardkit/rle.h"
@@ -251,6 +252,27 @@ TEST_F(StoredColumnsTest, KeysOfDatasetsOfWhichOneHasNone) {
   ASSERT_TRUE(batch.ok()) << batch.status();
   ASSERT_EQ((*batch)->size(), 3u);
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ((*batch)->key(i), "");
+}
+
+TEST_F(StoredColumnsTest, SamplesWithoutKeysAreNumbered) {
+  WriteRows(*files_, "/a", {LabelColumn()}, {{Bytes<int32_t>(1)}, {Bytes<int32_t>(2)}});
+  WriteRows(*files_, "/b", {LabelColumn()}, {{Bytes<int32_t>(3)}});
+  WriteRows(*files_, "/key", {KeyColumn(), LabelColumn()}, {{"a", Bytes<int32_t>(4)}});
+  const auto keys = [&](const std::vector<LoaderDataset>& datasets, bool wanted) {
+    LoaderOptions options = Options({{.name = "label"}}, 3);
+    options.keys = wanted;
+    const auto loader = Loader::Open(*files_, datasets, options);
+    EXPECT_TRUE(loader.ok()) << loader.status();
+    const auto batch = (*loader)->Next();
+    EXPECT_TRUE(batch.ok()) << batch.status();
+    std::set<std::string> keys;
+    for (size_t i = 0; i < (*batch)->size(); ++i) keys.emplace((*batch)->key(i));
+    return keys;
+  };
+  EXPECT_EQ(keys({{.path = "/a"}}, true), (std::set<std::string>{"000000000000", "000000000001"}));
+  EXPECT_EQ(keys({{.path = "/a"}, {.path = "/b"}}, true), (std::set<std::string>{"000000000000", "000000000001"}));
+  EXPECT_EQ(keys({{.path = "/a"}}, false), (std::set<std::string>{""}));
+  EXPECT_EQ(keys({{.path = "/a"}, {.path = "/key"}}, true), (std::set<std::string>{""}));
 }
 
 }  // namespace

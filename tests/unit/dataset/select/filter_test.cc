@@ -155,11 +155,28 @@ TEST(FilterTest, NeedsKeysOnlyWhereTheyDecide) {
   EXPECT_EQ(report->pack.samples, 2u);
   SampleSelection selection;
   selection.share = 0.5;
-  const auto refused = Filter(*files, "/in", "/half", selection, Options());
-  EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
-  EXPECT_EQ(Message(refused.status()),
-            "/in: no column is the key, so that keys cannot select: select by a predicate or by ordinals, or convert "
-            "it with a key (shardctl convert --key)");
+  // Samples without keys go by their numbers.
+  const auto half = FindSamples(*files, "/in", selection);
+  ASSERT_TRUE(half.ok()) << half.status();
+  std::vector<uint64_t> expected;
+  for (uint64_t i = 0; i < 9; ++i) {
+    if (SeededHash64("00000000000" + std::to_string(i), 0) < uint64_t{1} << 63) expected.push_back(i);
+  }
+  EXPECT_EQ(half->ordinals, expected);
+  EXPECT_TRUE(!expected.empty() && expected.size() < 9);
+  selection = {};
+  selection.keys = {"000000000007", "7", "000000000009"};
+  const auto named = FindSamples(*files, "/in", selection);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->ordinals, (std::vector<uint64_t>{7}));
+  EXPECT_EQ(named->report.keys_missing, 2u);
+  const auto dataset = DatasetReader::Open(*files, "/in");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  BlockBuffer buffer;
+  EXPECT_EQ(*(*dataset)->FindKey("000000000008", &buffer), 8u);
+  for (const std::string_view key : {"8", "000000000009", "", "00000000000x", "0000000000008"}) {
+    EXPECT_EQ(*(*dataset)->FindKey(key, &buffer), std::nullopt) << key;
+  }
 }
 
 TEST(FilterTest, ReadsNoBlockWithoutSelectedSamples) {

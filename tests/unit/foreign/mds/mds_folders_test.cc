@@ -82,7 +82,10 @@ TEST_F(MdsFoldersTest, ADamagedShardAlone) {
   MdsFields pickled = TextFields();
   pickled[1].encoding = "pkl";
   WriteFile(*files_, "/a.mds", MdsShardBytes(pickled, TextRows(3)));
-  const absl::Status refused = OpenStatus("/a.mds");
+  EXPECT_EQ(OpenDataset(*files_, "/a.mds")->columns().size(), 1u);
+  DatasetOptions options;
+  options.columns = {"text"};
+  const absl::Status refused = DatasetReader::Open(*files_, "/a.mds", options).status();
   EXPECT_TRUE(absl::IsUnimplemented(refused));
   EXPECT_TRUE(Message(refused).starts_with("/a.mds: column \"text\" is pickled")) << refused;
 }

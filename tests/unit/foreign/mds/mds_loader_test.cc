@@ -74,8 +74,13 @@ TEST(MdsLoader, ArraysOfEveryKind) {
                     MdsArray({1 + i % 5, 2}, 0, std::string(2 + 2 * (i % 5), static_cast<char>(i))), "x"});
   }
   WriteTree(*files, "/data", MdsTree(fields, rows, 30));
-  // A pickled column does not matter when other columns are named.
-  EXPECT_TRUE(absl::IsUnimplemented(Loader::Open(*files, {{.path = "/data"}}, Options()).status()));
+  // A pickled column does not matter unless it is named.
+  const auto all = OpenLoader(*files, Options());
+  ASSERT_NE(all, nullptr);
+  const auto first = all->Next();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ((*first)->column_count(), 2u);
+  EXPECT_TRUE(absl::IsUnimplemented(Loader::Open(*files, {{.path = "/data"}}, Options({{.name = "code"}})).status()));
   const auto loader = OpenLoader(*files, Options({{.name = "free"}, {.name = "fixed"}}));
   ASSERT_NE(loader, nullptr);
   size_t seen = 0;
@@ -90,6 +95,36 @@ TEST(MdsLoader, ArraysOfEveryKind) {
     }
   }
   EXPECT_EQ(seen, 100u);
+}
+
+TEST(MdsLoader, PixelsAreImagesAndListsAreRefusedAsSuch) {
+  const auto files = NewMemoryFileSystem();
+  const MdsFields fields = {{"frames", "jpeg_array", {}}, {"label", "str_int", {}}, {"picture", "pil", {}}};
+  std::vector<MdsRow> rows;
+  for (size_t i = 0; i < 5; ++i) {
+    rows.push_back({Little(uint32_t{0}), std::to_string(i), MdsPixels(2, 1, "RGB", std::string(6, char('a' + i)))});
+  }
+  WriteTree(*files, "/data", MdsTree(fields, rows, 2));
+  LoaderColumn picture = {.name = "picture", .decode = ColumnDecode::kImage};
+  const auto loader = OpenLoader(*files, Options({picture, {.name = "label"}}));
+  ASSERT_NE(loader, nullptr);
+  const auto batch = loader->Next();
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  ASSERT_EQ((*batch)->size(), 5u);
+  const BatchColumn& pixels = *(*batch)->Find("picture");
+  const BatchColumn& labels = *(*batch)->Find("label");
+  for (size_t i = 0; i < 5; ++i) {
+    const uint64_t ordinal = (*batch)->samples()[i].ordinal;
+    const char* const values = reinterpret_cast<const char*>(pixels.values.data()) + pixels.offsets[i];
+    EXPECT_EQ(std::string_view(values, 6), std::string(6, static_cast<char>('a' + ordinal)));
+    EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(labels.values.data()) + 8 * i, 8), Little(ordinal));
+    // MDS has no keys.
+    EXPECT_EQ((*batch)->key(i), "00000000000" + std::to_string(ordinal));
+  }
+  picture.name = "frames";
+  const absl::Status list = Loader::Open(*files, {{.path = "/data"}}, Options({picture})).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(list)) << list;
+  EXPECT_NE(Message(list).find("column \"frames\": each value is a list of image files"), std::string::npos) << list;
 }
 
 TEST(MdsLoader, DamageEndsTheRunWithItsPlace) {

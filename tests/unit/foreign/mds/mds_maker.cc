@@ -97,6 +97,28 @@ std::string OurArray(const std::vector<uint64_t>& shape, std::string_view elemen
   return bytes + std::string((8 - elements.size() % 8) % 8, '\0');
 }
 
+std::string MdsPixels(uint32_t width, uint32_t height, std::string_view mode, std::string_view pixels) {
+  return Little(width) + Little(height) + Little(static_cast<uint32_t>(mode.size())) + std::string(mode) +
+         std::string(pixels);
+}
+
+std::string GrayTiff(uint32_t width, uint32_t height, std::string_view pixels) {
+  std::string file = std::string("II*\0\x08\0\0\0", 8) + Little(uint16_t{9});
+  const auto entry = [&](uint16_t tag, uint16_t type, uint32_t value) {
+    file += Little(tag) + Little(type) + Little(uint32_t{1}) + Little(value);
+  };
+  entry(256, 4, width);
+  entry(257, 4, height);
+  entry(258, 3, 8);
+  entry(259, 3, 1);
+  entry(262, 3, 1);
+  entry(273, 4, 122);
+  entry(277, 3, 1);
+  entry(278, 4, height);
+  entry(279, 4, static_cast<uint32_t>(pixels.size()));
+  return file + std::string(4, '\0') + std::string(pixels);
+}
+
 MdsFields EveryField() {
   return {{"a bytes", "bytes", {}},
           {"b str", "str", {}},
@@ -142,6 +164,15 @@ std::vector<MdsRow> EveryRow(size_t count) {
         const uint64_t height = 1 + random() % 3, width = 1 + random() % 300;
         row.push_back(
             MdsArray({height, width}, width > 255 ? 1 : static_cast<int>(random() % 4), noise(4 * height * width)));
+      } else if (field.encoding == "ndarray") {
+        row.push_back("\x11" + MdsArray({1 + random() % 3}, 0, ""));  // int16
+        row.back() += noise(size_t{2} * static_cast<uint8_t>(row.back().back()));
+      } else if (field.encoding == "str_int") {
+        row.push_back(std::to_string(static_cast<int64_t>(random())));
+      } else if (field.encoding == "str_float") {
+        row.push_back(std::to_string(random() % 1000) + ".25");
+      } else if (field.encoding == "pil") {
+        row.push_back(MdsPixels(3, 2, "L", noise(6)));
       } else {
         // Bytes that are neither UTF-8 nor a picture, but are allowed in every encoding.
         row.push_back(noise(field.size ? *field.size : random() % 50));
@@ -151,8 +182,12 @@ std::vector<MdsRow> EveryRow(size_t count) {
   return rows;
 }
 
-std::string Expected(const MdsField& field, const std::string& payload) {
-  if (field.encoding != "ndarray:float32") return payload;
+std::string Expected(const MdsField& field, const std::string& stored) {
+  if (field.encoding == "str_int") return Little(int64_t{std::stoll(stored)});
+  if (field.encoding == "str_float") return Little(std::stod(stored));
+  if (field.encoding == "pil") return GrayTiff(3, 2, std::string_view(stored).substr(13));
+  if (field.encoding != "ndarray:float32" && field.encoding != "ndarray") return stored;
+  const std::string payload = stored.substr(field.encoding == "ndarray" ? 1 : 0);
   const size_t rank = static_cast<uint8_t>(payload[0]) >> 2, width = size_t{1} << (payload[0] & 3);
   std::vector<uint64_t> shape(rank);
   for (size_t i = 0; i < rank; ++i) {

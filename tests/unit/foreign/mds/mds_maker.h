@@ -54,10 +54,14 @@ Tree MdsTree(const MdsFields& fields, const std::vector<MdsRow>& rows, size_t sh
 std::string MdsArray(const std::vector<uint64_t>& shape, int width, std::string_view elements);
 std::string OurArray(const std::vector<uint64_t>& shape, std::string_view elements);
 
+// Pixels as MDS stores them; and those of mode L as they are read.
+std::string MdsPixels(uint32_t width, uint32_t height, std::string_view mode, std::string_view pixels);
+std::string GrayTiff(uint32_t width, uint32_t height, std::string_view pixels);
+
 // Fields of every readable encoding, and samples for them. `Expected` gives the value that is read for a payload.
 MdsFields EveryField();
 std::vector<MdsRow> EveryRow(size_t count);
-std::string Expected(const MdsField& field, const std::string& payload);
+std::string Expected(const MdsField& field, const std::string& stored);
 
 // Two columns, "id" (int) and "text" (str).
 MdsFields TextFields();

@@ -42,9 +42,10 @@ TEST_F(MdsReaderTest, TypesOfColumns) {
     EXPECT_FALSE(column.nullable || column.is_key);
   }
   EXPECT_EQ(types,
-            "bytes utf8 i64 u8 u16 u32 u64 i8 i16 i32 i64 f16 f32 f64 utf8 utf8 utf8 json jpeg png bytes bytes bytes "
-            "bytes bytes "
-            "ndarray ndarray bytes ");
+            "bytes utf8 i64 u8 u16 u32 u64 i8 i16 i32 i64 f16 f32 f64 i64 f64 utf8 json jpeg png image bytes bytes "
+            "bytes ndarray ndarray ndarray bytes ");
+  EXPECT_EQ(dataset->columns()[24].dtype, Type::kI16);
+  EXPECT_FALSE(dataset->columns()[24].shape.has_value());
   EXPECT_EQ(dataset->columns()[25].dtype, Type::kF32);
   EXPECT_FALSE(dataset->columns()[25].shape.has_value());
   EXPECT_EQ(dataset->columns()[26].dtype, Type::kI16);
@@ -150,19 +151,37 @@ TEST_F(MdsReaderTest, MergedIndexNamesFolders) {
   ExpectRows(*dataset, TextFields(), rows);
 }
 
-TEST_F(MdsReaderTest, PickledColumnsAreNeverRead) {
+TEST_F(MdsReaderTest, PickledColumnsAreLeftOut) {
   const MdsFields fields = {{"a", "int", 8}, {"code", "pkl", {}}, {"other", "mine", 3}, {"z", "str", {}}};
-  std::vector<MdsRow> rows;
-  for (int64_t i = 0; i < 20; ++i)
+  std::vector<MdsRow> rows, without;
+  for (int64_t i = 0; i < 20; ++i) {
     rows.push_back({Little(i), std::string(static_cast<size_t>(i), 'x'), "abc", std::to_string(i)});
+    without.push_back({rows.back()[0], rows.back()[3]});
+  }
   WriteTree(*files_, "/data", MdsTree(fields, rows, 6));
-  auto refused = DatasetReader::Open(*files_, "/data");
+  const auto all = OpenDataset(*files_, "/data");
+  ASSERT_NE(all, nullptr);
+  ExpectRows(*all, {fields[0], fields[3]}, without);
+  EXPECT_EQ(
+      all->notes(),
+      (std::vector<std::string>{
+          "/data/index.json: column \"code\" is pickled; unpickling runs code that the file brings along, so it is "
+          "never done; it is left out",
+          "/data/index.json: column \"other\" of encoding \"mine\" has an encoding that is not one of MDS; it is "
+          "left out"}));
+  const auto report = Validate(*files_, "/data");
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok());
+  ASSERT_EQ(report->warnings.size(), 2u);
+  EXPECT_EQ(report->warnings[0].message, all->notes()[0]);
+  // By name they are refused.
+  DatasetOptions options;
+  options.columns = {"code", "z"};
+  auto refused = DatasetReader::Open(*files_, "/data", options);
   EXPECT_TRUE(absl::IsUnimplemented(refused.status()));
   EXPECT_EQ(Message(refused.status()),
             "/data/index.json: column \"code\" is pickled; unpickling runs code that the file brings along, so it is "
-            "never done; "
-            "leave it out: --columns a,z (of shardctl convert and bench)");
-  DatasetOptions options;
+            "never done; leave it out: --columns a,z (of shardctl convert and bench)");
   options.columns = {"z", "other"};
   refused = DatasetReader::Open(*files_, "/data", options);
   EXPECT_TRUE(absl::IsUnimplemented(refused.status()));
@@ -172,11 +191,17 @@ TEST_F(MdsReaderTest, PickledColumnsAreNeverRead) {
   options.columns = {"z", "a"};
   const auto dataset = OpenDataset(*files_, "/data", options);
   ASSERT_NE(dataset, nullptr);
+  EXPECT_TRUE(dataset->notes().empty());
   std::vector<MdsRow> expected;
   for (const MdsRow& row : rows) expected.push_back({row[3], row[0]});
   ExpectRows(*dataset, {fields[3], fields[0]}, expected);
   options.columns = {"nothing"};
   EXPECT_TRUE(absl::IsOutOfRange(DatasetReader::Open(*files_, "/data", options).status()));
+  // And so is a dataset of nothing else.
+  WriteTree(*files_, "/code", MdsTree({fields[1]}, {{"x"}}, 1));
+  const auto alone = DatasetReader::Open(*files_, "/code");
+  EXPECT_TRUE(absl::IsUnimplemented(alone.status()));
+  EXPECT_TRUE(Message(alone.status()).ends_with("so it is never done")) << alone.status();
 }
 
 TEST_F(MdsReaderTest, LargeShardsAreReadInBlocks) {
@@ -293,22 +318,6 @@ TEST(MdsEncoding, ShapesAndTypes) {
     EXPECT_FALSE(DescribeMdsEncoding(text).known) << text;
     EXPECT_FALSE(DescribeMdsEncoding(text).refusal.empty()) << text;
   }
-}
-
-TEST(MdsEncoding, ArraysThatAreNone) {
-  std::string out;
-  const auto append = [&](std::string_view payload) { return foreign::AppendMdsArray(Type::kU16, payload, &out); };
-  EXPECT_TRUE(append(MdsArray({2, 1}, 0, "abcd")).ok());
-  EXPECT_EQ(out, OurArray({2, 1}, "abcd"));
-  EXPECT_TRUE(append(MdsArray({}, 0, "ab")).ok());
-  EXPECT_TRUE(append(MdsArray({0, 5}, 3, "")).ok());
-  EXPECT_TRUE(append(MdsArray({1, 1, 1, 1, 1, 1, 1, 1}, 0, "ab")).ok());
-  for (const std::string& payload :
-       {std::string(), MdsArray({2, 1}, 0, "abc"), MdsArray({2, 1}, 0, "abcde"),
-        MdsArray({2, 1}, 2, "abcd").substr(0, 8), MdsArray({uint64_t{1} << 62, 2}, 3, ""), MdsArray({}, 0, "")}) {
-    EXPECT_TRUE(absl::IsDataLoss(append(payload))) << append(payload);
-  }
-  EXPECT_TRUE(absl::IsUnimplemented(append(MdsArray({1, 1, 1, 1, 1, 1, 1, 1, 1}, 0, "ab"))));
 }
 
 }  // namespace

@@ -61,6 +61,9 @@ TEST(MdsWriterTest, Encodings) {
   refused("i64", "str", "stores values of another type");
   refused("i64", "uint64", "stores values of another type");
   refused("i32", "int", "stores values of another type");
+  refused("i32", "str_int", "stores values of another type");
+  refused("i64", "str_float", "stores values of another type");
+  refused("array", "ndarray", "stores values of another type");
   refused("array", "ndarray:float32", "stores values of another type");
   refused("array", "ndarray:float32:3", "stores values of another type");
   refused("array", "ndarray:int32:2", "stores values of another type");
@@ -69,10 +72,10 @@ TEST(MdsWriterTest, Encodings) {
   const std::map<std::string, std::vector<std::string>> accepted = {
       {"bytes", {"bytes", "str", "json", "jpeg", "png", "pil", "jpeg_array", "list[pil]", "str_int", "ndarray"}},
       {"text", {"str", "str_int", "str_float", "str_decimal", "json"}},
-      {"i64", {"int", "int64"}},
+      {"i64", {"int", "int64", "str_int"}},
       {"i32", {"int32"}},
       {"array", {"ndarray:float32:2"}},
-      {"any", {"ndarray:float32"}}};
+      {"any", {"ndarray:float32", "ndarray"}}};
   for (const auto& [column, encodings] : accepted) {
     for (const std::string& encoding : encodings) {
       SCOPED_TRACE(column + "=" + encoding);

@@ -113,6 +113,27 @@ TEST(TypesTest, ChosenEncodings) {
   EXPECT_TRUE(ColumnsOf(*files, "/back") == ColumnsOf(*files, "/in")) << ColumnText(*files, "/back");
 }
 
+TEST(TypesTest, OnlyImagesMadeOfPixelsBecomePixels) {
+  const auto files = NewMemoryFileSystem();
+  const std::string tiff = GrayTiff(2, 1, "ab");
+  WriteThree(*files, "/in", {MakeColumn("p", Type::kImage)}, {{tiff}});
+  ConvertOptions options = SmallOptions(Container::kMds);
+  options.mds.encodings = {{"p", "pil"}};
+  ASSERT_TRUE(ConvertTo(*files, "/in", "/mds", options).ok());
+  EXPECT_EQ(ColumnText(*files, "/mds"), "key utf8*, p image, text utf8");
+  EXPECT_TRUE(ScanRows(*files, "/mds") == ScanRows(*files, "/in"));
+  EXPECT_NE(ReadAll(*files, "/mds/shard.00000.mds").find(MdsPixels(2, 1, "L", "ab")), std::string::npos);
+  ASSERT_TRUE(ConvertTo(*files, "/mds", "/back", Container::kShard).ok());
+  EXPECT_TRUE(ColumnsOf(*files, "/back") == ColumnsOf(*files, "/in")) << ColumnText(*files, "/back");
+  WriteThree(*files, "/jpeg", {MakeColumn("p", Type::kImage)}, {{"\xff\xd8\xff"}});
+  const absl::Status refused = ConvertTo(*files, "/jpeg", "/no", options);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_NE(Message(refused).find("column \"p\": an image that is not one of MDS's encoding pil: choose another "
+                                  "(--encoding p=jpeg"),
+            std::string::npos)
+      << refused;
+}
+
 TEST(TypesTest, ADamagedWordOnWhatItWas) {
   const auto files = NewMemoryFileSystem();
   WriteThree(*files, "/in", {}, {});
