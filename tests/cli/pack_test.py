@@ -414,7 +414,7 @@ class PackTest(CliTest):
                 "a.arrow": ("arrow", "give sk.pack of Python datasets.load_from_disk(FOLDER)"),
                 "a.tfrecord": ("tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"),
                 "chunk-0-0.bin": ("bin", "give sk.pack of Python shardkit.sources.litdata(FOLDER)"),
-                "1.lance": ("lance", "give sk.pack of Python lance.dataset(FOLDER).to_batches()"),
+                "1.lance": ("lance", "give sk.pack of Python lance.dataset(FOLDER).scanner().to_reader()"),
                 "train.bin": ("bin", "give sk.pack of Python what their own library reads, as dicts"),
                 "a.beton": ("beton", "pack the files that they were made from"), "a.zip": ("zip", "pack the zip itself"),
                 "data.mdb": ("mdb", "give sk.pack of Python what lmdb reads, as dicts")}

@@ -82,7 +82,7 @@ std::string_view WayIntoShards(std::string_view name) {
       {".tsv", "pack with --from table"},
       {".parquet", "give sk.pack of Python shardkit.sources.parquet(FILES)"},
       {".arrow", kWayFromHuggingFace},
-      {".lance", "give sk.pack of Python lance.dataset(FOLDER).to_batches()"},
+      {".lance", "give sk.pack of Python lance.dataset(FOLDER).scanner().to_reader()"},
       {".tfrecord", "give sk.pack of Python shardkit.sources.tfrecord(FILES)"},
       {".beton", "pack the files that they were made from"},
       {".zip", "pack the zip itself"},
