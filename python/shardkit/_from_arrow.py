@@ -163,7 +163,9 @@ def is_tensor(kind: Any) -> bool:
 
 def is_plain(kind: Any) -> bool:
     """Tell whether values are objects of Python as they are: no dates, decimals or others that change."""
-    return bool(_plain(kind, in_json=not is_number(kind)) == kind)
+    import pyarrow as pa
+
+    return isinstance(kind, pa.BaseExtensionType) or bool(_plain(kind, in_json=not is_number(kind)) == kind)
 
 
 def _plain(kind: Any, in_json: bool = False) -> Any:

@@ -189,7 +189,8 @@ def _streamed_rows(dataset: Any) -> Iterator[dict[str, Any]]:
         if _from_arrow.is_file(kind):
             dataset = dataset.cast_column(name, dataclasses.replace(features[name], decode=False))
     # Dates, decimals and others become what they are in Arrow.
-    cast = {name: kind for name, kind in kinds.items() if name not in arrays and not _from_arrow.is_plain(kind)}
+    schema = features.arrow_schema if features else ()
+    cast = {one.name: one.type for one in schema if not _from_arrow.is_plain(one.type)}
 
     def held(number: int, name: str, value: Any) -> Any:
         if isinstance(value, dict) and value.keys() == {"bytes", "path"}:
