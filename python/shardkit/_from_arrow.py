@@ -53,14 +53,20 @@ def columns(place: str, schema: Any, names: Sequence[str], first: Any, nulls: An
     `first` is a table of the first values, or None; `nulls` the table of all, or None: then a column is nullable if its
     field is.
     """
+    import pyarrow as pa
+
     noted = features(schema)
     made = {}
     for name in names:
         one = schema.field(name)
         begin = first.column(name).chunks if first is not None and name in first.column_names else ()
-        absent = one.nullable if nulls is None else any(has_nulls(chunk) for chunk in nulls.column(name).chunks)
+        type_of(place, name, one.type)  # has a counterpart
         found = Found()
-        found.add(place, one, noted.get(name, {}), begin, absent)
+        try:
+            absent = one.nullable if nulls is None else any(has_nulls(chunk) for chunk in nulls.column(name).chunks)
+            found.add(place, one, noted.get(name, {}), begin, absent)
+        except pa.ArrowException as error:
+            raise ValueError(f"{place}: column {name}: {error}") from None
         made[name] = found.column(name, 1)
     return made
 
@@ -80,7 +86,8 @@ def _metadata(one: Any, feature: Mapping[str, Any]) -> dict[str, str]:
 
     made = {}
     for name, text in (one.metadata or {}).items():
-        if b":" not in name and name != b"items":  # neither Arrow's, Parquet's, nor what only JSON may have
+        # Neither Arrow's, Parquet's, nor what only JSON may have.
+        if b":" not in name and name != b"items" and (name != b"class_names" or _is_names(text)):
             made[name.decode(errors="replace")] = text.decode(errors="replace")
     while isinstance(feature.get("feature"), dict):  # of a list
         feature = feature["feature"]
@@ -94,6 +101,14 @@ def _metadata(one: Any, feature: Mapping[str, Any]) -> dict[str, str]:
     if pa.types.is_duration(kind):
         made["unit"] = kind.unit
     return made
+
+
+def _is_names(text: bytes) -> bool:
+    try:
+        names = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
 def type_of(place: str, name: str, kind: Any) -> str:
@@ -121,7 +136,8 @@ def type_of(place: str, name: str, kind: Any) -> str:
     if _is_json(_plain(kind, in_json=True)):
         return "json"
     raise ValueError(
-        f"{place}: column {name} is of type {kind}, which has no counterpart: leave it out by columns=[...]"
+        f"{place}: column {name} is of type {kind}, which has no counterpart: leave it out, by columns=[...] of "
+        "shardkit.sources, select of a table or remove_columns of Hugging Face's datasets"
     )
 
 
@@ -311,6 +327,15 @@ def values(place: str, row: int, name: str, array: Any, paths: bool = False) -> 
     """
     import pyarrow as pa
 
+    try:
+        return _values(place, row, name, array, paths)
+    except pa.ArrowException as error:
+        raise ValueError(f"{place}: rows {row} to {row + len(array) - 1}, column {name}: {error}") from None
+
+
+def _values(place: str, row: int, name: str, array: Any, paths: bool) -> Sequence[Any]:
+    import pyarrow as pa
+
     type_of(place, name, array.type)  # has a counterpart
     shaped = _array_of(array.type)
     if shaped is not None:
@@ -348,14 +373,12 @@ def _refuse_nulls(place: str, row: int, name: str, array: Any) -> Any:
     """Return all elements of lists, of which none is absent."""
     import pyarrow.compute as pc
 
-    parents = None
+    parents = np.arange(len(array))
     while is_list(array.type):
-        # Of the lists that are there; their numbers among all.
-        whose = pc.list_parent_indices(array)
-        parents = whose if parents is None else parents.take(whose)
+        parents = np.repeat(parents, pc.list_value_length(array).fill_null(0).to_numpy())
         array = array.flatten()
         if array.null_count:
-            first = parents[array.is_null().index(True).as_py()].as_py()
+            first = parents[array.is_null().index(True).as_py()]
             raise ValueError(
                 f"{place}: row {row + first}, column {name}: a null within the list: fill it, or leave the column out"
             )

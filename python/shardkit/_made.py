@@ -77,17 +77,17 @@ class _Maker:
         except Exception as error:
             return (self._failed(number, None, value, error),)
         if isinstance(row, dict) or not isinstance(row, Iterator):
-            return (Made(number, None, row),) if row is not None or not self._optional else ()
+            return (Made(number, None, _own(row)),) if row is not None or not self._optional else ()
         return self._parts(number, value, row)
 
     def _parts(self, number: int, value: Any, rows: Iterator[Any]) -> Iterator[Made]:
         part = 0
         try:
             for row in rows:
-                yield Made(number, part, row)
+                if (part + 1) >> _PART_BITS:
+                    raise ValueError(f"it gives more than {part} rows: give smaller inputs")
+                yield Made(number, part, _own(row))
                 part += 1
-                if part >> _PART_BITS:
-                    raise ValueError(f"it gives more than {part - 1} rows: give smaller inputs")
         except Exception as error:
             yield self._failed(number, part, value, error)
 
@@ -159,9 +159,20 @@ class Rows(Iterable[dict[str, Any]]):
         self.total = operator.length_hint(inputs) if total is None else total
         self.workers, self.worker_kind = workers, worker_kind
         self.calls = function is not None
+        self._begun = False
 
     def making(self, threads: int = 1) -> Making:
-        """Begin to make the rows; with so many threads unless the workers are known, one being the thread that asks."""
+        """Begin to make the rows; with so many threads unless the workers are known, one being the thread that asks.
+
+        Raises
+        ------
+        ValueError
+            Of inputs that are an iterator, for the second time: nobody knows which are left.
+        """
+        if isinstance(self.inputs, Iterator):
+            if self._begun:
+                raise ValueError("the inputs are an iterator, of which some were taken: make the rows again")
+            self._begun = True
         return Making(self, (threads if threads > 1 and self.calls else 0) if self.workers is None else self.workers)
 
     def told(self, made: Made) -> FunctionError:
@@ -182,6 +193,11 @@ class Rows(Iterable[dict[str, Any]]):
                 yield made.row
         finally:
             making.close()
+
+
+def _own(row: Any) -> Any:
+    """Return a row that stays as it is when its maker fills the same dict again."""
+    return dict(row) if isinstance(row, dict) else row
 
 
 def _as_it_is(row: Any) -> Any:
@@ -213,6 +229,7 @@ class Making(Iterable[Made]):
         self._inputs = ((number, value) for number, value in enumerate(rows.inputs) if number >= self.begin)
         self._changed = threading.Condition()
         self._closed = False
+        self._failed: Exception | None = None  # of the inputs
         self._made = self._by_workers(workers) if workers else self._here()
 
     def __iter__(self) -> Iterator[Made]:
@@ -224,7 +241,7 @@ class Making(Iterable[Made]):
 
     def _here(self) -> Generator[Made, None, None]:
         if not self._rows.calls:
-            yield from (Made(number, None, row) for number, row in self._inputs)
+            yield from (Made(number, None, _own(row)) for number, row in self._inputs)
         for number, value in self._inputs:
             yield from self._rows.maker.each(number, value)
 
@@ -237,6 +254,8 @@ class Making(Iterable[Made]):
                     runs.append(run)
                     workers.add([functools.partial(self._make, run, workers)])
                 if not runs:
+                    if self._failed is not None:
+                        raise self._failed
                     return
                 run = runs[0]
                 with self._changed:
@@ -257,7 +276,12 @@ class Making(Iterable[Made]):
             workers.close()
 
     def _next_run(self, workers: Workers) -> _Run | None:
-        inputs = list(itertools.islice(self._inputs, workers.part(_RUN)))
+        inputs: list[tuple[int, Any]] = []
+        try:
+            for each in itertools.islice(self._inputs if self._failed is None else (), workers.part(_RUN)):
+                inputs.append(each)
+        except Exception as error:  # comes after what was made of the inputs before it
+            self._failed = error
         return _Run(inputs) if inputs else None
 
     def _make(self, run: _Run, workers: Workers, call: Call) -> None:

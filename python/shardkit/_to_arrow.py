@@ -20,6 +20,8 @@ from shardkit.schema import Column, is_text_list
 # Smaller batches are joined, which costs less than what others do for each.
 _LEAST_BYTES = 1 << 20
 _MOST_JOINED = 256
+# In so many blocks an array is looked for that tells how deep others are.
+_BLOCKS_LOOKED_AT = 16
 
 # Makes Arrow's array of the arrays of a column: one array [samples, …], or a list with None where there is none.
 Tensors = Callable[[Any], Any]
@@ -94,10 +96,10 @@ def schema(columns: Sequence[Column], scan: Callable[[Sequence[str]], Iterator[B
 
 
 def _dimensions(names: Sequence[str], scan: Callable[[Sequence[str]], Iterator[Block]]) -> dict[str, int]:
-    """Return how many dimensions the first array of each column has, where that is not one."""
+    """Return how many dimensions the first array of each column has; one is where the first blocks have none."""
     found: dict[str, int] = {}
     left = list(names)
-    for block in scan(left) if left else ():
+    for block in itertools.islice(scan(left), _BLOCKS_LOOKED_AT) if left else ():
         for name in left:
             values = block[name]
             assert isinstance(values, Values)
@@ -125,6 +127,7 @@ def batch(block: Block, columns: Sequence[Column], kinds: Any, tensors: Tensors 
             position = block._schema.names.index(column.name)
             whole = _array(block._block, column, position, kinds.field(column.name).type)
             made.append(whole if block._kept is None else whole.take(pa.array(block._kept)))
+    block._block.check_mapped()  # what was copied of a file that was cut is no value
     if tensors is not None:
         return pa.RecordBatch.from_arrays(made, [column.name for column in columns])
     return pa.RecordBatch.from_arrays(made, schema=kinds)

@@ -475,7 +475,11 @@ class _ValueFile(io.RawIOBase):
         if count:
             if self._generation != _process.generation:
                 again = _ValueFile.open(*self._place)
-                assert again is not None
+                if again is None or again.size != self.size:
+                    dataset, sample, column = self._place
+                    name = dataset.schema.names[column]
+                    message = f"{dataset.path}: sample {sample}: column {name}: has changed since it was opened"
+                    raise _values.damaged(message, dataset.path, sample, name)
                 self._value, self._generation = again._value, again._generation
             self._value.read_into(self._offset, view.cast("B")[:count])
             self._offset += count

@@ -161,8 +161,8 @@ def rows(
         What `pack` takes, and an iterable of dicts. Rows without a key get the number of their input, and of those
         that are yielded also their own number, ``000000000007-000002``. An error of the function is a `FunctionError`
         that names the input; with ``skip_errors=True`` the input, or what is left of it, is skipped and listed. With
-        ``resume=True`` the function is called with the first 256 inputs, whose rows must be those of the interrupted
-        run, and then with the inputs whose rows are not stored.
+        ``resume=True`` the function is called again for the first 256 rows, which must be those of the interrupted run,
+        and then for what is not stored.
 
     Examples
     --------

@@ -112,11 +112,15 @@ def arrow_batches(
         if (count := schema.names.count(name)) != 1:
             found = f"there is no column {name!r}" if count == 0 else f"{count} columns are named {name!r}"
             raise ValueError(f"{place}: {found}: there are {', '.join(map(repr, schema.names))}")
-    begin = list(itertools.islice(reader, 1))
+    begin = []
+    for each in reader:
+        begin.append(each)
+        if each.num_rows:
+            break
     first = pa.Table.from_batches(begin, schema) if whole is None else whole
     batches = (
         batch.slice(row, batch_size)
-        for batch in (each.select(names) for each in itertools.chain(begin, reader))
+        for batch in (given.select(names) for given in itertools.chain(begin, reader))
         for row in range(0, batch.num_rows, batch_size)
     )
     return place, batches, _from_arrow.columns(place, schema, names, first, whole)

@@ -503,3 +503,40 @@ def test_other_rows_are_what_they_were(tmp_path: Path, dataset: str) -> None:
     assert again.schema["masks"].type == "rle"
     assert len(again) == 200
     assert EVERY_TYPE
+
+
+def test_a_null_is_named_behind_lists_that_are_absent() -> None:
+    lists = pa.ListArray.from_arrays([0, 2, 4], pa.array([1, 2, 3, None]), mask=pa.array([True, False]))
+    with pytest.raises(ValueError, match=r"row 1, column x: a null within the list"):
+        list(sources.arrow(pa.table({"x": lists})))
+
+
+def test_images_are_known_behind_a_batch_of_none(tmp_path: Path) -> None:
+    schema = pa.schema({"x": pa.binary()})
+    batches = [pa.record_batch({"x": pa.array(values, pa.binary())}) for values in ([], [JPEG], [PNG])]
+    assert packed(pa.RecordBatchReader.from_batches(schema, batches), tmp_path / "out").schema["x"].type == "image"
+
+
+def test_metadata_of_others_that_is_named_like_ours(tmp_path: Path) -> None:
+    for i, text in enumerate(("oops", '{"a": 1}', '["a", 1]', '["a", "b"]')):
+        field = pa.field("x", pa.int64(), metadata={"class_names": text})
+        made = packed(pa.table({"x": [0, 1]}, pa.schema([field])), tmp_path / str(i))
+        assert made.schema["x"].class_names == (["a", "b"] if i == 3 else [])
+        assert made.to_arrow().column("x").to_pylist() == [0, 1]
+
+
+def test_what_pyarrow_cannot_cast_is_named(tmp_path: Path) -> None:
+    texts = pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array(["a"]))
+    table = pa.table({"x": pa.ListArray.from_arrays([0, 2], texts)})
+    with pytest.raises(ValueError, match="column x: ") as raised:
+        sk.pack(table, tmp_path / "out")
+    assert type(raised.value) is ValueError
+
+
+def test_a_map_that_is_cut_is_damage(tmp_path: Path) -> None:
+    sk.pack(({"x": i} for i in range(200_000)), tmp_path / "out", columns={"x": "i64"}, codecs={"x": "none"})
+    dataset = sk.open(tmp_path / "out", mode="mapped", verify="never")
+    assert sum(dataset.to_arrow(["x"]).column("x").to_pylist()) == 199_999 * 100_000
+    os.truncate(tmp_path / "out" / "00000000.shard", 4096)
+    with pytest.raises(sk.DataLossError):
+        dataset.to_arrow(["x"])

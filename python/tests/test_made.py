@@ -255,3 +255,60 @@ if __name__ == "__main__":
     while alive := [ident for ident in idents if os.path.exists(f"/proc/{ident}")]:
         assert time.monotonic() < end, alive
         time.sleep(0.05)
+
+
+def refilled(number: int) -> Iterator[dict[str, Any]]:
+    row = {"number": number}
+    for i in range(4):
+        row["i"] = i
+        yield row
+
+
+def whole_refilled() -> Iterator[dict[str, Any]]:
+    row: dict[str, Any] = {}
+    for i in range(300):
+        row["i"] = i
+        yield row
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_a_dict_may_be_filled_again(tmp_path: Path, where: dict[str, Any]) -> None:
+    sk.pack(sk.rows(refilled, range(3), **where), tmp_path / "out")
+    assert [(row["number"], row["i"]) for row in sk.open(tmp_path / "out")] == [
+        (n, i) for n in range(3) for i in range(4)
+    ]
+
+
+def test_a_dict_of_an_iterable_may_be_filled_again(tmp_path: Path) -> None:
+    sk.pack(whole_refilled(), tmp_path / "out")
+    assert list(sk.open(tmp_path / "out").column("i")) == list(range(300))
+
+
+@pytest.mark.parametrize("where", PLACES[:3])
+def test_inputs_that_were_looked_at_are_not_left_out(tmp_path: Path, where: dict[str, Any]) -> None:
+    rows = sk.rows(fails, iter(range(9)), **where)
+    assert next(iter(rows)) == {"number": 0}
+    with pytest.raises(ValueError, match="an iterator, of which some were taken: make the rows again"):
+        sk.pack(rows, tmp_path / "out")
+    again = sk.rows(fails, range(9), **where)
+    assert next(iter(again)) == {"number": 0}
+    assert sk.pack(again, tmp_path / "out").samples == 9
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_an_error_of_the_inputs_comes_after_what_is_made(tmp_path: Path, where: dict[str, Any]) -> None:
+    def inputs() -> Iterator[int]:
+        yield from range(9)
+        raise OSError("the list is gone")
+
+    made: list[int] = []
+    with pytest.raises(OSError, match="the list is gone"):
+        made.extend(row["number"] for row in sk.rows(fails, inputs(), **where))
+    assert made == list(range(9))
+
+
+def test_an_input_has_a_place_for_so_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardkit._made._PART_BITS", 2)
+    report = sk.pack(sk.rows(several, [3, 4, 2], workers=0), tmp_path / "out", skip_errors=True)
+    assert [row["count"] for row in sk.open(tmp_path / "out")] == [3] * 3 + [4] * 3 + [2] * 2
+    assert [(skipped.position, "more than 3 rows" in skipped.reason) for skipped in report.skipped] == [(1, True)]

@@ -193,7 +193,7 @@ def test_nothing(tmp_path: Path) -> None:
 def test_values_without_counterpart_are_named(tmp_path: Path) -> None:
     for kind in (pa.list_(pa.binary()), pa.map_(pa.string(), pa.binary()), pa.list_(IMAGES)):
         path = write(tmp_path / "a.parquet", {"n": pa.nulls(1, kind)})
-        with pytest.raises(ValueError, match=r"a\.parquet: column n is of type .* leave it out by columns="):
+        with pytest.raises(ValueError, match=r"a\.parquet: column n is of type .* leave it out, by columns="):
             sources.parquet(path)
     path = write(tmp_path / "b.parquet", {"n": pa.array([[1], [2], [3, None]])})
     with pytest.raises(ValueError, match=r"b\.parquet: row 2, column n: a null within the list"):

@@ -41,6 +41,7 @@ WRONG_INPUTS = {
     "others/x.lance": (3, "others/x.lance: is no dataset of Shardkit: give sk.pack of Python lance.dataset(FOLDER)", {}),
     "others/lines": (3, "others/lines: is no dataset of Shardkit, but 0.jsonl.zst in it holds many samples: "
                      "pack with --from jsonl", {}),
+    "others/sets": (3, "others/sets: is no dataset, but holds some: give one of them, as others/sets/ds", {}),
     "others/x.beton": (2, "others/x.beton: is no dataset of Shardkit, but holds many samples: pack the files", {}),
     "one.jpg": (1, "one.jpg: header magic is wrong: this is not a shard", {}),
     "one.json": (1, "one.json: header magic is wrong: this is not a shard", {}),
@@ -289,7 +290,7 @@ class FolderTest(CliTest):
                            ("hidden/.git/config", "x")]:
             self.write(name, text)
         for name in ("saved/data-0.arrow", "saved/state.json", "splits/dataset_dict.json", "splits/train/data-0.arrow",
-                     "optimized/index.json", "optimized/chunk-0-0.bin", "x.lance/_versions/1.manifest", "lines/0.jsonl.zst", "x.beton"):
+                     "optimized/index.json", "optimized/chunk-0-0.bin", "x.lance/_versions/1.manifest", "lines/0.jsonl.zst", "x.beton", "sets/a.csv"):
             self.write(f"others/{name}", "{}")
         os.makedirs(self.path("emptydir/sub"))
         self.tar("good.tar", ["a.txt", "b.txt"])
@@ -314,6 +315,7 @@ class FolderTest(CliTest):
         self.write("badjson/dataset.json", "{}")
         self.copy("cut")
         os.truncate(self.path("cut/00000000.shard"), 200)
+        self.copy("others/sets/ds")
         self.copy("sets/a")
         self.copy("sets/b")
 

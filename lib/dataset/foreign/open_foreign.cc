@@ -49,15 +49,15 @@ absl::StatusOr<std::string> LookWithoutManifest(ReadableFileSystem& file_system,
   if (const std::string_view way = WayIntoShards(io::BaseName(directory)); !way.empty()) {
     return StrCat("is no dataset of Shardkit: ", way);
   }
-  const auto many = std::ranges::find_if(entries, [](const auto& entry) { return !WayIntoShards(entry.name).empty(); });
-  if (many != entries.end()) {
-    return StrCat("is no dataset of Shardkit, but ", many->name,
-                  " in it holds many samples: ", WayIntoShards(many->name));
-  }
   for (const DirectoryEntry& entry : entries) {
     const std::string folder = JoinPath(directory, entry.name);
     SHARDKIT_ASSIGN_OR_RETURN(const bool dataset, IsFile(file_system, JoinPath(folder, kManifestName)));
     if (dataset) return StrCat("is no dataset, but holds some: give one of them, as ", folder);
+  }
+  const auto many = std::ranges::find_if(entries, [](const auto& entry) { return !WayIntoShards(entry.name).empty(); });
+  if (many != entries.end()) {
+    return StrCat("is no dataset of Shardkit, but ", many->name,
+                  " in it holds many samples: ", WayIntoShards(many->name));
   }
   return StrCat("is no dataset; to make one of the files in it: shardctl pack ", directory, " -o OUT");
 }

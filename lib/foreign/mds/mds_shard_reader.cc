@@ -345,6 +345,8 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(u
   const size_t position = positions_[column];
   std::string_view value = sample.substr(places[position], places[position + 1] - places[position]);
   if (const MdsEncoding& how = mds_column(column).how; how.form != MdsForm::kPlain) {
+    const uint64_t most = value.size() * (how.form == MdsForm::kPixelsList ? kMdsListGrowth : 1) + kMdsValueRoom;
+    SHARDKIT_RETURN_IF_ERROR(CheckMemory(most, StrCat("sample ", ordinal)));
     state.owner = 0;  // the block in the buffer may have its values in state.converted
     state.converted.clear();
     if (absl::Status status = AppendFromMds(how, value, &state.converted); !status.ok()) {

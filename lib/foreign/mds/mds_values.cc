@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "base/byte_cursor.h"
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 
 namespace shardkit::foreign {
 namespace {
@@ -180,7 +182,7 @@ absl::Status AppendTiff(std::string_view payload, std::string* out) {
   }
   const auto form = std::ranges::find(kPixelForms, mode, &PixelForm::mode);
   if (form == kPixelForms.end() || width == 0 || height == 0) {
-    return Unimplemented(width, " x ", height, " pixels of mode \"", mode.substr(0, 16),
+    return Unimplemented(width, " x ", height, " pixels of mode \"", absl::CHexEscape(ToAbsl(mode.substr(0, 16))),
                          "\", for which there is no image file; encoding bytes or png stores them");
   }
   const std::string_view pixels = payload.substr(cursor.position());
@@ -223,6 +225,7 @@ absl::Status AppendList(std::string_view payload, std::string* out, const Append
   if (!sizes.Read(&zero) || !sizes.Read(&count) || count > sizes.remaining() / 4) {
     return DataLoss("a list of ", payload.size(), " bytes that ends within its sizes");
   }
+  if (zero != 0) return DataLoss("a list of ", payload.size(), " bytes that begins with ", zero, " instead of 0");
   const size_t places = out->size() + 8;
   *out += payload.substr(0, 8 + size_t{4} * count);
   ByteCursor elements(payload.substr(8 + size_t{4} * count));
