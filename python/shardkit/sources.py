@@ -193,7 +193,7 @@ def _streamed_rows(dataset: Any) -> Iterator[dict[str, Any]]:
         if _from_arrow.is_file(kind):
             dataset = dataset.cast_column(name, dataclasses.replace(features[name], decode=False))
     # Dates, decimals and others become what they are in Arrow.
-    schema = features.arrow_schema if features else ()
+    schema = dataset.features.arrow_schema if features else ()
     cast = {one.name: one.type for one in schema if not _from_arrow.is_plain(one.type)}
 
     def held(number: int, name: str, value: Any) -> Any:
