@@ -70,6 +70,28 @@ def of_ranks(
     return found, taken
 
 
+def test_arrays_whose_dtype_is_damaged_do_not_hide_other_damage(tmp_path: Path) -> None:
+    for part in "ab":
+        with MDSWriter(out=str(tmp_path / part), columns={"a": "ndarray", "i": "int"}, size_limit=400) as writer:
+            for i in range(20):
+                writer.write({"a": np.full(i, i), "i": i})
+    shards = sorted((tmp_path / "a").glob("*.mds"))
+    assert len(shards) > 3
+    for shard in (shards[0], shards[-1]):
+        os.truncate(shard, shard.stat().st_size - 1)
+    problems = [str(problem) for problem in sk.validate(tmp_path / "a").problems]
+    for shard in (shards[0], shards[-1]):
+        assert any(shard.name in problem for problem in problems), problems
+    assert not any(shards[1].name in problem for problem in problems), problems
+    with pytest.raises(sk.DataLossError, match="shard.00000.mds"):
+        merge_index(str(tmp_path))
+    assert not (tmp_path / "index.json").exists()
+    shards[0].unlink()
+    problems = [str(problem) for problem in sk.validate(tmp_path / "a").problems]
+    assert any("shard 0 of index.json is missing" in problem for problem in problems), problems
+    assert any(shards[-1].name in problem for problem in problems), problems
+
+
 def test_shards_are_told(tmp_path: Path) -> None:
     counts = [101, 1]
     paths = [write(tmp_path / f"{count}", count, size_limit=1 << 9) for count in counts]

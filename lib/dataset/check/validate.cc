@@ -114,8 +114,17 @@ class Validator {
     const FileInfo info = found.value_or(FileInfo{});
     DatasetOptions dataset_options;
     dataset_options.mode = options_.mode;
-    const auto foreign = pattern ? dataset::OpenWebDataset(file_system_, path, dataset_options)
-                                 : dataset::OpenForeign(file_system_, path, info, dataset_options);
+    auto foreign = pattern ? dataset::OpenWebDataset(file_system_, path, dataset_options)
+                           : dataset::OpenForeign(file_system_, path, info, dataset_options);
+    if (!pattern && (absl::IsDataLoss(foreign.status()) || absl::IsNotFound(foreign.status()))) {
+      // Types that the first sample of MDS tells are not known. All shards are checked nevertheless.
+      dataset_options.mds_as_stored = true;
+      auto stored = dataset::OpenForeign(file_system_, path, info, dataset_options);
+      if (stored.ok() && *stored != nullptr) {
+        if (absl::IsDataLoss(foreign.status())) SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, foreign.status()));
+        foreign = std::move(stored);
+      }
+    }
     if (!foreign.ok()) {
       if (absl::IsNotFound(foreign.status())) return foreign.status();  // not a dataset, rather than a damaged one
       SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, foreign.status()));

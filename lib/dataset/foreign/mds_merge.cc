@@ -128,7 +128,9 @@ absl::Status CheckOutput(FileSystem& file_system, const std::string& output) {
 }
 
 absl::StatusOr<Manifest> Describe(FileSystem& file_system, const std::string& output) {
-  const auto opened = OpenMds(file_system, output, {});
+  DatasetOptions options;
+  options.mds_as_stored = true;  // then no shard is read
+  const auto opened = OpenMds(file_system, output, options);
   if (opened.ok()) return (*opened)->manifest();
   if (!absl::IsUnimplemented(opened.status())) return opened.status();
   SHARDKIT_ASSIGN_OR_RETURN(const foreign::MdsDirectory directory,
