@@ -74,7 +74,7 @@ def test_arrays_whose_dtype_is_damaged_do_not_hide_other_damage(tmp_path: Path) 
     for part in "ab":
         with MDSWriter(out=str(tmp_path / part), columns={"a": "ndarray", "i": "int"}, size_limit=400) as writer:
             for i in range(20):
-                writer.write({"a": np.full(i, i), "i": i})
+                writer.write({"a": np.full(i + 1, i), "i": i})
     shards = sorted((tmp_path / "a").glob("*.mds"))
     assert len(shards) > 3
     for shard in (shards[0], shards[-1]):
