@@ -83,7 +83,7 @@ def test_arrays_whose_dtype_is_damaged_do_not_hide_other_damage(tmp_path: Path) 
     for shard in (shards[0], shards[-1]):
         assert any(shard.name in problem for problem in problems), problems
     assert not any(shards[1].name in problem for problem in problems), problems
-    with pytest.raises(sk.DataLossError, match="shard.00000.mds"):
+    with pytest.raises(sk.DataLossError, match=r"shard\.00000\.mds"):
         merge_index(str(tmp_path))
     assert not (tmp_path / "index.json").exists()
     shards[0].unlink()
