@@ -208,8 +208,12 @@ def _streamed_rows(dataset: Any) -> Iterator[dict[str, Any]]:
             return _from_arrow.values("the dataset", number, name, pa.array([value], cast[name]))[0]
         return value
 
+    special = {*arrays, *cast}
     for number, row in enumerate(dataset):
-        yield {name: held(number, name, value) for name, value in row.items()}
+        yield {
+            name: held(number, name, value) if name in special or type(value) is dict else value
+            for name, value in row.items()
+        }
 
 
 def is_hugging_face(value: Any) -> bool:

@@ -116,11 +116,12 @@ class Validator {
     dataset_options.mode = options_.mode;
     auto foreign = pattern ? dataset::OpenWebDataset(file_system_, path, dataset_options)
                            : dataset::OpenForeign(file_system_, path, info, dataset_options);
-    if (!pattern && (absl::IsDataLoss(foreign.status()) || absl::IsNotFound(foreign.status()))) {
-      // Types that the first sample of MDS tells are not known. All shards are checked nevertheless.
+    const bool lost = absl::IsDataLoss(foreign.status()) || absl::IsNotFound(foreign.status());
+    if (lost && !pattern && dataset::ForeignContainerAt(file_system_, path, info).value_or("") == "mds") {
+      // Types that the first sample tells are not known. All shards are checked nevertheless.
       dataset_options.mds_as_stored = true;
       auto stored = dataset::OpenForeign(file_system_, path, info, dataset_options);
-      if (stored.ok() && *stored != nullptr) {
+      if (stored.ok()) {
         if (absl::IsDataLoss(foreign.status())) SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, foreign.status()));
         foreign = std::move(stored);
       }
