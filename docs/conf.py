@@ -16,6 +16,7 @@ myst_heading_anchors = 4
 suppress_warnings = ["myst.header"]  # the pages of the specification keep the levels of its sections
 myst_enable_extensions = ["colon_fence"]
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["nvidia"]  # DALI, which shardkit.dali imports
 autodoc_typehints = "signature"
 autoclass_content = "both"
 napoleon_google_docstring = False

@@ -200,7 +200,7 @@ def _child(module: str, driver: str, run: Run, port: int, end: Any) -> None:
     end.wait(TIMEOUT)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -213,7 +213,7 @@ def run_leg(
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     module, _, function = driver.partition(".")
-    port = _free_port()
+    port = free_port()
     end = context.Barrier(leg.world_size)
     processes = []
     for rank in range(leg.world_size):
