@@ -4,6 +4,7 @@
     tests/report.py BUILD_DIR [--filter PATTERN] [--compiled-only] [--interop PYTHON] [--python PYTHON] [--patience FACTOR]
                             [--clusters PYTHON]
     tests/report.py BUILD_DIR --frameworks PYTHON [--output FILE] [--filter PATTERN]
+    tests/report.py BUILD_DIR --cross NATIVE_BUILD_DIR [--filter PATTERN] [--patience FACTOR]
 
 The compiled tests are those that Meson knows (`test(...)`). With protocol 'gtest' each case counts, otherwise the
 program. The other tests are tests/layering.py, formatting.py and tools/mutate --check, and the scripts *_test.py of the folders SCRIPTS (unittest; each method
@@ -11,7 +12,8 @@ counts). These find the command in the variable SHARDCTL and the build folder in
 packages (tests/interop/make_environment). With --interop, a test that skips because a package is missing is a
 failure. The tests of the Python package (python/tests, pytest; each case counts), mypy and ruff run in the Python of --python, with the
 package of the build folder; without it they are skipped. With --clusters the tests of Ray run, too, in that Python. With --frameworks only tests/frameworks runs (pytest), in that Python, and
---output writes its table of results. A program that crashes, hangs or prints nothing counts as a failure.
+--output writes its table of results. With --cross, BUILD_DIR is a build of tools/cross: the compiled tests that were built and the scripts CROSS_SCRIPTS
+run under qemu, and some compare it with this machine's build. A program that crashes, hangs or prints nothing counts as a failure.
 """
 import argparse
 import concurrent.futures
@@ -36,6 +38,8 @@ SCRIPTS = ["cli", "golden", "kill", "loader", "gpu", "interop", "remote", "examp
 LONG = ["loader", "fault", "dataset", "tests/remote/faults_test.py", "tests/cli/bench_test.py", "tests/cli/device_test.py",
         "tests/kill/kill_test.py", "tests/kill/tasks_test.py"]
 LINTED = ["python", "examples", "tests/clusters", "tests/frameworks"]  # by ruff
+# Without what counts system calls, sends signals or limits memory, which are qemu's own there.
+CROSS_SCRIPTS = ["cli/platforms_test.py"]
 TAIL = 20000  # characters of output shown for a failure
 
 
@@ -55,7 +59,7 @@ class Result:
 
 
 class Settings:
-    def __init__(self, build_dir, pattern, patience, interop, package_python):
+    def __init__(self, build_dir, pattern, patience, interop, package_python, native_build_dir=None):
         self.patience = patience  # a factor on each test's time limit
         self.package_python = package_python
         self.interop = interop is not None
@@ -72,6 +76,10 @@ class Settings:
         self.environment["SHARDKIT_BUILD_DIR"] = self.build_dir
         self.environment["SHARDCTL"] = os.path.join(self.build_dir, "tools", "shardctl")
         self.environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        self.cross = native_build_dir is not None
+        if native_build_dir is not None:
+            self.environment["SHARDCTL"] = os.path.join(self.build_dir, "shardctl")
+            self.environment["SHARDKIT_NATIVE_BUILD_DIR"] = os.path.abspath(native_build_dir)
         if interop is not None:
             self.environment["SHARDKIT_INTEROP_PYTHON"] = self.python
 
@@ -293,12 +301,21 @@ def jobs(settings, compiled_only):
     """(name, function) of all programs to run."""
     with open(os.path.join(settings.build_dir, "meson-info", "intro-tests.json"), encoding="utf-8") as file:
         compiled = json.load(file)
+    if settings.cross:
+        compiled = [test for test in compiled if os.path.exists(test["cmd"][0])]
+        for test in compiled:
+            test["cmd"].insert(0, os.path.join(settings.build_dir, "run"))
     for test in compiled:
         if test["protocol"] == "gtest":
             yield test["name"], lambda test=test: run_gtest(test, settings)
         elif settings.case_matches(test["name"]):
             yield test["name"], lambda test=test: run_program(test, settings)
     if compiled_only:
+        return
+    if settings.cross:
+        for name in CROSS_SCRIPTS:
+            path = os.path.join(ROOT, "tests", name)
+            yield os.path.relpath(path, ROOT), lambda path=path: run_unittest(path, settings)
         return
     for path in sorted(path for folder in SCRIPTS for path in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_unittest(path, settings)
@@ -328,11 +345,12 @@ def main():
     parser.add_argument("--python", metavar="PYTHON", help="an interpreter that has the packages of python/requirements.txt")
     parser.add_argument("--clusters", metavar="PYTHON", help="an interpreter that has tests/clusters/requirements.txt")
     parser.add_argument("--frameworks", metavar="PYTHON", help="an interpreter that has tests/frameworks/requirements.txt")
+    parser.add_argument("--cross", metavar="NATIVE_BUILD_DIR", help="BUILD_DIR is for another processor; this is for this machine's")
     parser.add_argument("--output", metavar="FILE", help="where to write the table of results of --frameworks")
     parser.add_argument("--patience", type=float, default=1, help="multiplies each test's time limit")
     arguments = parser.parse_args()
     settings = Settings(arguments.build_dir, arguments.pattern, arguments.patience, arguments.interop,
-                        arguments.frameworks or arguments.python)
+                        arguments.frameworks or arguments.python, arguments.cross)
     if arguments.frameworks is None:
         selected = list(jobs(settings, arguments.compiled_only))
         # Long programs of a single process, which would otherwise run alone at the end.

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/strings.h"
@@ -90,19 +92,42 @@ void ConsiderGroups(const std::string& root, bool unified, const char* file, std
   }
 }
 
+// The line "MemTotal:" of /proc/meminfo, or of a NUMA node's, where other words come before it. In bytes.
+std::optional<uint64_t> MemoryTotal(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const size_t name = line.find("MemTotal:");
+    uint64_t kibibytes = 0;
+    if (name == std::string::npos) continue;
+    if (std::istringstream(line.substr(line.find(':', name) + 1)) >> kibibytes) return kibibytes * 1024;
+  }
+  return std::nullopt;
+}
+
+// Memory of NUMA nodes that have memory and no processors. On Grace Hopper that is the GPU's own memory. Where it is
+// another kind of slow or small memory, nothing should be locked in it either.
+uint64_t MemoryWithoutProcessors(const std::string& root) {
+  const std::string nodes = root + "/sys/devices/system/node";
+  uint64_t bytes = 0;
+  std::error_code unknown;
+  for (std::filesystem::directory_iterator entry(nodes, unknown), end; !unknown && entry != end;
+       entry.increment(unknown)) {
+    const std::string path = entry->path().string();
+    std::ifstream file(path + "/cpulist");
+    std::string processors;
+    if (!file || file >> processors) continue;  // no node, or one with processors
+    bytes += MemoryTotal(path + "/meminfo").value_or(0);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::optional<MemoryLimit> FindMemoryLimit(const std::string& root) {
   std::optional<MemoryLimit> limit;
-  std::ifstream file(root + "/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name;
-    uint64_t kibibytes = 0;
-    if (words >> name >> kibibytes && name == "MemTotal:") {
-      limit = MemoryLimit{kibibytes * 1024, "the memory of this machine"};
-      break;
-    }
+  if (const std::optional<uint64_t> total = MemoryTotal(root + "/proc/meminfo")) {
+    const uint64_t others = MemoryWithoutProcessors(root);
+    limit = MemoryLimit{others < *total ? *total - others : *total, "the memory of this machine"};
   }
   ConsiderGroups(root, true, "memory.max", &limit);
   ConsiderGroups(root, false, "memory.limit_in_bytes", &limit);

@@ -22,8 +22,9 @@ namespace shardkit::io {
 
 // Pieces: reads of any offset, length and buffer become reads that O_DIRECT accepts.
 
-// Offsets, lengths and addresses of direct reads are multiples of this, the page size. Every device accepts it. Older
-// kernels cannot report the real requirement (512 or 4096).
+// Offsets, lengths and addresses of direct reads are multiples of this. Every device accepts it, for its own blocks
+// count, and not the processor's pages, which may have 64 KiB. Older kernels cannot report the real requirement (512 or
+// 4096).
 constexpr size_t kDirectAlignment = 4096;
 
 // Most bytes of one read through a bounce buffer.

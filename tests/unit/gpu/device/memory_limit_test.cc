@@ -43,6 +43,23 @@ TEST_F(MemoryLimitTest, TheMachineAlone) {
   EXPECT_FALSE(gpu::FindMemoryLimit(root_).has_value());
 }
 
+// As on Grace Hopper: node 0 has the processors, node 1 is the GPU's memory, and node 2 has neither.
+TEST_F(MemoryLimitTest, MemoryOfNodesWithoutProcessorsDoesNotCount) {
+  const std::string nodes = "/sys/devices/system/node";
+  Write(nodes + "/online", "0-2\n");
+  Write(nodes + "/node0/cpulist", "0-71\n");
+  Write(nodes + "/node0/meminfo", "Node 0 MemTotal:         786432 kB\nNode 0 MemFree:          1024 kB\n");
+  Expect(kMachine, kMachineName);
+  Write(nodes + "/node1/cpulist", "\n");
+  Write(nodes + "/node1/meminfo", "Node 1 MemTotal:         262144 kB\nNode 1 MemFree:         262144 kB\n");
+  Write(nodes + "/node2/cpulist", "\n");
+  Write(nodes + "/node2/meminfo", "Node 2 MemTotal:              0 kB\n");
+  Expect(kMachine / 4 * 3, kMachineName);
+  // Counts of two moments that do not fit together leave the machine's memory.
+  Write(nodes + "/node1/meminfo", "Node 1 MemTotal:        1048576 kB\n");
+  Expect(kMachine, kMachineName);
+}
+
 TEST_F(MemoryLimitTest, Version2TakesTheLeastOfTheGroupsAround) {
   Write("/proc/self/mountinfo",
         "25 30 0:23 / /sys rw,nosuid shared:7 - sysfs sysfs rw\n"
