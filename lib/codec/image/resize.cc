@@ -1,4 +1,4 @@
-// Resizing: the two passes and their portable inner loops.
+// Resizing: the coefficients and the two passes.
 #include "codec/image/resize.h"
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 
 #include "base/errors.h"
 #include "codec/image/image_codec.h"
-#include "codec/rle/rle_kernels.h"
 
 namespace shardkit {
 namespace codec {
@@ -27,8 +26,6 @@ double WeightAt(Interpolation interpolation, double distance) {
   if (distance < 2.0) return (((distance - 5) * distance + 8) * distance - 4) * kA;
   return 0.0;
 }
-
-int32_t Weight(int16_t high, int16_t low) { return (int32_t{high} << kLowBits) + low; }
 
 }  // namespace
 
@@ -81,54 +78,13 @@ void AxisFilter::Build(uint32_t size, double from, double length, uint32_t count
   }
 }
 
-void ResizeRowsPortable(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows,
-                        int channels, uint8_t* /*tail*/) {
-  const auto width = static_cast<uint32_t>(filter.first.size());
-  const auto step = static_cast<size_t>(channels);
-  for (size_t r = 0; r < rows; ++r) {
-    uint8_t* out = to[r];
-    for (uint32_t i = 0; i < width; ++i, out += step) {
-      const uint8_t* pixel = from[r] + (filter.first[i] - filter.begin) * step;
-      const int16_t* const high = filter.high.data() + size_t{i} * filter.padded_taps;
-      const int16_t* const low = filter.low.data() + size_t{i} * filter.padded_taps;
-      std::array<int32_t, 4> sums;
-      sums.fill(1 << (kWeightBits - 1));
-      for (uint32_t j = 0; j < filter.taps[i]; ++j, pixel += step) {
-        const int32_t weight = Weight(high[j], low[j]);
-        for (size_t c = 0; c < step; ++c) sums[c] += weight * pixel[c];
-      }
-      for (size_t c = 0; c < step; ++c) out[c] = static_cast<uint8_t>(std::clamp(sums[c] >> kWeightBits, 0, 255));
-    }
-  }
-}
-
-void BlendRowsPortable(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps, size_t bytes,
-                       uint8_t* to) {
-  constexpr size_t kBlock = 64;
-  std::array<int32_t, kBlock> sums;
-  for (size_t x = 0; x < bytes; x += kBlock) {
-    const size_t length = std::min(kBlock, bytes - x);
-    sums.fill(1 << (kWeightBits - 1));
-    for (uint32_t j = 0; j < taps; ++j) {
-      const int32_t weight = Weight(high[j], low[j]);
-      const uint8_t* const row = from[j] + x;
-      for (size_t i = 0; i < length; ++i) sums[i] += weight * row[i];
-    }
-    for (size_t i = 0; i < length; ++i) to[x + i] = static_cast<uint8_t>(std::clamp(sums[i] >> kWeightBits, 0, 255));
-  }
-}
-
-FilterResizer::FilterResizer()
-    : FilterResizer(HasAvx2Kernels() ? Kernels{ResizeRowsAvx2, BlendRowsAvx2}
-                                     : Kernels{ResizeRowsPortable, BlendRowsPortable}) {}
-
 void FilterResizer::Prepare(uint32_t width, uint32_t height, const Box& source, uint32_t out_width, uint32_t out_height,
                             Interpolation interpolation, bool mirror_x, bool mirror_y) {
   horizontal_.Build(width, source.x, source.width, out_width, interpolation, mirror_x);
   vertical_.Build(height, source.y, source.height, out_height, interpolation, mirror_y);
 }
 
-void FilterResizer::ResizeRows(const uint8_t* from, size_t stride, uint8_t* const* to, size_t rows, int channels) {
+void FilterResizer::ResizeGroup(const uint8_t* from, size_t stride, uint8_t* const* to, size_t rows, int channels) {
   std::array<const uint8_t*, kRowGroup> source;
   for (size_t r = 0; r < rows; ++r) source[r] = from + r * stride;
   if (horizontal_.identity) {
@@ -136,7 +92,7 @@ void FilterResizer::ResizeRows(const uint8_t* from, size_t stride, uint8_t* cons
     for (size_t r = 0; r < rows; ++r) std::memcpy(to[r], source[r], bytes);
     return;
   }
-  kernels_.resize_rows(horizontal_, source.data(), to, rows, channels, tail_.data());
+  ResizeRows(horizontal_, source.data(), to, rows, channels, tail_.data());
 }
 
 void FilterResizer::Run(const ImageView& part, uint32_t x, uint32_t y, const MutableImageView& out) {
@@ -153,7 +109,7 @@ void FilterResizer::Run(const ImageView& part, uint32_t x, uint32_t y, const Mut
     for (uint32_t i = 0; i < needed; i += kRowGroup) {
       const size_t rows = std::min<size_t>(kRowGroup, needed - i);
       for (size_t r = 0; r < rows; ++r) to[r] = out.pixels + (i + r) * out.row_stride;
-      ResizeRows(source(i), part.row_stride, to.data(), rows, part.channels);
+      ResizeGroup(source(i), part.row_stride, to.data(), rows, part.channels);
     }
     return;
   }
@@ -171,14 +127,14 @@ void FilterResizer::Run(const ImageView& part, uint32_t x, uint32_t y, const Mut
     for (; !direct && made < first + taps; made += static_cast<uint32_t>(kRowGroup)) {
       const size_t rows = std::min<size_t>(kRowGroup, needed - made);
       for (size_t r = 0; r < rows; ++r) to[r] = ring_.data() + (made + r) % capacity * row_bytes;
-      ResizeRows(source(made), part.row_stride, to.data(), rows, part.channels);
+      ResizeGroup(source(made), part.row_stride, to.data(), rows, part.channels);
     }
     for (uint32_t j = 0; j < taps; ++j) {
       rows_[j] = direct ? source(first + j) : ring_.data() + (first + j) % capacity * row_bytes;
     }
     const size_t weights = size_t{output} * vertical_.padded_taps;
-    kernels_.blend_rows(rows_.data(), vertical_.high.data() + weights, vertical_.low.data() + weights, taps, row_bytes,
-                        out.pixels + output * out.row_stride);
+    BlendRows(rows_.data(), vertical_.high.data() + weights, vertical_.low.data() + weights, taps, row_bytes,
+              out.pixels + output * out.row_stride);
   }
 }
 

@@ -40,34 +40,19 @@ inline constexpr size_t kRowGroup = 4;
 // Makes one output row for each of `rows` (1 to kRowGroup) source rows. from[r] holds the positions filter.begin to
 // filter.end of a row with `channels` bytes each; to[r] receives the outputs. `tail` is scratch of at least
 // TailBytes().
-using ResizeRowsFunction = void (*)(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to,
-                                    size_t rows, int channels, uint8_t* tail);
-void ResizeRowsPortable(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows,
-                        int channels, uint8_t* tail);
-void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows, int channels,
-                    uint8_t* tail);
+void ResizeRows(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows, int channels,
+                uint8_t* tail);
 
 // Bytes of the scratch for copies of row ends with zeros behind them.
 constexpr size_t TailBytes(const AxisFilter& filter) { return kRowGroup * 4 * (2 * filter.padded_taps + 16); }
 
 // to[x] = weighted sum of from[j][x] over the `taps` rows, for x < bytes.
-using BlendRowsFunction = void (*)(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps,
-                                   size_t bytes, uint8_t* to);
-void BlendRowsPortable(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps, size_t bytes,
-                       uint8_t* to);
-void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps, size_t bytes,
-                   uint8_t* to);
+void BlendRows(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps, size_t bytes,
+               uint8_t* to);
 
 // Reuses its memory. One thread at a time.
 class FilterResizer {
  public:
-  struct Kernels {
-    ResizeRowsFunction resize_rows;
-    BlendRowsFunction blend_rows;
-  };
-  FilterResizer();
-  explicit FilterResizer(const Kernels& kernels) : kernels_(kernels) {}
-
   // `source` is not empty and lies within [0, width] x [0, height]. It becomes out_width x out_height, both above 0,
   // mirrored as requested.
   void Prepare(uint32_t width, uint32_t height, const Box& source, uint32_t out_width, uint32_t out_height,
@@ -84,9 +69,8 @@ class FilterResizer {
   void Run(const ImageView& part, uint32_t x, uint32_t y, const MutableImageView& out);
 
  private:
-  void ResizeRows(const uint8_t* from, size_t stride, uint8_t* const* to, size_t rows, int channels);
+  void ResizeGroup(const uint8_t* from, size_t stride, uint8_t* const* to, size_t rows, int channels);
 
-  Kernels kernels_;
   AxisFilter horizontal_;
   AxisFilter vertical_;
   std::vector<uint8_t> ring_;  // rows after the horizontal pass, enough for one output row

@@ -171,23 +171,13 @@ absl::Status MaskRasterizer::Dense(const RleView& mask, std::span<uint8_t> out) 
   const size_t words = (area.right - area.left + 63) / 64;
   const size_t height = area.bottom - area.top;
   state.scratch.assign((height + 1) * words, 0);
-  const uint64_t* const zeros = state.scratch.data();
-  uint64_t* row = state.scratch.data() + words;
-  state.Mark(mask, area, reinterpret_cast<uint8_t*>(row), words * sizeof(uint64_t));
-  const codec::ExpandRowFunction expand = codec::HasAvx2Kernels() ? codec::ExpandRowAvx2 : codec::ExpandRowPortable;
-  for (size_t y = 0; y < height; ++y, row += words) {
-    const uint64_t* const above = state.transpose ? zeros : row - words;
-    uint8_t* const to = out.data() + (area.top + y) * width + area.left;
-    // The last word may reach beyond the area, but not beyond `out`. There it writes zeros: they are right or
-    // overwritten later.
-    const bool room = static_cast<uint64_t>(out.data() + out.size() - to) >= words * 64;
-    const size_t whole = room ? words : words - 1;
-    expand(row, above, whole, to);
-    if (room) continue;
-    uint8_t last[64];
-    expand(row + whole, above + whole, 1, last);
-    std::memcpy(to + whole * 64, last, area.right - area.left - whole * 64);
-  }
+  uint64_t* const rows = state.scratch.data() + words;
+  state.Mark(mask, area, reinterpret_cast<uint8_t*>(rows), words * sizeof(uint64_t));
+  // The last word of a row may reach beyond the area, but not beyond `out`. There it writes zeros: they are right or
+  // overwritten later.
+  const size_t begin = area.top * width + area.left;
+  codec::ExpandRows(rows, height, area.right - area.left, !state.transpose, out.data() + begin, width,
+                    out.size() - begin);
   if (state.scratch.capacity() > codec::kKeptScratchWords) std::vector<uint64_t>().swap(state.scratch);
   return absl::OkStatus();
 }

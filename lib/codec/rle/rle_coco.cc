@@ -48,35 +48,15 @@ absl::Status RunsFromCocoTextPortable(std::string_view text, std::vector<uint32_
   return absl::OkStatus();
 }
 
-char* WriteCocoPortable(std::span<const uint32_t> runs, size_t begin, size_t end, char* out) {
-  for (size_t i = begin; i < end; ++i) {
-    int64_t value = runs[i];
-    if (i > 2) value -= runs[i - 2];
-    for (;;) {
-      const int64_t group = value & 31;
-      value >>= 5;
-      // Ends when the remaining bits are only copies of this group's sign bit.
-      if (value == ((group & 16) != 0 ? -1 : 0)) {
-        *out++ = static_cast<char>(48 + group);
-        break;
-      }
-      *out++ = static_cast<char>(48 + 32 + group);
-    }
-  }
-  return out;
-}
-
 }  // namespace codec
 
 absl::Status RunsFromCocoText(std::string_view text, std::vector<uint32_t>* runs) {
   const size_t first = runs->size();
-  if (codec::HasAvx2Kernels()) {
-    size_t count = 0;
-    runs->resize(first + text.size() + codec::kKernelSlack);
-    const bool done = codec::RunsFromCocoTextAvx2(text, runs->data() + first, &count);
-    runs->resize(first + (done ? count : 0));
-    if (done) return absl::OkStatus();
-  }
+  size_t count = 0;
+  runs->resize(first + text.size() + codec::kKernelSlack);
+  const bool done = codec::RunsFromCocoText(text, runs->data() + first, &count);
+  runs->resize(first + (done ? count : 0));
+  if (done) return absl::OkStatus();
   absl::Status status = codec::RunsFromCocoTextPortable(text, runs);
   if (!status.ok()) runs->resize(first);
   return status;
@@ -85,12 +65,12 @@ absl::Status RunsFromCocoText(std::string_view text, std::vector<uint32_t>* runs
 void AppendCocoText(std::span<const uint32_t> runs, std::string* text) {
   uint32_t all = 0;
   for (const uint32_t run : runs) all |= run;
-  const auto write = codec::HasAvx2Kernels() && all < 0x80000000u ? codec::WriteCocoAvx2 : codec::WriteCocoPortable;
+  const bool small = all < 0x80000000u;
   constexpr size_t kBatch = 256;
   char batch[kBatch * codec::kMaxCocoCharacters + codec::kKernelSlack];
   for (size_t begin = 0; begin < runs.size(); begin += kBatch) {
     const size_t end = begin + kBatch < runs.size() ? begin + kBatch : runs.size();
-    text->append(batch, static_cast<size_t>(write(runs, begin, end, batch) - batch));
+    text->append(batch, static_cast<size_t>(codec::WriteCoco(runs, begin, end, small, batch) - batch));
   }
 }
 

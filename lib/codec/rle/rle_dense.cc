@@ -95,20 +95,7 @@ constexpr uint64_t kBandBytes = uint64_t{128} << 10;
 
 }  // namespace
 
-namespace codec {
-
-void ExpandRowPortable(uint64_t* row, const uint64_t* previous, size_t words, uint8_t* out) {
-  for (size_t i = 0; i < words; ++i) {
-    const uint64_t word = row[i] ^= previous[i];
-    for (unsigned j = 0; j < 8; ++j) {
-      // Byte k keeps only bit k of the eight. The addition carries any value except 0 into the top bit of its byte.
-      const uint64_t spread = (((word >> (8 * j)) & 0xff) * 0x0101010101010101) & 0x8040201008040201;
-      StoreLittle(out + 64 * i + 8 * j, ((spread + 0x7f7f7f7f7f7f7f7f) >> 7) & 0x0101010101010101);
-    }
-  }
-}
-
-absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::span<uint8_t> out) {
+absl::Status DecodeDense(const RleView& mask, std::span<uint8_t> out) {
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(mask, mask.width, out.size()));
   if (out.empty()) return absl::OkStatus();
   const uint64_t width = mask.width;
@@ -126,32 +113,19 @@ absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::spa
 
   std::memset(out.data(), 0, box.top * width);
   const uint64_t band_rows = std::max<uint64_t>(1, kBandBytes / width);
-  for (uint64_t y = 0; y < box.height; ++y) {
-    uint8_t* const row_begin = out.data() + (box.top + y) * width;
-    if (y % band_rows == 0) std::memset(row_begin, 0, std::min(band_rows, box.height - y) * width);
-    uint64_t* const row = scratch.data() + (y + 1) * words;
-    uint8_t* const to = row_begin + box.left;
-    // The last word may reach beyond the box: those bits are 0, and the bytes there are written later.
-    if (static_cast<uint64_t>(out.data() + out.size() - to) >= words * 64) {
-      expand(row, row - words, words, to);
-    } else {
-      expand(row, row - words, words - 1, to);
-      uint8_t last[64];
-      expand(row + words - 1, row - 1, 1, last);
-      std::memcpy(to + (words - 1) * 64, last, box.width - (words - 1) * 64);
-    }
+  for (uint64_t y = 0; y < box.height; y += band_rows) {
+    const uint64_t rows = std::min(band_rows, box.height - y);
+    uint8_t* const band = out.data() + (box.top + y) * width;
+    std::memset(band, 0, rows * width);
+    // The last word of a row may reach beyond the box: those bits are 0, and the bytes there are written later.
+    const size_t room = out.size() - (box.top + y) * width - box.left;
+    codec::ExpandRows(scratch.data() + (y + 1) * words, rows, box.width, true, band + box.left, width, room);
   }
   const uint64_t below = (box.top + box.height) * width;
   std::memset(out.data() + below, 0, out.size() - below);
 
-  if (scratch.capacity() > kKeptScratchWords) std::vector<uint64_t>().swap(scratch);
+  if (scratch.capacity() > codec::kKeptScratchWords) std::vector<uint64_t>().swap(scratch);
   return absl::OkStatus();
-}
-
-}  // namespace codec
-
-absl::Status DecodeDense(const RleView& mask, std::span<uint8_t> out) {
-  return codec::DecodeDense(mask, codec::HasAvx2Kernels() ? codec::ExpandRowAvx2 : codec::ExpandRowPortable, out);
 }
 
 absl::Status DecodePacked(const RleView& mask, std::span<uint8_t> out) {

@@ -6,13 +6,11 @@
 #include <bit>
 #include <cstring>
 
-#include "base/endian.h"
 #include "base/errors.h"
 #include "codec/rle/rle_kernels.h"
 #include "shardkit/rle.h"
 
 namespace shardkit {
-namespace codec {
 namespace {
 
 // Strips read together, so that each row gives several whole cache lines.
@@ -83,24 +81,7 @@ void EncodeStrip(std::span<const uint64_t> words, uint64_t first_column, unsigne
 
 }  // namespace
 
-void PackStripsPortable(const uint8_t* pixels, size_t stride, size_t height, size_t strips, uint64_t* words,
-                        size_t words_stride) {
-  for (size_t row = 0; row < height; ++row, pixels += stride) {
-    for (size_t strip = 0; strip < strips; ++strip) {
-      uint64_t word = 0;
-      for (size_t j = 0; j < 8; ++j) {
-        const uint64_t bytes = LoadLittle<uint64_t>(pixels + 64 * strip + 8 * j);
-        // Sets the top bit of every byte that is not 0; a multiplication then gathers those eight bits.
-        const uint64_t set = (((bytes & 0x7f7f7f7f7f7f7f7f) + 0x7f7f7f7f7f7f7f7f) | bytes) & 0x8080808080808080;
-        word |= (((set >> 7) * 0x0102040810204080) >> 56) << (8 * j);
-      }
-      words[strip * words_stride + row] = word;
-    }
-  }
-}
-
-absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width,
-                                PackStripsFunction pack) {
+absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width) {
   const uint64_t total = uint64_t{height} * width;
   if (total > kMaxMaskPixels) {
     return InvalidArgument("a mask of ", height, " x ", width, " pixels is above the limit of ", kMaxMaskPixels,
@@ -124,11 +105,11 @@ absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height
     // In the last rows, where it would pass the end, a buffer is used.
     const uint64_t reach = column + strips * 64;
     const uint64_t direct = std::min<uint64_t>(height, total >= reach ? (total - reach) / width + 1 : 0);
-    pack(corner, width, direct, strips, words.data(), height);
+    codec::PackStrips(corner, width, direct, strips, words.data(), height);
     for (uint64_t row = direct; row < height; ++row) {
       uint8_t buffer[kStripsAtOnce * 64] = {};
       std::memcpy(buffer, corner + row * width, columns);
-      pack(buffer, 0, 1, strips, words.data() + row, height);
+      codec::PackStrips(buffer, 0, 1, strips, words.data() + row, height);
     }
     for (uint64_t strip = 0; strip < strips; ++strip) {
       const std::span<uint64_t> strip_words = std::span(words).subspan(strip * height, height);
@@ -141,13 +122,6 @@ absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height
   }
   builder.EndRunAt(total);
   return rle;
-}
-
-}  // namespace codec
-
-absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width) {
-  return codec::EncodeDense(pixels, height, width,
-                            codec::HasAvx2Kernels() ? codec::PackStripsAvx2 : codec::PackStripsPortable);
 }
 
 }  // namespace shardkit

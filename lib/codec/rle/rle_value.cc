@@ -24,14 +24,12 @@ constexpr size_t kSampledRuns = 2048;    // about this many runs decide the tran
 constexpr int kTrialLevel = 1;           // zstd level for that decision
 constexpr size_t kBatch = 512;           // runs encoded at once
 
-using WriteLeb = uint8_t* (*)(const RleView&, size_t, size_t, bool, uint8_t*);
-
 // Calls take(begin, end) with the encoded bytes of one mask, in pieces.
 template <typename Take>
-void EncodeMask(const RleView& mask, WriteLeb write, bool edge, Take take) {
+void EncodeMask(const RleView& mask, bool edge, bool small, Take take) {
   uint8_t batch[kBatch * codec::kMaxLebBytes + codec::kKernelSlack];
   for (size_t begin = 0; begin < mask.runs.size(); begin += kBatch) {
-    take(batch, write(mask, begin, std::min(begin + kBatch, mask.runs.size()), edge, batch));
+    take(batch, codec::WriteLeb(mask, begin, std::min(begin + kBatch, mask.runs.size()), edge, small, batch));
   }
 }
 
@@ -39,7 +37,7 @@ void EncodeMask(const RleView& mask, WriteLeb write, bool edge, Take take) {
 // verbatim in the next columns. The entropy of single bytes does not show this, so every step-th mask is compressed in
 // both ways, at the fastest level. When edge alone saves a quarter, as on drawn objects, no trial is needed: on all
 // tested masks it then stayed smaller by a quarter.
-uint8_t ChooseTransform(const RleList& masks, WriteLeb write) {
+uint8_t ChooseTransform(const RleList& masks, bool small) {
   thread_local codec::ZstdCompressor compressor;
   const size_t step = masks.runs.size() / kSampledRuns + 1;
   std::string plain, edge, compressed;
@@ -49,8 +47,8 @@ uint8_t ChooseTransform(const RleList& masks, WriteLeb write) {
         out.append(reinterpret_cast<const char*>(begin), static_cast<size_t>(end - begin));
       };
     };
-    EncodeMask(masks[i], write, false, append_to(plain));
-    EncodeMask(masks[i], write, true, append_to(edge));
+    EncodeMask(masks[i], false, small, append_to(plain));
+    EncodeMask(masks[i], true, small, append_to(edge));
   }
   if (edge.size() <= plain.size() - plain.size() / 4) return kTransformEdge;
   const auto cost = [&](const std::string& bytes) {
@@ -127,17 +125,17 @@ absl::Status ParseSizes(const char* sizes, uint32_t count, size_t payload_bytes,
 }
 
 // False when the portable code has to decide.
-bool ParsePayloadAvx2(std::string_view payload, bool edge, RleList* masks) {
+bool ParsePayload(std::string_view payload, bool edge, RleList* masks) {
   const size_t count = masks->run_begin.back();
   masks->runs.resize(payload.size() + codec::kKernelSlack);
-  if (!codec::SplitLebAvx2(payload, count, masks->runs.data())) return false;
+  if (!codec::SplitLeb(payload, count, masks->runs.data())) return false;
   masks->runs.resize(count);
   for (size_t i = 0; i < masks->size(); ++i) {
     const std::span<uint32_t> runs =
         std::span(masks->runs).subspan(masks->run_begin[i], masks->run_begin[i + 1] - masks->run_begin[i]);
     uint64_t sum = 0;
     if (edge) {
-      if (!codec::UndoEdgeAvx2(runs, masks->heights[i], &sum)) return false;
+      if (!codec::UndoEdge(runs, masks->heights[i], &sum)) return false;
     } else {
       for (const uint32_t run : runs) sum += run;
     }
@@ -149,20 +147,6 @@ bool ParsePayloadAvx2(std::string_view payload, bool edge, RleList* masks) {
 }  // namespace
 
 namespace codec {
-
-uint8_t* WriteLebPortable(const RleView& mask, size_t begin, size_t end, bool edge, uint8_t* out) {
-  for (size_t i = begin; i < end; ++i) {
-    uint64_t value = mask.runs[i];
-    if (edge) {
-      const int64_t predicted = i < 2 ? 0 : int64_t{mask.height} - int64_t{mask.runs[i - 1]};
-      const int64_t difference = static_cast<int64_t>(value) - predicted;
-      value = (static_cast<uint64_t>(difference) << 1) ^ static_cast<uint64_t>(difference >> 63);
-    }
-    for (; value >= 0x80; value >>= 7) *out++ = static_cast<uint8_t>(value | 0x80);
-    *out++ = static_cast<uint8_t>(value);
-  }
-  return out;
-}
 
 absl::Status ParseRlePayloadPortable(std::string_view payload, bool edge, RleList* masks) {
   masks->runs.clear();
@@ -203,14 +187,14 @@ absl::Status ParseRlePayloadPortable(std::string_view payload, bool edge, RleLis
   return absl::OkStatus();
 }
 
-absl::Status ParseRleValue(std::string_view value, bool allow_avx2, RleList* masks) {
+absl::Status ParseRleValue(std::string_view value, bool allow_kernels, RleList* masks) {
   masks->Clear();
   const auto parse = [&]() -> absl::Status {
     SHARDKIT_ASSIGN_OR_RETURN(const Head head, ParseHead(value));
     const std::string_view payload = value.substr(kHeadBytes + size_t{head.count} * kBytesPerMask);
     SHARDKIT_RETURN_IF_ERROR(ParseSizes(value.data() + kHeadBytes, head.count, payload.size(), masks));
     const bool edge = head.transform == kTransformEdge;
-    if (allow_avx2 && HasAvx2Kernels() && ParsePayloadAvx2(payload, edge, masks)) return absl::OkStatus();
+    if (allow_kernels && ParsePayload(payload, edge, masks)) return absl::OkStatus();
     return ParseRlePayloadPortable(payload, edge, masks);
   };
   absl::Status status = parse();
@@ -226,9 +210,8 @@ absl::Status AppendRleValue(const RleList& masks, std::string* out) {
   for (const uint32_t run : masks.runs) runs |= run;
   uint32_t heights = 0;
   for (const uint32_t height : masks.heights) heights |= height;
-  const bool short_numbers = runs <= codec::kMaxLebAvx2Run && heights <= codec::kMaxLebAvx2Height;
-  const WriteLeb write = codec::HasAvx2Kernels() && short_numbers ? codec::WriteLebAvx2 : codec::WriteLebPortable;
-  const uint8_t transform = ChooseTransform(masks, write);
+  const bool small = runs <= codec::kMaxSmallRun && heights <= codec::kMaxSmallHeight;
+  const uint8_t transform = ChooseTransform(masks, small);
 
   AppendLittle(*out, static_cast<uint32_t>(masks.size()));
   out->push_back(static_cast<char>(transform));
@@ -239,7 +222,7 @@ absl::Status AppendRleValue(const RleList& masks, std::string* out) {
     AppendLittle(*out, static_cast<uint32_t>(masks.run_begin[i + 1] - masks.run_begin[i]));
   }
   for (size_t i = 0; i < masks.size(); ++i) {
-    EncodeMask(masks[i], write, transform == kTransformEdge, [&](const uint8_t* begin, const uint8_t* end) {
+    EncodeMask(masks[i], transform == kTransformEdge, small, [&](const uint8_t* begin, const uint8_t* end) {
       out->append(reinterpret_cast<const char*>(begin), static_cast<size_t>(end - begin));
     });
   }

@@ -6,12 +6,16 @@
 #include <random>
 
 #include "codec_support.h"
+#include "each_target.h"
 #include "png_maker.h"
 #include "shardkit/image.h"
 #include "support/effort.h"
 
 namespace shardkit {
 namespace {
+
+class Rasterize : public testing::OnEachTarget {};
+SHARDKIT_ON_EACH_TARGET(Rasterize);
 
 // The position of an upright pixel in the stored mask, for each orientation (Exif 2.32, 4.6.4).
 std::pair<uint32_t, uint32_t> Stored(const Geometry& geometry, uint32_t x, uint32_t y) {
@@ -113,7 +117,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-TEST(Rasterize, EqualsModel) {
+TEST_P(Rasterize, EqualsModel) {
   Random random(11);
   MaskRasterizer rasterizer;
   for (int round = 0; round < test::Thinned(4000); ++round) {
@@ -142,7 +146,7 @@ TEST(Rasterize, EqualsModel) {
 }
 
 // Runs of length 0, and empty masks.
-TEST(Rasterize, UnusualRuns) {
+TEST_P(Rasterize, UnusualRuns) {
   const Geometry geometry = FlipHorizontal(Resize({4, 3, 6}, 6, 8));
   std::vector<uint8_t> out(48, 9);
   ASSERT_TRUE(RasterizeMask(Rle{3, 4, {12}}, geometry, out).ok());
@@ -157,7 +161,7 @@ TEST(Rasterize, UnusualRuns) {
   EXPECT_EQ(out, other);
 }
 
-TEST(Rasterize, IdentityIsDecodeDense) {
+TEST_P(Rasterize, IdentityIsDecodeDense) {
   Random random(12);
   const std::vector<uint8_t> stored = random.Mask(71, 33);
   const Rle mask = EncodeDense(stored, 33, 71).value();
@@ -166,7 +170,7 @@ TEST(Rasterize, IdentityIsDecodeDense) {
   EXPECT_EQ(dense, stored);
 }
 
-TEST(Rasterize, Refusals) {
+TEST_P(Rasterize, Refusals) {
   MaskRasterizer rasterizer;
   std::vector<uint8_t> out(12);
   const Rle mask{3, 4, {5, 7}};

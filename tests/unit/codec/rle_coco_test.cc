@@ -1,4 +1,5 @@
-// COCO compressed strings: known vectors, round trips, every refusal, and a comparison of the two implementations.
+// COCO compressed strings: known vectors, round trips, every refusal, and a comparison of the kernels with
+// plain code.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,11 +8,15 @@
 
 #include "base/strings.h"
 #include "codec/rle/rle_kernels.h"
+#include "each_target.h"
 #include "shardkit/rle.h"
 #include "support/effort.h"
 
 namespace shardkit {
 namespace {
+
+class RleCoco : public testing::OnEachTarget {};
+SHARDKIT_ON_EACH_TARGET(RleCoco);
 
 using Runs = std::vector<uint32_t>;
 
@@ -21,9 +26,20 @@ std::string TextOf(const Runs& runs) {
   return text;
 }
 
-std::string PortableTextOf(const Runs& runs) {
-  std::string text(runs.size() * codec::kMaxCocoCharacters + codec::kKernelSlack, '\0');
-  text.resize(static_cast<size_t>(codec::WriteCocoPortable(runs, 0, runs.size(), text.data()) - text.data()));
+// A number at a time, a group at a time.
+std::string PlainTextOf(const Runs& runs) {
+  std::string text;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    int64_t value = runs[i];
+    if (i > 2) value -= runs[i - 2];
+    for (bool more = true; more;) {
+      const int64_t group = value & 31;
+      value >>= 5;
+      // Ends when the remaining bits are only copies of this group's sign bit.
+      more = value != ((group & 16) != 0 ? -1 : 0);
+      text += static_cast<char>(48 + (more ? 32 : 0) + group);
+    }
+  }
   return text;
 }
 
@@ -52,7 +68,7 @@ void ExpectParseError(std::string_view text, std::string_view message) {
 }
 
 // From pycocotools.mask.frPyObjects.
-TEST(RleCoco, KnownVectors) {
+TEST_P(RleCoco, KnownVectors) {
   const std::pair<Runs, std::string> vectors[] = {
       {{}, ""},
       {{6}, "6"},
@@ -64,14 +80,14 @@ TEST(RleCoco, KnownVectors) {
   };
   for (const auto& [runs, text] : vectors) {
     EXPECT_EQ(TextOf(runs), text);
-    EXPECT_EQ(PortableTextOf(runs), text);
+    EXPECT_EQ(PlainTextOf(runs), text);
     Runs parsed;
     ASSERT_TRUE(Parse(text, &parsed).ok());
     EXPECT_EQ(parsed, runs);
   }
 }
 
-TEST(RleCoco, AppendsAndKeepsWhatStandsThere) {
+TEST_P(RleCoco, AppendsAndKeepsWhatStandsThere) {
   Runs runs{7, 7, 7, 7};
   ASSERT_TRUE(RunsFromCocoText("123", &runs).ok());
   EXPECT_EQ(runs, (Runs{7, 7, 7, 7, 1, 2, 3}));
@@ -82,7 +98,7 @@ TEST(RleCoco, AppendsAndKeepsWhatStandsThere) {
   EXPECT_EQ(text, "text:12");
 }
 
-TEST(RleCoco, RoundTripsOfEveryMagnitude) {
+TEST_P(RleCoco, RoundTripsOfEveryMagnitude) {
   std::mt19937_64 random(3);
   for (int round = 0; round < test::Thinned(3000); ++round) {
     Runs runs(random() % 200);
@@ -94,14 +110,30 @@ TEST(RleCoco, RoundTripsOfEveryMagnitude) {
       if (random() % 64 == 0) runs[i] = static_cast<uint32_t>(random());
     }
     const std::string text = TextOf(runs);
-    ASSERT_EQ(text, PortableTextOf(runs));
+    ASSERT_EQ(text, PlainTextOf(runs));
     Runs parsed;
     ASSERT_TRUE(Parse(text, &parsed).ok());
     ASSERT_EQ(parsed, runs);
   }
 }
 
-TEST(RleCoco, LongerThanNeededIsRead) {
+// Short and long numbers at every place of vectors and of batches.
+TEST_P(RleCoco, EveryCount) {
+  for (size_t count = 0; count < 600; count += count < 80 || (count > 250 && count < 262) ? 1 : 31) {
+    for (const uint32_t odd : {0u, 15u, 16u, 1000u, 0x7fffffffu, 0x80000000u, 0xffffffffu}) {
+      Runs runs(count, 7);
+      if (count > 0) runs[count / 2] = odd;
+      if (count > 9) runs[count - 9] = odd;
+      const std::string text = TextOf(runs);
+      ASSERT_EQ(text, PlainTextOf(runs));
+      Runs parsed;
+      ASSERT_TRUE(Parse(text, &parsed).ok());
+      ASSERT_EQ(parsed, runs);
+    }
+  }
+}
+
+TEST_P(RleCoco, LongerThanNeededIsRead) {
   Runs runs;
   ASSERT_TRUE(Parse("QP0"
                     "1",
@@ -112,7 +144,7 @@ TEST(RleCoco, LongerThanNeededIsRead) {
   EXPECT_EQ(runs, (Runs{1}));
 }
 
-TEST(RleCoco, Refusals) {
+TEST_P(RleCoco, Refusals) {
   ExpectParseError("12/", "COCO RLE text: character code 47 at position 2 is outside '0' to 'o'");
   ExpectParseError("12p", "COCO RLE text: character code 112 at position 2 is outside '0' to 'o'");
   ExpectParseError("1\xff", "COCO RLE text: character code 255 at position 1 is outside '0' to 'o'");
@@ -134,7 +166,7 @@ TEST(RleCoco, Refusals) {
   }
 }
 
-TEST(RleCoco, RandomTextNeverDisagrees) {
+TEST_P(RleCoco, RandomTextNeverDisagrees) {
   std::mt19937_64 random(4);
   for (int round = 0; round < test::Thinned(20000); ++round) {
     std::string text(random() % 120, '0');
@@ -157,7 +189,7 @@ TEST(RleCoco, RandomTextNeverDisagrees) {
   }
 }
 
-TEST(RleCoco, TruncationAtEveryLength) {
+TEST_P(RleCoco, TruncationAtEveryLength) {
   Runs runs;
   for (uint32_t i = 0; i < 60; ++i) runs.push_back(i * i * i * 31 % 40000);
   const std::string text = TextOf(runs);

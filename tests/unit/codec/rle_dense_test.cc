@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "codec/rle/rle_kernels.h"
+#include "each_target.h"
 #include "rle_model.h"
 #include "shardkit/rle.h"
 
@@ -14,6 +14,9 @@ namespace {
 
 using testing::Model;
 
+class RleDense : public testing::OnEachTarget {};
+SHARDKIT_ON_EACH_TARGET(RleDense);
+
 // A heap block of exactly the size wanted, so that AddressSanitizer sees a write one byte beyond.
 struct Exact {
   explicit Exact(size_t n) : bytes(new uint8_t[n]), span(bytes.get(), n) { std::memset(bytes.get(), 0xcc, n); }
@@ -21,25 +24,11 @@ struct Exact {
   std::span<uint8_t> span;
 };
 
-std::vector<codec::ExpandRowFunction> Expanders() {
-  std::vector<codec::ExpandRowFunction> all{codec::ExpandRowPortable};
-  if (codec::HasAvx2Kernels()) all.push_back(codec::ExpandRowAvx2);
-  return all;
-}
-
-std::vector<codec::PackStripsFunction> Packers() {
-  std::vector<codec::PackStripsFunction> all{codec::PackStripsPortable};
-  if (codec::HasAvx2Kernels()) all.push_back(codec::PackStripsAvx2);
-  return all;
-}
-
 void ExpectDecodes(const RleView& rle, const Model& model) {
-  for (const auto expand : Expanders()) {
-    Exact dense(model.pixels.size());
-    ASSERT_TRUE(codec::DecodeDense(rle, expand, dense.span).ok());
-    ASSERT_TRUE(std::equal(model.pixels.begin(), model.pixels.end(), dense.span.begin()))
-        << model.height << " x " << model.width;
-  }
+  Exact dense(model.pixels.size());
+  ASSERT_TRUE(DecodeDense(rle, dense.span).ok());
+  ASSERT_TRUE(std::equal(model.pixels.begin(), model.pixels.end(), dense.span.begin()))
+      << model.height << " x " << model.width;
   const std::vector<uint8_t> expected = testing::PackedOf(model);
   Exact packed(expected.size());
   ASSERT_TRUE(DecodePacked(rle, packed.span).ok());
@@ -49,7 +38,7 @@ void ExpectDecodes(const RleView& rle, const Model& model) {
   EXPECT_EQ(BoundingBox(rle), testing::BoxOf(model));
 }
 
-TEST(RleDense, RandomMasksOfManySizes) {
+TEST_P(RleDense, RandomMasksOfManySizes) {
   std::mt19937_64 random(1);
   const uint32_t sizes[] = {0, 1, 2, 3, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257};
   for (const uint32_t height : sizes) {
@@ -57,30 +46,26 @@ TEST(RleDense, RandomMasksOfManySizes) {
       for (int i = 0; i < 6; ++i) {
         const Model model = testing::RandomModel(height, width, random);
         const Rle expected = testing::RunsOf(model);
-        for (const auto pack : Packers()) {
-          Exact exact(model.pixels.size());
-          std::copy(model.pixels.begin(), model.pixels.end(), exact.span.begin());
-          const auto rle = codec::EncodeDense(exact.span, height, width, pack);
-          ASSERT_TRUE(rle.ok());
-          ASSERT_EQ(*rle, expected) << height << " x " << width;
-        }
+        Exact exact(model.pixels.size());
+        std::copy(model.pixels.begin(), model.pixels.end(), exact.span.begin());
+        const auto rle = EncodeDense(exact.span, height, width);
+        ASSERT_TRUE(rle.ok());
+        ASSERT_EQ(*rle, expected) << height << " x " << width;
         ASSERT_NO_FATAL_FAILURE(ExpectDecodes(expected, model));
       }
     }
   }
 }
 
-TEST(RleDense, AnyNonZeroByteIsForeground) {
+TEST_P(RleDense, AnyNonZeroByteIsForeground) {
   const uint8_t pixels[] = {0, 2, 255, 0, 1, 128};  // 2 x 3
-  for (const auto pack : Packers()) {
-    const auto rle = codec::EncodeDense(pixels, 2, 3, pack);
-    ASSERT_TRUE(rle.ok());
-    EXPECT_EQ(rle->runs, (std::vector<uint32_t>{2, 4}));
-  }
+  const auto rle = EncodeDense(pixels, 2, 3);
+  ASSERT_TRUE(rle.ok());
+  EXPECT_EQ(rle->runs, (std::vector<uint32_t>{2, 4}));
 }
 
 // Valid but unusual runs: empty ones, foreground split in two, none at all.
-TEST(RleDense, RunsThatAreNotCanonical) {
+TEST_P(RleDense, RunsThatAreNotCanonical) {
   Model model{3, 4, {0, 1, 1, 0, 0, 1, 0, 0, 1, 1, 0, 0}};
   const Rle canonical = testing::RunsOf(model);
   Rle odd{3, 4, {}};
@@ -95,7 +80,7 @@ TEST(RleDense, RunsThatAreNotCanonical) {
   ExpectDecodes(Rle{1, 1, {0, 1}}, Model{1, 1, {1}});
 }
 
-TEST(RleDense, LargeMaskWithManyBands) {
+TEST_P(RleDense, LargeMaskWithManyBands) {
   std::mt19937_64 random(2);
   for (const auto& [height, width] :
        {std::pair{1500u, 700u}, {3u, 70001u}, {70001u, 3u}, {50u, 2100u}, {1u, 9000u}, {9000u, 1u}}) {
@@ -107,7 +92,7 @@ TEST(RleDense, LargeMaskWithManyBands) {
   }
 }
 
-TEST(RleDense, Refusals) {
+TEST_P(RleDense, Refusals) {
   std::vector<uint8_t> out(12);
   const std::vector<uint32_t> runs{3, 4, 5};
   const RleView good(3, 4, runs);
