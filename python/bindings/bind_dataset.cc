@@ -45,12 +45,24 @@ std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> 
 }
 
 // The value as bytes, or as a bytearray, which an array can be made over and then changed; None when absent.
-StoredBytes ReadValue(const Dataset& dataset, uint64_t sample, size_t column, bool writable) {
-  auto buffer = dataset.Borrow();
-  const auto value = dataset.Read([&] { return dataset.reader().ReadValue(sample, column, buffer.get()); });
+StoredBytes ReadInto(const Dataset& dataset, uint64_t sample, size_t column, bool writable, BlockBuffer* buffer) {
+  const auto value = dataset.Read([&] { return dataset.reader().ReadValue(sample, column, buffer); });
   if (!value) return nb::none();
   if (writable) return nb::bytearray(value->data(), value->size());
   return nb::bytes(value->data(), value->size());
+}
+
+StoredBytes ReadValue(const Dataset& dataset, uint64_t sample, size_t column, bool writable) {
+  return ReadInto(dataset, sample, column, writable, dataset.Borrow().get());
+}
+
+// Those of several samples: of small values a call takes longer than reading them.
+nb::typed<nb::list, StoredBytes> ReadValues(const Dataset& dataset, const std::vector<uint64_t>& samples, size_t column,
+                                            bool writable) {
+  const auto buffer = dataset.Borrow();
+  nb::list values;
+  for (const uint64_t sample : samples) values.append(ReadInto(dataset, sample, column, writable, buffer.get()));
+  return values;
 }
 
 // A value as a file. Thread-safe, like the file.
@@ -132,6 +144,7 @@ void BindDataset(nb::module_& module) {
       .def_prop_ro("index_problem", [](const Dataset& dataset) { return Text(dataset.reader().index_problem()); })
       .def_prop_ro("notes", [](const Dataset& dataset) { return dataset.reader().notes(); })
       .def("read_value", &ReadValue, nb::arg("sample"), nb::arg("column"), nb::arg("writable"))
+      .def("read_values", &ReadValues, nb::arg("samples"), nb::arg("column"), nb::arg("writable"))
       .def("open_value", &OpenValue, nb::arg("sample"), nb::arg("column"))
       .def("find_key", &FindKey, nb::arg("key"));
   module.def(

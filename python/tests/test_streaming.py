@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pickle
@@ -238,6 +239,31 @@ def test_a_value_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
     dataset = StreamingDataset(local=str(tmp_path / "mds"))
     with pytest.raises(sk.DataLossError, match="mds: sample 1: column text"):
         dataset[1]
+
+
+@pytest.mark.parametrize("bad", [0, 1, 5, 70, 99])
+def test_iterating_gives_all_samples_before_a_bad_one(tmp_path: Path, bad: int) -> None:
+    with MDSWriter(out=str(tmp_path / "mds"), columns={"id": "int", "text": "str"}) as writer:
+        for i in range(100):
+            writer.write({"id": i, "text": b"\xff" if i == bad else str(i)})
+    samples = iter(StreamingDataset(local=str(tmp_path / "mds"), shuffle=False, batch_size=1))
+    before = list(itertools.islice(samples, bad))
+    assert before == [{"id": i, "text": str(i)} for i in range(bad)]
+    with pytest.raises(sk.DataLossError, match=f"mds: sample {bad}: column text"):
+        next(samples)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2000, 40000])
+def test_iterating_gives_what_indexing_does(tmp_path: Path, size: int) -> None:
+    values = [bytes([i]) * (size if i % 3 else i) for i in range(150)]
+    with MDSWriter(out=str(tmp_path / "mds"), columns={"id": "int", "value": "bytes"}) as writer:
+        for i, value in enumerate(values):
+            writer.write({"id": i, "value": value})
+    dataset = StreamingDataset(local=str(tmp_path / "mds"), shuffle=True, batch_size=4)
+    samples = list(dataset)
+    assert sorted(sample["id"] for sample in samples) == list(range(150))
+    assert samples == [dataset[sample["id"]] for sample in samples]
+    assert all(sample["value"] == values[sample["id"]] for sample in samples)
 
 
 def rows(samples: list[dict[str, Any]]) -> Any:

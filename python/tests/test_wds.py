@@ -73,7 +73,7 @@ def test_open_takes_patterns(tars: str) -> None:
     assert list(sk.open(tars + "/x-{2..0..2}.tar".replace("{2..0..2}", "00{2..0..2}")).keys()) == ALL[40:] + ALL[:20]
     assert sum(len(batch) for batch in sk.Loader(tars + "/x-*.tar", 7)) == 60
     assert sk.validate(tars + "/*.tar")
-    with pytest.raises(FileNotFoundError, match="no tar fits"):
+    with pytest.raises(FileNotFoundError, match="no tar, shard or dataset fits"):
         sk.open(tars + "/y-*.tar")
     with pytest.raises(FileNotFoundError, match=r"x-003\.tar"):
         sk.open(tars + "/x-{002..003}.tar")

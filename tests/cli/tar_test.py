@@ -86,8 +86,8 @@ class TarTest(CliTest):
         self.assertEqual(self.keys("x-\\{*.tar"), ["k"])
         os.symlink(".", self.path("loop"))
         self.assertEqual(len(self.keys("**/a,*.tar")), 1)
-        for pattern, message in (("y*.tar", "no tar fits"), ("x-{3..4}.tar", "x-3.tar"), ("{a", "{a"), ("{}", "{}"), ("{1..x}.tar", "1..x"),
-                                 ("none/*/x.tar", "no tar fits")):
+        for pattern, message in (("y*.tar", "no tar, shard or dataset fits"), ("x-{3..4}.tar", "x-3.tar"), ("{a", "{a"), ("{}", "{}"), ("{1..x}.tar", "1..x"),
+                                 ("none/*/x.tar", "no tar, shard or dataset fits")):
             with self.subTest(pattern):
                 self.assertIn(message, self.shardctl("ls", pattern, code=3).stderr)
         self.assertIn("more than", self.shardctl("ls", "{0..9999999}.tar", code=3).stderr)

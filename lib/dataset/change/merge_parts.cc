@@ -19,6 +19,7 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/manifest_text.h"
 #include "dataset/read/removed_samples.h"
+#include "dataset/read/united_parts.h"
 #include "dataset/write/job_folder.h"
 #include "dataset/write/k_way_merge.h"
 #include "dataset/write/segment_tables.h"
@@ -32,63 +33,6 @@ constexpr std::string_view kMergingStage = "merging datasets";
 
 absl::Status Check(const Cancellation* cancellation) {
   return cancellation ? cancellation->Check(kMergingStage) : absl::OkStatus();
-}
-
-// Values are found by stored names: in all parts a column has the same one, and no other column has it.
-absl::Status UniteStoredNames(const SegmentPart& part, std::map<std::string, std::string, std::less<>>* names,
-                              Manifest* united) {
-  const Manifest& manifest = part.manifest;
-  const auto take = [&](const std::string& name, std::string_view stored) -> absl::Status {
-    const auto [found, is_new] = names->emplace(stored, name);
-    if (is_new || found->second == name) return absl::OkStatus();
-    return InvalidArgument(
-        part.directory, ": its columns do not lie under the same names as in the datasets before it (",
-        name.empty() ? stored : name, "), since columns were renamed, replaced or dropped: merge by ",
-        "copying (--copy), which rewrites all samples, or give the columns their names in the ",
-        "shards with shardctl compact --fold");
-  };
-  for (const Column& column : manifest.schema.columns()) {
-    const std::string_view stored = manifest.StoredName(column.name);
-    SHARDKIT_RETURN_IF_ERROR(take(column.name, stored));
-    // Under another name than in the parts before, the column would be two.
-    if (united->schema.Find(column.name) && united->StoredName(column.name) != stored) return take("", stored);
-    if (stored != column.name) united->stored_names.emplace(column.name, stored);
-  }
-  for (const std::string& dropped : manifest.dropped) {
-    SHARDKIT_RETURN_IF_ERROR(take("", dropped));
-    united->dropped.push_back(dropped);
-  }
-  std::ranges::sort(united->dropped);
-  // clang 14 cannot compile what std::ranges::unique of libstdc++ 12 returns.
-  united->dropped.erase(std::unique(united->dropped.begin(), united->dropped.end()), united->dropped.end());
-  return absl::OkStatus();
-}
-
-// Columns and metadata of the parts together. Those without shards count only where there are no others.
-absl::StatusOr<Manifest> Unite(std::span<const SegmentPart> parts) {
-  const bool any = std::ranges::any_of(parts, [](const SegmentPart& part) { return !part.manifest.shards.empty(); });
-  std::optional<Manifest> united;
-  std::map<std::string, std::string, std::less<>> names;  // of the columns, by stored names; "": dropped
-  for (const SegmentPart& part : parts) {
-    if (any && part.manifest.shards.empty()) continue;
-    if (!united) united.emplace();
-    SHARDKIT_RETURN_IF_ERROR(UniteStoredNames(part, &names, &*united));
-    if (united->schema.size() == 0) {
-      united->schema = part.manifest.schema;
-      united->metadata = part.manifest.metadata;
-      continue;
-    }
-    auto merged = MergeSchemas(united->schema, part.manifest.schema);
-    if (!merged.ok()) {
-      const bool by_codecs = MergeSchemas(united->schema, WithCodecsOf(united->schema, part.manifest.schema)).ok();
-      return InvalidArgument(part.directory,
-                             ": does not fit the datasets before it: ", ToStd(merged.status().message()),
-                             by_codecs ? "; merge by copying (--copy) to store all samples again, with one codec" : "");
-    }
-    united->schema = *std::move(merged);
-    IntersectMetadata(part.manifest.metadata, &united->metadata);
-  }
-  return *std::move(united);
 }
 
 // Reads the trailer of the shard, and nothing else.
@@ -117,22 +61,6 @@ std::vector<ManifestShard> ShardsByPath(std::span<const SegmentPart> parts) {
     }
   }
   return shards;
-}
-
-// The removed samples of the parts, by the numbers that they have together.
-absl::StatusOr<RemovedList> UniteRemoved(ReadableFileSystem& file_system, std::span<const SegmentPart> parts) {
-  std::vector<uint64_t> removed;
-  uint64_t first = 0;
-  for (const SegmentPart& part : parts) {
-    const Manifest& manifest = part.manifest;
-    if (manifest.removed) {
-      SHARDKIT_ASSIGN_OR_RETURN(const RemovedList list, RemovedList::Read(file_system, part.directory,
-                                                                          *manifest.removed, manifest.sample_count));
-      for (const uint64_t sample : list.ordinals()) removed.push_back(first + sample);
-    }
-    first += manifest.sample_count;
-  }
-  return RemovedList(std::move(removed));
 }
 
 // Where the samples of each part end.
@@ -262,15 +190,6 @@ class References {
 
 }  // namespace
 
-Schema WithCodecsOf(const Schema& first, const Schema& schema) {
-  std::vector<Column> columns = schema.columns();
-  for (Column& column : columns) {
-    if (const auto other = first.Find(column.name)) column.SetCodec(first[*other].codec);
-  }
-  auto changed = Schema::Create(std::move(columns));
-  return changed.ok() ? *std::move(changed) : schema;
-}
-
 absl::Status DuplicateAcrossInputs(const DuplicateKey& found, std::span<const std::string> inputs,
                                    std::span<const uint64_t> ends) {
   const auto input = [&](uint64_t ordinal) -> const std::string& {
@@ -361,7 +280,7 @@ absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPa
 absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentPart> parts, const std::string& output,
                                    const LinkOptions& options) {
   if (!options.keep_repeated_keys) SHARDKIT_RETURN_IF_ERROR(CheckShardsDiffer(parts));
-  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, Unite(parts));
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, UniteColumns(parts));
   std::erase_if(parts, [](const SegmentPart& part) { return part.manifest.shards.empty(); });
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobFolder::Open(file_system, output, FingerprintOf("merge"), {}));
   SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));

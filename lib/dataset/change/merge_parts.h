@@ -51,7 +51,4 @@ absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPa
 absl::Status DuplicateAcrossInputs(const DuplicateKey& found, std::span<const std::string> inputs,
                                    std::span<const uint64_t> ends);
 
-// `schema`, whose columns have the codecs that columns of the same names have in `first`.
-Schema WithCodecsOf(const Schema& first, const Schema& schema);
-
 }  // namespace shardkit::dataset

@@ -26,6 +26,7 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/validate_foreign.h"
 #include "dataset/manifest_text.h"
+#include "dataset/patterns.h"
 #include "dataset/read/any_dataset_reader.h"
 #include "dataset/read/column_files.h"
 #include "dataset/read/index_reader.h"
@@ -109,12 +110,16 @@ class Validator {
 
   absl::StatusOr<ValidateReport> Run(const std::string& path) {
     const absl::StatusOr<FileInfo> found = file_system_.Stat(path);
-    const bool pattern = dataset::IsTarPattern(path, found.status());
+    const bool pattern = dataset::IsPattern(path, found.status());
     if (!pattern && !found.ok()) return found.status();
     const FileInfo info = found.value_or(FileInfo{});
     DatasetOptions dataset_options;
     dataset_options.mode = options_.mode;
-    auto foreign = pattern ? dataset::OpenWebDataset(file_system_, path, dataset_options)
+    std::vector<std::string> paths = {path};
+    if (pattern) {
+      SHARDKIT_ASSIGN_OR_RETURN(paths, dataset::ExpandPattern(file_system_, path));
+    }
+    auto foreign = pattern ? dataset::OpenForeignMembers(file_system_, path, paths, dataset_options)
                            : dataset::OpenForeign(file_system_, path, info, dataset_options);
     const bool lost = absl::IsDataLoss(foreign.status()) || absl::IsNotFound(foreign.status());
     if (lost && !pattern && dataset::ForeignContainerAt(file_system_, path, info).value_or("") == "mds") {
@@ -137,16 +142,19 @@ class Validator {
           [&](const std::string& file, const absl::Status& problem) { Report(file, problem); }));
       return std::move(report_);
     }
-    if (info.type == FileType::kDirectory) {
-      SHARDKIT_RETURN_IF_ERROR(CheckDataset(path));
-    } else if (options_.task == 0) {
-      bytes_total_ = info.size;
-      SHARDKIT_RETURN_IF_ERROR(CheckShard(path, nullptr, nullptr, nullptr));
-    }
+    for (const std::string& each : paths) SHARDKIT_RETURN_IF_ERROR(CheckNative(each));
     return std::move(report_);
   }
 
  private:
+  absl::Status CheckNative(const std::string& path) {
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(path));
+    if (info.type == FileType::kDirectory) return CheckDataset(path);
+    if (options_.task != 0) return absl::OkStatus();
+    bytes_total_ += info.size;
+    return CheckShard(path, nullptr, nullptr, nullptr);
+  }
+
   void Report(const std::string& path, const absl::Status& problem) {
     ++report_.problem_count;
     if (report_.problems.size() == options_.max_problems) return;

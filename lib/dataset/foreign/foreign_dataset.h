@@ -51,20 +51,24 @@ class ForeignDataset {
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file_system, const std::string& path,
                                                         const DatasetOptions& options);
 
-// WebDataset: `path` is a tar file, plain or compressed, a directory that holds tar files, or a pattern of such files
-// (IsTarPattern).
+// WebDataset: `path` is a tar file, plain or compressed, or a directory that holds tar files.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSystem& file_system, const std::string& path,
                                                                const DatasetOptions& options);
 
-// Whether a path that Stat gave this status for is a pattern: nothing has that name, and it has braces or a wildcard
-// (*, ?, [) that no backslash escapes. In a URL, ? is none.
-bool IsTarPattern(std::string_view path, const absl::Status& looked_for);
+// Several of them as one, in this order; the shards are named by their paths.
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMdsMembers(ReadableFileSystem& file_system,
+                                                               const std::vector<std::string>& members,
+                                                               const DatasetOptions& options);
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDatasetMembers(ReadableFileSystem& file_system,
+                                                                      const std::vector<std::string>& members,
+                                                                      const DatasetOptions& options);
 
-// The tars of a pattern: `{000000..000099}` counts, `{a,b}` names each, in this order; `*`, `?` and `[…]` match within
-// one name, `**` matches any folders, in the order of the names' bytes. A backslash escapes. Tars that braces alone
-// name are not looked for. NotFound when wildcards match no tar, or the error of listing their folders.
-// ResourceExhausted above 2^20 names.
-absl::StatusOr<std::vector<std::string>> ExpandTarPattern(ReadableFileSystem& file_system, const std::string& pattern);
+// The members of a pattern (ExpandPattern) as one dataset; null when they are our own. InvalidArgument, naming two of
+// them, when they are of several containers.
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeignMembers(ReadableFileSystem& file_system,
+                                                                   const std::string& pattern,
+                                                                   const std::vector<std::string>& members,
+                                                                   const DatasetOptions& options);
 
 // Opens the dataset at `path`; null when it is none of the above, or one of our own. `info` is the result of Stat;
 // `has_manifest` says whether there is a manifest of ours, where the caller knows.

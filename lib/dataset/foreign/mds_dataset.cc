@@ -190,23 +190,39 @@ class MdsDataset : public ForeignDataset {
   std::vector<std::string> notes_;
 };
 
+absl::StatusOr<foreign::MdsDirectory> ReadMds(ReadableFileSystem& file_system, const std::string& path) {
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
+  if (info.type != FileType::kDirectory) {
+    return io::BaseName(path) == foreign::kMdsIndexName ? foreign::ReadMdsIndex(file_system, path)
+                                                        : foreign::ReadMdsShardAlone(file_system, path);
+  }
+  auto directory = foreign::ReadMdsIndex(file_system, JoinPath(path, foreign::kMdsIndexName));
+  return absl::IsNotFound(directory.status()) ? foreign::ReadMdsStreams(file_system, path) : std::move(directory);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file_system, const std::string& path,
                                                         const DatasetOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
-  absl::StatusOr<foreign::MdsDirectory> directory;
-  if (info.type != FileType::kDirectory) {
-    directory = io::BaseName(path) == foreign::kMdsIndexName ? foreign::ReadMdsIndex(file_system, path)
-                                                             : foreign::ReadMdsShardAlone(file_system, path);
-  } else {
-    directory = foreign::ReadMdsIndex(file_system, JoinPath(path, foreign::kMdsIndexName));
-    if (absl::IsNotFound(directory.status())) directory = foreign::ReadMdsStreams(file_system, path);
-  }
-  if (!directory.ok()) return directory.status();
-  SHARDKIT_ASSIGN_OR_RETURN(const auto origin, ReadOrigin(file_system, directory->path));
+  SHARDKIT_ASSIGN_OR_RETURN(foreign::MdsDirectory directory, ReadMds(file_system, path));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto origin, ReadOrigin(file_system, directory.path));
   auto dataset = std::make_unique<MdsDataset>(file_system);
-  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(*std::move(directory), origin, options));
+  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(std::move(directory), origin, options));
+  return dataset;
+}
+
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMdsMembers(ReadableFileSystem& file_system,
+                                                               const std::vector<std::string>& members,
+                                                               const DatasetOptions& options) {
+  foreign::MdsDirectory whole;
+  std::string first;
+  for (const std::string& member : members) {
+    SHARDKIT_ASSIGN_OR_RETURN(foreign::MdsDirectory part, ReadMds(file_system, member));
+    const std::string folder = part.path;
+    SHARDKIT_RETURN_IF_ERROR(foreign::JoinMds(std::move(part), member, folder, &first, &whole));
+  }
+  auto dataset = std::make_unique<MdsDataset>(file_system);
+  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(std::move(whole), std::nullopt, options));
   return dataset;
 }
 

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::string_view kWayFromHuggingFace = "give sk.pack of Python datasets.load_from_disk(FOLDER)";
 
+constexpr std::string_view kShardkitName = "of Shardkit";
+
 constexpr uint64_t kMaxOriginBytes = uint64_t{16} << 20;
 
 absl::StatusOr<bool> IsFile(ReadableFileSystem& file_system, const std::string& path) {
@@ -164,6 +166,28 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(ReadableFileSystem& 
     }
   }
   return OpenWebDataset(file_system, path, options);
+}
+
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeignMembers(ReadableFileSystem& file_system,
+                                                                   const std::string& pattern,
+                                                                   const std::vector<std::string>& members,
+                                                                   const DatasetOptions& options) {
+  const auto named = [](std::string_view container) { return container.empty() ? kShardkitName : container; };
+  std::string_view all;
+  for (size_t i = 0; i < members.size(); ++i) {
+    std::string_view container = "webdataset";
+    if (!foreign::IsTarName(members[i])) {  // which need not be there before it is read
+      SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(members[i]));
+      SHARDKIT_ASSIGN_OR_RETURN(container, ForeignContainerAt(file_system, members[i], info));
+    }
+    if (i == 0) all = container;
+    if (container == all) continue;
+    return InvalidArgument(pattern, ": names datasets of several containers: ", members[0], " is ", named(all),
+                           ", and ", members[i], " is ", named(container), ": give a pattern for each");
+  }
+  if (all.empty()) return nullptr;
+  return all == "mds" ? OpenMdsMembers(file_system, members, options)
+                      : OpenWebDatasetMembers(file_system, members, options);
 }
 
 absl::StatusOr<std::optional<Manifest>> ReadOrigin(ReadableFileSystem& file_system, const std::string& directory) {

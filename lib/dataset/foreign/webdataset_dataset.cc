@@ -178,30 +178,50 @@ class WebDataset final : public ForeignDataset {
   Manifest manifest_;
 };
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSystem& file_system, const std::string& path,
-                                                               const DatasetOptions& options) {
-  const absl::StatusOr<FileInfo> info = file_system.Stat(path);
-  const bool pattern = IsTarPattern(path, info.status());
-  if (!pattern && !info.ok()) return info.status();
-  std::vector<std::string> paths = {path};
-  if (pattern) {
-    SHARDKIT_ASSIGN_OR_RETURN(paths, ExpandTarPattern(file_system, path));
-  } else if (info->type == FileType::kDirectory) {
-    SHARDKIT_ASSIGN_OR_RETURN(paths, ListTars(file_system, path));
-  }
-  if (paths.empty()) return NotFound(path, ": holds no tar files");
-  const std::string folder = io::ParentDirectory(paths.front());
-  const bool together = std::ranges::all_of(paths, [&](const auto& tar) { return io::ParentDirectory(tar) == folder; });
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(ReadableFileSystem& file_system, std::vector<std::string> tars,
+                                                         bool whole_names, const DatasetOptions& options) {
+  const std::string folder = io::ParentDirectory(tars.front());
+  const bool together = std::ranges::all_of(tars, [&](const auto& tar) { return io::ParentDirectory(tar) == folder; });
   std::optional<Manifest> origin;
   if (together) {
     SHARDKIT_ASSIGN_OR_RETURN(origin, ReadOrigin(file_system, folder));
   }
   auto dataset =
-      std::make_unique<WebDataset>(file_system, std::move(paths), pattern, origin, options.skip_lost_samples);
+      std::make_unique<WebDataset>(file_system, std::move(tars), whole_names, origin, options.skip_lost_samples);
   SHARDKIT_RETURN_IF_ERROR(dataset->Describe(options));
   return dataset;
+}
+
+// The tars at `path`, which is one of them or a directory that holds some.
+absl::StatusOr<std::vector<std::string>> TarsAt(ReadableFileSystem& file_system, const std::string& path) {
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
+  if (info.type != FileType::kDirectory) return std::vector<std::string>{path};
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<std::string> tars, ListTars(file_system, path));
+  if (tars.empty()) return NotFound(path, ": holds no tar files");
+  return tars;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSystem& file_system, const std::string& path,
+                                                               const DatasetOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<std::string> tars, TarsAt(file_system, path));
+  return OpenTars(file_system, std::move(tars), /*whole_names=*/false, options);
+}
+
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDatasetMembers(ReadableFileSystem& file_system,
+                                                                      const std::vector<std::string>& members,
+                                                                      const DatasetOptions& options) {
+  std::vector<std::string> tars;
+  for (const std::string& member : members) {
+    if (foreign::IsTarName(member)) {
+      tars.push_back(member);
+      continue;
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<std::string> inside, TarsAt(file_system, member));
+    tars.insert(tars.end(), inside.begin(), inside.end());
+  }
+  return OpenTars(file_system, std::move(tars), /*whole_names=*/true, options);
 }
 
 }  // namespace shardkit::dataset

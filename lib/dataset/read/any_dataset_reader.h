@@ -78,8 +78,6 @@ class AnyDatasetReader final : public DatasetReader {
 
   using TakeBlock = std::function<absl::Status(const DatasetBlock&)>;
 
-  absl::StatusOr<std::string> DescribeShard(ReadableFileSystem& file_system, const ReadOptions& options,
-                                            Manifest* manifest) const;
   void OpenIndex(std::vector<absl::StatusOr<SegmentTables>>* segments);
 
   absl::Status CheckShard(size_t shard) const;

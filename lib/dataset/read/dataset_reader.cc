@@ -13,8 +13,10 @@
 #include "dataset/dataset_files.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/manifest_text.h"
+#include "dataset/patterns.h"
 #include "dataset/read/any_dataset_reader.h"
 #include "dataset/read/block_scanner.h"
+#include "dataset/read/united_parts.h"
 #include "dataset/write/schema_mapper.h"
 
 namespace shardkit::dataset {
@@ -45,9 +47,8 @@ auto OpenNative(const std::string& directory, const ManifestSummary& dataset, co
   if (opened.ok()) return opened;
   absl::Status failure = opened.status();
   if (absl::IsNotFound(failure)) {
-    failure =
-        NotFound(path, ": shard ", shard.number, " of the manifest is missing; copy it again, or shardctl repair ",
-                 directory, " -o OUT keeps the others");
+    failure = NotFound(path, ": shard ", shard.number, " of the manifest is missing; copy it again",
+                       directory.empty() ? "" : StrCat(", or shardctl repair ", directory, " -o OUT keeps the others"));
   }
   return At(InBase(failure, dataset, shard.shard.name), {.path = path, .shard = shard.number});
 }
@@ -122,14 +123,21 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
   if (manifest.ok()) SHARDKIT_RETURN_IF_ERROR(FindBases(path, &*manifest));
   FileInfo info{FileType::kDirectory};
   std::string directory = path;
+  std::optional<UnitedParts> united;
   if (!manifest.ok()) {
     const absl::StatusOr<FileInfo> found = file_system.Stat(path);
-    const bool pattern = IsTarPattern(path, found.status());
+    const bool pattern = IsPattern(path, found.status());
     if (!pattern && !found.ok()) return found.status();  // it names the path that the caller gave
     if (!pattern && !absl::IsNotFound(manifest.status())) return manifest.status();
     if (options.generation != 0) return DescribeNoGeneration(file_system, path_, manifest.status());
     if (pattern) {
-      SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenWebDataset(file_system, path, options));
+      SHARDKIT_ASSIGN_OR_RETURN(const std::vector<std::string> members, ExpandPattern(file_system, path));
+      SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeignMembers(file_system, path, members, options));
+      if (foreign_ == nullptr) {
+        SHARDKIT_ASSIGN_OR_RETURN(united, UniteDatasets(file_system, members, options));
+        manifest = std::move(united->manifest);
+        directory.clear();
+      }
     } else {
       info = *found;
       SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options, /*has_manifest=*/false));
@@ -140,11 +148,17 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
   } else if (info.type == FileType::kDirectory) {
     if (!manifest.ok()) return DescribeNoDataset(file_system, path);
   } else {
-    SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options, &manifest.emplace()));
+    SHARDKIT_ASSIGN_OR_RETURN(SegmentPart alone, ReadShardAlone(file_system, path, options));
+    manifest = std::move(alone.manifest);
+    directory = std::move(alone.directory);
   }
   const bool ours = foreign_ == nullptr && info.type == FileType::kDirectory;
   std::vector<absl::StatusOr<SegmentTables>> segments;
-  if (ours) segments = OpenSegments(file_system, path, manifest->segments);
+  if (united) {
+    segments = std::move(united->segments);
+  } else if (ours) {
+    segments = OpenSegments(file_system, path, manifest->segments);
+  }
   for (const absl::StatusOr<SegmentTables>& segment : segments) {
     if (!segment.ok() && MayPass(segment.status())) return segment.status();
   }
@@ -153,6 +167,9 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
   stored_schema_ = summary_.StoredSchema();
   if (summary_.removed && with_removed) {
     summary_.removed.reset();
+  } else if (united) {
+    removed_ = std::move(united->removed);
+    summary_.sample_count -= removed_.size();
   } else if (summary_.removed) {
     SHARDKIT_ASSIGN_OR_RETURN(removed_, RemovedList::Read(file_system, path, *summary_.removed, stored_samples()));
     summary_.sample_count -= removed_.size();
@@ -161,6 +178,8 @@ absl::Status AnyDatasetReader::Open(ReadableFileSystem& file_system, const std::
     index_problem_ = StrCat("datasets of ", foreign_->container(), " have no offset index of ours");
   } else if (!ours) {
     index_problem_ = "a single shard has no offset index";
+  } else if (united && summary_.segments.empty() && stored_samples() > 0) {
+    index_problem_ = "some of these datasets have no offset index";
   } else {
     OpenIndex(&segments);
     for (const absl::StatusOr<SegmentTables>& segment : segments) {
@@ -202,20 +221,6 @@ void AnyDatasetReader::OpenIndex(std::vector<absl::StatusOr<SegmentTables>>* seg
   } else {
     index_problem_ = StrCat(ToStd(index.status().message()), "; run shardctl index ", path_);
   }
-}
-
-// Makes a manifest for a single shard. Returns the directory that the shard lies in.
-absl::StatusOr<std::string> AnyDatasetReader::DescribeShard(ReadableFileSystem& file_system, const ReadOptions& options,
-                                                            Manifest* manifest) const {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, ShardReader::Open(file_system, path_, options));
-  SHARDKIT_ASSIGN_OR_RETURN(Metadata metadata, reader->ReadMetadata());
-  const size_t slash = path_.rfind('/');
-  manifest->schema = reader->schema();
-  manifest->metadata = std::move(metadata);
-  manifest->AddShard({slash == path_.npos ? path_ : path_.substr(slash + 1), reader->file_length(),
-                      reader->sample_count(), reader->blocks().size(), reader->content_hash()});
-  if (slash == path_.npos) return std::string(".");
-  return slash == 0 ? std::string("/") : path_.substr(0, slash);
 }
 
 absl::Status AnyDatasetReader::CheckShard(size_t shard) const {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "dataset/segment_part.h"
 #include "dataset/write/segment_writer.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/job.h"
@@ -17,14 +18,6 @@ namespace shardkit::dataset {
 
 // A writer leaves no more segments in a dataset.
 inline constexpr size_t kMostSegments = 8;
-
-// Shards that a segment is made of, with the segments that they have in their directory, or without.
-struct SegmentPart {
-  std::string directory;
-  Manifest manifest;
-  // Where these are some shards of a dataset, in its order, and have no segments of their own: the dataset. Else null.
-  std::shared_ptr<const Manifest> whole = nullptr;
-};
 
 // Makes the shards of all parts, in their order, one segment: publishes it at this name in `directory`, with a list of
 // the shards as `listed` has them. What the segments of the parts say is taken from them; where one cannot be read,

@@ -84,11 +84,31 @@ absl::StatusOr<MdsDirectory> ReadMdsShardAlone(ReadableFileSystem& file_system, 
   return directory;
 }
 
+absl::Status JoinMds(MdsDirectory part, const std::string& stream, const std::string& folder, std::string* first,
+                     MdsDirectory* whole) {
+  if (whole->described_by.empty()) whole->described_by = part.described_by;
+  if (part.index.shards.empty()) return absl::OkStatus();
+  if (first->empty()) {
+    *first = stream;
+    whole->described_by = part.described_by;
+    whole->index.columns = std::move(part.index.columns);
+  } else if (part.index.columns != whole->index.columns) {
+    return InvalidArgument(stream, ": its columns, their encodings or sizes differ from those of ", *first,
+                           ", so that they are no one dataset: open one of them");
+  }
+  for (MdsShard& shard : part.index.shards) {
+    shard.raw.name = JoinPath(folder, shard.raw.name);
+    if (shard.zip) shard.zip->name = JoinPath(folder, shard.zip->name);
+    whole->index.shards.push_back(std::move(shard));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<MdsDirectory> ReadMdsStreams(ReadableFileSystem& file_system, const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<std::string> folders, ListFolders(file_system, path));
   MdsDirectory whole;
   whole.path = path;
-  std::string first;  // the stream whose columns are those of the whole
+  std::string first;
   bool found = false;
   for (const std::string& folder : folders) {
     const std::string stream = JoinPath(path, folder);
@@ -100,22 +120,8 @@ absl::StatusOr<MdsDirectory> ReadMdsStreams(ReadableFileSystem& file_system, con
                       ": the writing of them did not end; write them again, or move them away");
     }
     if (!part.ok()) return part.status();
-    if (!found) whole.described_by = part->described_by;
     found = true;
-    if (part->index.shards.empty()) continue;
-    if (first.empty()) {
-      first = stream;
-      whole.described_by = part->described_by;
-      whole.index.columns = std::move(part->index.columns);
-    } else if (part->index.columns != whole.index.columns) {
-      return InvalidArgument(stream, ": its columns, their encodings or sizes differ from those of ", first,
-                             ", so that they are no one dataset: open one of them");
-    }
-    for (MdsShard& shard : part->index.shards) {
-      shard.raw.name = JoinPath(folder, shard.raw.name);
-      if (shard.zip) shard.zip->name = JoinPath(folder, shard.zip->name);
-      whole.index.shards.push_back(std::move(shard));
-    }
+    SHARDKIT_RETURN_IF_ERROR(JoinMds(*std::move(part), stream, folder, &first, &whole));
   }
   if (!found) return NotFound(JoinPath(path, kMdsIndexName), ": there is none, neither here nor in a folder");
   return whole;

@@ -35,6 +35,12 @@ absl::StatusOr<MdsDirectory> ReadMdsShardAlone(ReadableFileSystem& file_system, 
 // shards and no index.
 absl::StatusOr<MdsDirectory> ReadMdsStreams(ReadableFileSystem& file_system, const std::string& path);
 
+// Adds the shards of `part` to *whole, named with `folder` in front. `stream` is what messages call the part; *first,
+// empty at the beginning, becomes that of the first part with shards, whose columns all have. InvalidArgument, naming
+// both, when two differ.
+absl::Status JoinMds(MdsDirectory part, const std::string& stream, const std::string& folder, std::string* first,
+                     MdsDirectory* whole);
+
 // Compares the existing files of a shard with the hashes that the index lists for them. Reads each file whole. If only
 // the compressed file exists, also decompresses it, within the limits of `options`, and compares the raw hashes. OK
 // when there are no hashes. DataLoss for the first difference, NotFound when neither file exists. Sets *unknown to the

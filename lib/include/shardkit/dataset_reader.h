@@ -133,11 +133,11 @@ class DatasetReader {
   virtual ~DatasetReader() = default;
 
   // `path` is a dataset's directory, a shard, or another container of format-spec/interop.md; where nothing has that
-  // name, tars by braces and wildcards, as x-{000..099}.tar or **/x-*.tar. Shards are opened when first used, so a
-  // relative `path` is lost if the process changes its directory. Open reads the manifest and the roots of the
-  // segments, together. A segment that is missing, damaged or another than the manifest names is not used, and
-  // index_problem() says why. If only the segments list the shards, 256 shards are read at once; then NotFound if such
-  // a segment is missing, DataLoss if it is damaged.
+  // name, tars, shards or datasets of one container by braces and wildcards, as x-{000..099}.tar or **/x-*.tar, read as
+  // one. Shards are opened when first used, so a relative `path` is lost if the process changes its directory. Open
+  // reads the manifest and the roots of the segments, together. A segment that is missing, damaged or another than the
+  // manifest names is not used, and index_problem() says why. If only the segments list the shards, 256 shards are read
+  // at once; then NotFound if such a segment is missing, DataLoss if it is damaged.
   static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(ReadableFileSystem& file_system, const std::string& path,
                                                              const DatasetOptions& options = {});
 

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "dataset/change/merge_parts.h"
 #include "dataset/manifest_text.h"
+#include "dataset/patterns.h"
 #include "dataset/select/selection.h"
 #include "dataset/write/dataset_job.h"
 #include "operations/copy/conversion.h"
@@ -64,7 +65,8 @@ absl::StatusOr<PackReport> Refer(FileSystem& file_system, const std::vector<data
 absl::StatusOr<std::vector<dataset::SegmentPart>> InputParts(FileSystem& file_system, const std::string& input,
                                                              const FilterOptions& options) {
   if (!options.by_reference) return std::vector<dataset::SegmentPart>();
-  return dataset::ReadParts(file_system, {input});
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<std::string> parts, dataset::ExpandPatterns(file_system, {input}));
+  return dataset::ReadParts(file_system, parts);
 }
 
 absl::Status CheckUnchanged(FileSystem& file_system, const std::vector<dataset::SegmentPart>& parts) {

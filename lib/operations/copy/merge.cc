@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "dataset/change/merge_parts.h"
 #include "dataset/foreign/mds_merge.h"
+#include "dataset/patterns.h"
 #include "dataset/write/dataset_job.h"
 #include "operations/copy/conversion.h"
 #include "operations/pack/packer.h"
@@ -91,7 +92,8 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
   return Guarded("merging", [&]() -> absl::StatusOr<Manifest> {
     if (inputs.empty()) return InvalidArgument(output, ": no datasets to merge were given");
     SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
-    return options.copy ? Copy(file_system, inputs, output, options) : Link(file_system, inputs, output, options);
+    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<std::string> parts, dataset::ExpandPatterns(file_system, inputs));
+    return options.copy ? Copy(file_system, parts, output, options) : Link(file_system, parts, output, options);
   });
 }
 

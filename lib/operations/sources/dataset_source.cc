@@ -8,9 +8,10 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "dataset/change/merge_parts.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/manifest_json.h"
+#include "dataset/patterns.h"
+#include "dataset/read/united_parts.h"
 #include "dataset/write/shard_collector.h"
 #include "io/publish_file.h"
 #include "operations/sources/source_names.h"
@@ -57,7 +58,7 @@ absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_sys
   if (input.dataset->container() != "shard") {
     const absl::StatusOr<FileInfo> info = file_system.Stat(path);
     // Of a pattern, tars may be of several origins, or part of one.
-    if (!dataset::IsTarPattern(path, info.status())) {
+    if (!dataset::IsPattern(path, info.status())) {
       if (!info.ok()) return info.status();
       const bool directory = info->type == FileType::kDirectory;
       SHARDKIT_ASSIGN_OR_RETURN(origin, dataset::ReadOrigin(file_system, directory ? path : io::ParentDirectory(path)));

@@ -33,6 +33,7 @@ _CHOICES = {
     "batching_method": ("random", "stratified", "per_stream", "device_per_stream"),
 }
 _READERS = 16  # threads that read ahead of URLs
+_TOGETHER, _TOGETHER_BYTES = 64, 64 << 10  # samples that are read at once, at most
 _BUFFER = 256 << 20
 _WHOLE = 1 << 62
 
@@ -60,6 +61,28 @@ class _Samples:
             (column.name, i, _decoder(column, encodings.get(column.name)), _values.wants_writable(column))
             for i, column in enumerate(columns)
         ]
+
+    def each(self, ordinals: Iterator[int]) -> Iterator[dict[str, Any]]:
+        """Yield samples, which are read some at a time: of small values a call takes longer than to read them."""
+        names = [name for name, *_ in self._columns]
+        count = 1
+        while some := list(itertools.islice(ordinals, count)):
+            try:
+                size, columns = self._read_columns(some)
+            except Exception:  # it is that of one sample, and comes behind the samples before it
+                yield from map(self.read, some)
+                continue
+            yield from [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+            count = min(_TOGETHER, max(1, _TOGETHER_BYTES * len(some) // max(1, size)))
+
+    def _read_columns(self, ordinals: list[int]) -> tuple[int, list[list[Any]]]:
+        """Return how many bytes the samples have, and the values of each column."""
+        size, columns = 0, []
+        for _, i, decode, writable in self._columns:
+            stored = self._reader.read_values(ordinals, i, writable)
+            size += sum(map(len, filter(None, stored)))
+            columns.append([None if value is None else decode(value) for value in stored])
+        return size, columns
 
     def stored(self, ordinal: int) -> list[Any]:
         read = self._reader.read_value
@@ -427,7 +450,7 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
         ids = itertools.chain.from_iterable(batch.tolist() for batch in batches)
         plain = type(self).__getitem__ is StreamingDataset.__getitem__
         if plain and type(self).get_item is StreamingDataset.get_item and not self._reads_ahead and self._alone:
-            yield from map(self._alone.read, ids)
+            yield from self._alone.each(ids)
         else:
             yield from map(self.__getitem__, self._ahead(ids) if self._reads_ahead else ids)
 

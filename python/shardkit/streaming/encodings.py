@@ -161,9 +161,9 @@ def _list(encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> Cod
 
 _CODERS = {
     "bytes": Coder(lambda value: bytes(_is(value, bytes)), bytes),
-    "str": Coder(lambda value: str(_is(value, str)).encode(), lambda data: data.decode()),
+    "str": Coder(lambda value: str(_is(value, str)).encode(), bytes.decode),
     "int": Coder(
-        lambda value: _number(np.int64, _is(value, int)), lambda data: int.from_bytes(data, "little", signed=True), 8
+        lambda value: _number(np.int64, _is(value, int)), partial(int.from_bytes, byteorder="little", signed=True), 8
     ),
     "str_int": Coder(lambda value: str(_is(value, int)).encode(), lambda data: int(data.decode())),
     "str_float": Coder(lambda value: str(_is(value, float)).encode(), lambda data: float(data.decode())),

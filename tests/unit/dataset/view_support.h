@@ -131,9 +131,9 @@ class ViewTest : public testing::Test {
     return removed;
   }
 
-  void Check(const DatasetOptions& options = {}) {
-    EXPECT_EQ(ValidateText(*files_, "/data"), "");
-    const auto opened = DatasetReader::Open(*files_, "/data", options);
+  void Check(const DatasetOptions& options = {}, const std::string& path = "/data") {
+    EXPECT_EQ(ValidateText(*files_, path), "");
+    const auto opened = DatasetReader::Open(*files_, path, options);
     ASSERT_TRUE(opened.ok()) << opened.status();
     const DatasetReader& dataset = **opened;
     std::vector<Row> rows = rows_;

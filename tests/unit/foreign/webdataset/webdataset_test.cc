@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/strings.h"
-#include "dataset/foreign/foreign_dataset.h"
+#include "dataset/patterns.h"
 #include "loader/loader_support.h"
 #include "shardkit/tar_index.h"
 #include "support/fault_filesystem.h"
@@ -184,7 +184,7 @@ TEST_F(WebDatasetTest, GenuineTars) {
 }
 
 // As shells expand them.
-TEST(TarPatterns, Braces) {
+TEST(Patterns, Braces) {
   const auto files = NewMemoryFileSystem();
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"x-{0..2}.tar", "x-0.tar x-1.tar x-2.tar"},
@@ -204,18 +204,18 @@ TEST(TarPatterns, Braces) {
       {"{a\\,b,c}", "a,b c"},
   };
   for (const auto& [pattern, expected] : cases) {
-    const auto tars = dataset::ExpandTarPattern(*files, pattern);
+    const auto tars = dataset::ExpandPattern(*files, pattern);
     ASSERT_TRUE(tars.ok()) << pattern << ": " << tars.status();
     EXPECT_EQ(absl::StrJoin(*tars, " "), expected) << pattern;
   }
   for (const char* const pattern :
        {"{0..1048576}", "{0..1048575}{0..1048575}{0..1048575}", "{0..4611686018427387903}"}) {
-    EXPECT_TRUE(absl::IsResourceExhausted(dataset::ExpandTarPattern(*files, pattern).status())) << pattern;
+    EXPECT_TRUE(absl::IsResourceExhausted(dataset::ExpandPattern(*files, pattern).status())) << pattern;
   }
-  EXPECT_EQ(dataset::ExpandTarPattern(*files, "{1..1048576}")->size(), size_t{1} << 20);
+  EXPECT_EQ(dataset::ExpandPattern(*files, "{1..1048576}")->size(), size_t{1} << 20);
 }
 
-TEST(TarPatterns, Wildcards) {
+TEST(Patterns, Wildcards) {
   const auto files = NewMemoryFileSystem();
   for (const char* const folder : {"/d", "/d/e", "/d/.hidden"}) ASSERT_TRUE(files->CreateDirectory(folder).ok());
   for (const char* const name :
@@ -233,12 +233,12 @@ TEST(TarPatterns, Wildcards) {
       {"/d/\\*.tar", "/d/*.tar"},
   };
   for (const auto& [pattern, expected] : cases) {
-    const auto tars = dataset::ExpandTarPattern(*files, pattern);
+    const auto tars = dataset::ExpandPattern(*files, pattern);
     ASSERT_TRUE(tars.ok()) << pattern << ": " << tars.status();
     EXPECT_EQ(absl::StrJoin(*tars, " "), expected) << pattern;
   }
   for (const char* const pattern : {"/d/*.txt", "/none/*.tar", "/d/a1.tar/*"}) {
-    EXPECT_FALSE(dataset::ExpandTarPattern(*files, pattern).ok()) << pattern;
+    EXPECT_FALSE(dataset::ExpandPattern(*files, pattern).ok()) << pattern;
   }
 }
 

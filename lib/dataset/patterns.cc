@@ -1,4 +1,4 @@
-// Names of several tars: braces as shells have them, and wildcards.
+#include "dataset/patterns.h"
 
 #include <fnmatch.h>
 
@@ -11,8 +11,10 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/foreign/foreign_dataset.h"
+#include "foreign/mds/mds_directory.h"
 #include "foreign/webdataset/webdataset_names.h"
 #include "io/publish_file.h"
+#include "shardkit/manifest.h"
 
 namespace shardkit::dataset {
 namespace {
@@ -140,12 +142,17 @@ void ExpandBraces(std::string text, size_t begin, std::vector<std::string>* name
   names->push_back(std::move(text));
 }
 
+bool IsShardFile(std::string_view path) {
+  return foreign::IsTarName(path) || path.ends_with(".shard") || foreign::IsMdsShardName(io::BaseName(path));
+}
+
 // Finds what fits a pattern without braces.
 class Finder {
  public:
   Finder(ReadableFileSystem& file_system, std::string_view pattern) : file_system_(file_system) {
     const size_t scheme = pattern.find("://");
     const size_t begin = scheme == std::string_view::npos ? 0 : pattern.find('/', scheme + 3);
+    while (pattern.size() > 1 && pattern.ends_with('/')) pattern.remove_suffix(1);
     root_ = pattern.substr(0, begin == std::string_view::npos ? pattern.size() : begin);
     for (size_t at = root_.size(); at < pattern.size();) {
       const size_t end = std::min(pattern.find('/', at), pattern.size());
@@ -157,32 +164,36 @@ class Finder {
 
   absl::StatusOr<std::vector<std::string>> Run() {
     SHARDKIT_RETURN_IF_ERROR(Walk(std::string(root_), 0));
-    std::ranges::sort(found_);
-    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
-    return std::move(found_);
+    if (files_.empty()) SHARDKIT_RETURN_IF_ERROR(KeepDatasets());
+    std::vector<std::string>& found = files_.empty() ? folders_ : files_;
+    std::ranges::sort(found);
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return std::move(found);
   }
 
  private:
   // `place` is what the parts before `part` have come to.
   absl::Status Walk(const std::string& place, size_t part) {
-    if (found_.size() > kMaxNames) return absl::OkStatus();
-    if (part == parts_.size()) {
-      if (foreign::IsTarName(place)) found_.push_back(place);
-      return absl::OkStatus();
-    }
+    if (files_.size() > kMaxNames || folders_.size() > kMaxNames) return absl::OkStatus();
     const std::string_view wanted = parts_[part];
     const bool last = part + 1 == parts_.size();
     if (FindPlain(wanted, wildcards_) == std::string_view::npos) {
       const std::string next = part == 0 && root_.empty() ? StrCat(WithoutEscapes(wanted), wanted.empty() ? "/" : "")
                                                           : JoinPath(place, WithoutEscapes(wanted));
-      if (last && !file_system_.Stat(next).ok()) return absl::OkStatus();
-      return Walk(next, part + 1);
+      if (!last) return Walk(next, part + 1);
+      const absl::StatusOr<FileInfo> info = file_system_.Stat(next);
+      if (info.ok()) Take(next, info->type == FileType::kDirectory);
+      return absl::OkStatus();
     }
     const bool any_depth = wanted == "**";
     if (any_depth && !last) SHARDKIT_RETURN_IF_ERROR(Walk(place, part + 1));
     const absl::StatusOr<std::vector<DirectoryEntry>> entries = file_system_.List(place.empty() ? "." : place);
     if (absl::IsNotFound(entries.status())) return absl::OkStatus();
     if (!entries.ok()) return entries.status();
+    if (any_depth && last && std::ranges::any_of(*entries, NamesShards, &DirectoryEntry::name)) {
+      Take(place, /*directory=*/true);  // as a whole: it may hide samples of its shards
+      return absl::OkStatus();
+    }
     for (const DirectoryEntry& entry : *entries) {
       const std::string pattern(any_depth ? "*" : wanted);
       if (fnmatch(pattern.c_str(), entry.name.c_str(), FNM_PERIOD) != 0) continue;
@@ -193,9 +204,40 @@ class Finder {
         directory = info.ok() && info->type == FileType::kDirectory;
         if (directory && any_depth) continue;  // it may lead back
       }
-      if (directory && (any_depth || !last)) SHARDKIT_RETURN_IF_ERROR(Walk(next, any_depth ? part : part + 1));
-      if (!directory && last) SHARDKIT_RETURN_IF_ERROR(Walk(next, part + 1));
+      if (directory && (any_depth || !last)) {
+        SHARDKIT_RETURN_IF_ERROR(Walk(next, any_depth ? part : part + 1));
+      } else if (last) {
+        Take(next, directory);
+      }
     }
+    return absl::OkStatus();
+  }
+
+  // Whether a file of this name says which shards are in its folder.
+  static bool NamesShards(std::string_view name) { return name == kManifestName || name == foreign::kMdsIndexName; }
+
+  void Take(const std::string& place, bool directory) {
+    if (directory) {
+      folders_.push_back(place);
+    } else if (IsShardFile(place)) {
+      files_.push_back(place);
+    }
+  }
+
+  absl::Status KeepDatasets() {
+    std::vector<std::string> datasets;
+    for (std::string& folder : folders_) {
+      const absl::StatusOr<FileInfo> manifest = file_system_.Stat(JoinPath(folder, kManifestName));
+      if (!manifest.ok() && !absl::IsNotFound(manifest.status())) return manifest.status();
+      bool is_dataset = manifest.ok();
+      if (!is_dataset) {
+        SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container,
+                                  ForeignContainerAt(file_system_, folder, {FileType::kDirectory}, false));
+        is_dataset = !container.empty();
+      }
+      if (is_dataset) datasets.push_back(std::move(folder));
+    }
+    folders_ = std::move(datasets);
     return absl::OkStatus();
   }
 
@@ -203,12 +245,13 @@ class Finder {
   std::string_view root_;  // "", or a scheme and what follows up to a slash
   std::string_view wildcards_;
   std::vector<std::string_view> parts_;
-  std::vector<std::string> found_;
+  std::vector<std::string> files_;    // of shards
+  std::vector<std::string> folders_;  // that may be datasets; they count where there are no files
 };
 
 }  // namespace
 
-bool IsTarPattern(std::string_view path, const absl::Status& looked_for) {
+bool IsPattern(std::string_view path, const absl::Status& looked_for) {
   if (looked_for.ok()) return false;
   // A long pattern is no name that a file could have, which is another error. Servers have others for braces, which no
   // URL has.
@@ -217,22 +260,35 @@ bool IsTarPattern(std::string_view path, const absl::Status& looked_for) {
   return FindPlain(path, StrCat("{", Wildcards(path))) != std::string_view::npos;
 }
 
-absl::StatusOr<std::vector<std::string>> ExpandTarPattern(ReadableFileSystem& file_system, const std::string& pattern) {
+absl::StatusOr<std::vector<std::string>> ExpandPattern(ReadableFileSystem& file_system, const std::string& pattern) {
   std::vector<std::string> names;
   ExpandBraces(pattern, 0, &names);
-  std::vector<std::string> tars;
+  std::vector<std::string> members;
   for (const std::string& name : names) {
     std::vector<std::string> found = {WithoutEscapes(name)};
     if (FindPlain(name, Wildcards(name)) != std::string_view::npos) {
       SHARDKIT_ASSIGN_OR_RETURN(found, Finder(file_system, name).Run());
-      if (found.empty()) return NotFound(name, ": no tar fits this pattern");
+      if (found.empty()) return NotFound(name, ": no tar, shard or dataset fits this pattern");
     }
-    tars.insert(tars.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
-    if (tars.size() > kMaxNames || names.size() > kMaxNames) {
-      return ResourceExhausted(pattern, ": names more than ", kMaxNames, " tars: give folders of them");
+    members.insert(members.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+    if (members.size() > kMaxNames || names.size() > kMaxNames) {
+      return ResourceExhausted(pattern, ": names more than ", kMaxNames, " files: give folders of them");
     }
   }
-  return tars;
+  return members;
+}
+
+absl::StatusOr<std::vector<std::string>> ExpandPatterns(ReadableFileSystem& file_system,
+                                                        const std::vector<std::string>& paths) {
+  std::vector<std::string> expanded;
+  for (const std::string& path : paths) {
+    std::vector<std::string> members = {path};
+    if (IsPattern(path, file_system.Stat(path).status())) {
+      SHARDKIT_ASSIGN_OR_RETURN(members, ExpandPattern(file_system, path));
+    }
+    expanded.insert(expanded.end(), members.begin(), members.end());
+  }
+  return expanded;
 }
 
 }  // namespace shardkit::dataset
