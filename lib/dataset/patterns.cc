@@ -142,6 +142,10 @@ void ExpandBraces(std::string text, size_t begin, std::vector<std::string>* name
   names->push_back(std::move(text));
 }
 
+bool HasWildcards(std::string_view path) {
+  return FindPlain(path, StrCat("{", Wildcards(path))) != std::string_view::npos;
+}
+
 bool IsShardFile(std::string_view path) {
   return foreign::IsTarName(path) || path.ends_with(".shard") || foreign::IsMdsShardName(io::BaseName(path));
 }
@@ -252,12 +256,11 @@ class Finder {
 }  // namespace
 
 bool IsPattern(std::string_view path, const absl::Status& looked_for) {
-  if (looked_for.ok()) return false;
+  if (looked_for.ok() || !HasWildcards(path)) return false;
   // A long pattern is no name that a file could have, which is another error. Servers have others for braces, which no
   // URL has.
   const bool url = path.find("://") != std::string_view::npos && FindPlain(path, "{") != std::string_view::npos;
-  if (!absl::IsNotFound(looked_for) && path.size() <= kLongestName && !url) return false;
-  return FindPlain(path, StrCat("{", Wildcards(path))) != std::string_view::npos;
+  return absl::IsNotFound(looked_for) || path.size() > kLongestName || url;
 }
 
 absl::StatusOr<std::vector<std::string>> ExpandPattern(ReadableFileSystem& file_system, const std::string& pattern) {
@@ -283,7 +286,7 @@ absl::StatusOr<std::vector<std::string>> ExpandPatterns(ReadableFileSystem& file
   std::vector<std::string> expanded;
   for (const std::string& path : paths) {
     std::vector<std::string> members = {path};
-    if (IsPattern(path, file_system.Stat(path).status())) {
+    if (HasWildcards(path) && IsPattern(path, file_system.Stat(path).status())) {
       SHARDKIT_ASSIGN_OR_RETURN(members, ExpandPattern(file_system, path));
     }
     expanded.insert(expanded.end(), members.begin(), members.end());

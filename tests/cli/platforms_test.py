@@ -12,7 +12,7 @@ from support import CliTest
 NATIVE = os.environ.get("SHARDKIT_NATIVE_BUILD_DIR", "")
 
 
-@unittest.skipUnless(os.path.exists(os.path.join(NATIVE, "tools", "shardctl")), "is for tests/run --cross, after tests/run")
+@unittest.skipUnless(os.path.isfile(os.path.join(NATIVE, "tools", "shardctl")), "is for tests/run --cross, after tests/run")
 class PlatformsTest(CliTest):
     def native(self, *arguments):
         done = subprocess.run([os.path.join(NATIVE, "tools", "shardctl"), *map(str, arguments)], cwd=self.folder, env=support.ENVIRONMENT,
