@@ -67,8 +67,8 @@ def cold(comparison, step):
 
 def scan(comparison, path, label, workers):
     figures = comparison.read_bench(path)
-    rate = figures[f"scan, {workers} thread{'s' if workers > 1 else ''}: samples"]
-    return {"samples": comparison.count(label), "seconds": comparison.count(label) / rate}
+    name, count = f"scan, {workers} thread{'s' if workers > 1 else ''}", comparison.count(label)
+    return {"samples": count, "seconds": count / figures[f"{name}: samples"], "processor": count * figures[f"{name}: processor"] / 1e6}
 
 
 def contenders(comparison, step):
@@ -94,4 +94,5 @@ def contenders(comparison, step):
 
 def random(comparison, step):
     figures = comparison.read_bench(comparison.datasets[step.label], "--column", comparison.column(step.label))
-    return {"samples": 500000, "seconds": 500000 / figures["random values, memory map, 1 thread"]}
+    name = "random values, memory map, 1 thread"
+    return {"samples": 500000, "seconds": 500000 / figures[name], "processor": figures[f"{name}: processor"] / 2}

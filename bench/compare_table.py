@@ -125,12 +125,21 @@ def number(value):
 
 def _targets(comparison):
     out = ["| What | Against | Ratio | Target | Reached |", "|---|---|---|---|---|"]
-    for row in target_rows(comparison):
+
+    def reached_by(row):
+        return row.measured <= row.target if row.less else row.measured >= row.target
+
+    def ahead(row):
+        return row.measured <= 1 if row.less else row.measured >= 1
+
+    # First where a peer is ahead, then what is short of its target.
+    rows = sorted(target_rows(comparison), key=lambda row: (2, 0) if row.measured is None else (ahead(row), reached_by(row)))
+    for row in rows:
         if row.measured is None:
             out.append(f"| {row.what} | {row.peer} | not measured | | |")
             continue
         sign = "≤" if row.less else "≥"
-        reached = row.measured <= row.target if row.less else row.measured >= row.target
+        reached = reached_by(row)
         measured = f"{row.measured:.2f}" if row.measured < 20 else f"{row.measured:.0f}"
         out.append(f"| {row.what} | {row.peer} | {measured} x | {sign} {row.target:g} x | {'yes' if reached else 'no'} |")
     return out
@@ -150,15 +159,23 @@ def _cells(comparison, step, name):
         return ["", "", ""]
     rate = statistics.median(rates(figures))
     megabytes = rate * comparison.payload(step.label) / comparison.count(step.label) / 1e6
-    processors = [figure["processor"] * comparison.count(step.label) / figure["samples"] for figure in figures if "processor" in figure]
-    processor = f"{statistics.median(processors):.2f}" if processors else ""
-    return [number(rate), number(megabytes), processor]
+    processor = _processor(figures)
+    least = processor is not None and processor <= min(filter(None.__ne__, (_processor(comparison.figures[other]) for other in
+                                                              comparison.figures if other[0] == step)))
+    cell = "" if processor is None else f"{processor:.3g}"
+    return [number(rate), number(megabytes), f"**{cell}**" if least else cell]
+
+
+def _processor(figures):
+    """Median of the processor seconds for a million samples. None where nothing was measured."""
+    seconds = [1e6 * figure["processor"] / figure["samples"] for figure in figures if "processor" in figure]
+    return statistics.median(seconds) if seconds else None
 
 
 def _workload(comparison, workload, label):
     workers = [step.workers for step in STEPS if (step.workload, step.label) == (workload, label)]
     unit = "images" if workload == "decode" else "samples"
-    header = "".join(f" {unit}/s, {n} worker{'s' if n > 1 else ''} | MB/s | CPU s |" for n in workers)
+    header = "".join(f" {unit}/s, {n} worker{'s' if n > 1 else ''} | MB/s | CPU s per million |" for n in workers)
     out = [f"### {workload}, {label}", "", f"| |{header}", "|---|" + "---|" * 3 * len(workers)]
     for name in _names(comparison, workload, label):
         cells = [cell for n in workers for cell in _cells(comparison, Step(workload, label, n), name)]
@@ -228,7 +245,7 @@ def document(comparison, settings):
            "", f"Medians of {options.rounds} rounds, in which everybody is measured in turn; what takes longer than 5 s is in two of "
            "them, longer than 15 s in one. The page cache is warm but where it says otherwise. One sample is a file: small4k has "
            f"{options.small:,} of 4 KiB random bytes, jpeg500 {options.photos:,} photographs of 500 x 375. CPU s: of all processes and "
-           "threads, for one epoch; a scan is one measurement of several of one process, and not told apart. Workers are processes for the peers (1: none but the process itself; FFCV: threads), threads for us.",
+           "threads; the least of a column is bold. Workers are processes for the peers (1: none but the process itself; FFCV: threads), threads for us.",
            "", "## What was aimed at", "", *_targets(comparison), "", "## Figures", ""]
     for workload, label in dict.fromkeys((step.workload, step.label) for step in STEPS):
         out += _workload(comparison, workload, label)

@@ -94,6 +94,8 @@ int main(int argc, char** argv) {
     const double seconds = Median(contender.seconds);
     Report(contender.name + ": rate", bytes / seconds / 1e9, "GB/s");
     Report(contender.name + ": samples", samples / seconds, "samples/s");
+    Report(contender.name + ": processor", 1e6 * Median(contender.processor_seconds) / samples,
+           "s per million samples");
     Report(contender.name + ": ratio to the bare loop", SpeedRatio(contender, contenders[0]), "x");
     Report(contender.name + ": processor time, ratio to the bare loop", ProcessorRatio(contender, contenders[0]), "x");
   }
@@ -121,7 +123,10 @@ int main(int argc, char** argv) {
                            {}});
   RunAlternating(random_access, 5);
   for (const Contender& contender : random_access) {
-    Report(contender.name, static_cast<double>(order.size()) / Median(contender.seconds), "samples/s");
+    const double samples_read = static_cast<double>(order.size());
+    Report(contender.name, samples_read / Median(contender.seconds), "samples/s");
+    Report(contender.name + ": processor", 1e6 * Median(contender.processor_seconds) / samples_read,
+           "s per million samples");
   }
   return sink == 42;
 }
