@@ -53,7 +53,7 @@ class BuildsAhead:
 
     def __init__(self, sanitizers):
         # Here, because two installations at once would wait for one another.
-        run(["tools/install_dependencies", "build", "test", "python", "fuzz"])
+        run(["tools/install_dependencies", "build", "test", "python", "fuzz", "bench"])
         self._made = {name: threading.Event() for name in sanitizers}
         threading.Thread(target=self._make, daemon=True).start()
 
@@ -77,6 +77,18 @@ def fuzz():
     return max(len(rows) - failed, 0), failed, 0, status
 
 
+def guard():
+    """The same for the instructions of hot paths, each of which counts as a test."""
+    status, lines = run(["bench/guard"])
+    if status == 77:
+        return 0, 0, 1, 0
+    rows = [line for line in lines if re.search(r" [\d,]+ +(\d+\.\d{3}|nan)( |$)", line)]
+    failed = sum(line.endswith("differs") for line in rows)
+    if status != 0:
+        failed = max(failed, 1)
+    return len(rows) - failed, failed, 0, status
+
+
 def main():
     start = time.monotonic()
     ahead = BuildsAhead(["address,undefined", "thread"])
@@ -87,6 +99,7 @@ def main():
 
     parts = []
     for name, part in (("tests", lambda: tests(["--interop", *sys.argv[1:]])),
+                       ("guard", guard),
                        ("address", lambda: sanitized("address,undefined")),
                        ("fuzz", fuzz),
                        ("thread", lambda: sanitized("thread"))):
