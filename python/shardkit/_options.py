@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections.abc
-import difflib
 import functools
 import inspect
 import math
@@ -157,12 +156,11 @@ def checked(function: _Function) -> _Function:
     if isinstance(function, type):
         function.__init__ = checked(function.__init__)  # type: ignore[misc]
         return function
-    signature = inspect.signature(function)
+    signature: inspect.Signature | None = None  # made at the first call, as most functions are never called
     kinds: dict[str, tuple[str, Callable[[Any], bool]] | None] = {}
 
-    def kind_of(name: str) -> tuple[str, Callable[[Any], bool]] | None:
+    def kind_of(name: str, hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
         if name not in kinds:
-            hint = signature.parameters[name].annotation
             if isinstance(hint, str):
                 scope = vars(sys.modules[function.__module__])
                 try:
@@ -174,6 +172,9 @@ def checked(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
+        nonlocal signature
+        if signature is None:
+            signature = inspect.signature(function)
         try:
             given = signature.bind(*args, **options).arguments
         except TypeError:
@@ -183,7 +184,7 @@ def checked(function: _Function) -> _Function:
             parameter = signature.parameters[name]
             if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 continue
-            kind = kind_of(name)
+            kind = kind_of(name, parameter.annotation)
             if kind is not None and not kind[1](value):
                 also = ", also of one" if isinstance(value, str) and "a list" in kind[0] else ""
                 wrong_word = isinstance(value, str) and kind[0].startswith("'")  # the words of a Literal are quoted
@@ -419,6 +420,8 @@ def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
             continue
         if name in _ELSEWHERE:
             raise TypeError(f"there is no option {name}: give {_ELSEWHERE[name]}")
+        import difflib
+
         if near := difflib.get_close_matches(name, known, 1, 0.7):
             raise TypeError(f"there is no option {name}: did you mean {near[0]}?")
 

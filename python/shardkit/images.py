@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from shardkit import _core, _numbers
 from shardkit._options import checked
 from shardkit.schema import Column, column
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def _check_flip(flip: float, name: str) -> None:
