@@ -33,7 +33,7 @@ class Place(NamedTuple):
         return cls(loader.cursor, loader.epoch, loader.steps_left)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Waits:
     """What the loop has waited for batches; times in seconds."""
 
@@ -59,7 +59,7 @@ class Waits:
         self.samples += samples
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Recipe:
     """What becomes of each batch of the library. Not the loader, which would live as long as the threads that use this.
 

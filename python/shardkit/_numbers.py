@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime
 import functools
-import importlib.util
 import operator
 import sys
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 # The scalar types of the format, and NumPy's codes for them.
 NUMPY_NAMES: dict[str, str] = {
@@ -96,7 +97,9 @@ def view_as(array: Array, name: str) -> Array:
 
 @functools.cache
 def _has_ml_dtypes() -> bool:
-    return importlib.util.find_spec("ml_dtypes") is not None
+    from importlib.util import find_spec
+
+    return find_spec("ml_dtypes") is not None
 
 
 def numbers(stored: Array, name: str) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
@@ -83,6 +82,8 @@ def column_options(name: str, kind: Kind) -> dict[str, Any]:
     if kind is None:
         kind = Stored()
     if isinstance(kind, Image) and kind.own_geometry:
+        import hashlib
+
         # The same crops whatever other columns there are.
         stream = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=7).digest(), "little") + 1
         own = {"geometry": {**asdict(kind.geometry()), "stream": stream}}

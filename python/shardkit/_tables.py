@@ -11,8 +11,8 @@ from typing import Any
 
 from shardkit import _core, _to_arrow, jobs, reports
 from shardkit._options import located
+from shardkit._rows import pack_rows
 from shardkit.dataset import Dataset
-from shardkit.rows import pack_rows
 
 
 def ranges(samples: int, count: int) -> list[tuple[int, int]]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from shardkit import _core, _numbers
 from shardkit._numbers import is_scalar
 from shardkit._options import shown
 from shardkit.masks import Masks
 from shardkit.schema import is_text_list
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def wants_writable(column: _core.Column) -> bool:

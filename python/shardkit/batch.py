@@ -6,17 +6,19 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from shardkit import _core, _numbers
 from shardkit._values import damaged, of_text
 from shardkit.functions import Padded
 from shardkit.masks import Masks
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 
 @dataclass(eq=False, repr=False)
@@ -408,7 +410,7 @@ class Batch:
         layout, _, _, offsets, *_ = self._batch.column(self._stored.index(name)) if name in self._stored else ("",) * 7
         if layout not in ("padded", "masks", "mask_runs"):
             raise ValueError(f"column {name!r} has no items: counts are those of sk.Boxes, Points, Items and masks")
-        return self._of_kept(np.diff(cast(Array, offsets)))
+        return self._of_kept(np.diff(cast("Array", offsets)))
 
     def present(self, name: str) -> Array:
         """Return for each sample whether it has the value; its elements are zeros where it has not."""

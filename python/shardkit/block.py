@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from shardkit import _core, _numbers, _values
 from shardkit.schema import Column, Schema
 
-Kept = npt.NDArray[np.int64] | None  # the block's samples that are wanted; None: all
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Kept = npt.NDArray[np.int64] | None  # the block's samples that are wanted; None: all
 
 
 def _of_kept(values: npt.NDArray[Any], kept: Kept) -> npt.NDArray[Any]:

@@ -13,8 +13,8 @@ import numpy as np
 from shardkit import _core, _from_arrow, _numbers, _parquet, _values, reports, sources
 from shardkit._options import checked, path_text, shown
 from shardkit._progress import Progress, shown_progress
+from shardkit._rows import FIRST_ROWS, infer, is_table
 from shardkit.images import as_column
-from shardkit.rows import FIRST_ROWS, infer, is_table
 from shardkit.schema import Column, column
 
 # Rows that go to the library at once.

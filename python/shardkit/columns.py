@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, SupportsIndex
 
-from shardkit._options import checked
+from shardkit._options import frozen
 
 __all__ = [
     "Boxes",
@@ -35,22 +34,21 @@ def _check_chooser(kind: DenseMasks | Boxes) -> None:
         raise ValueError("along: the other column says which items there are; leave most and with_columns out")
 
 
-@dataclass(frozen=True)
+@frozen
 class Stored:
     """As stored: an array [samples, …], or `Ragged` where sizes differ."""
 
     decode = "stored"
 
 
-@dataclass(frozen=True)
+@frozen
 class Views:
     """The bytes of each value where they were read: a list of read-only arrays, None where absent. No copy."""
 
     decode = "views"
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class DenseMasks:
     """Masks of type rle as uint8, 0 or 1, through the geometry of the image.
 
@@ -105,8 +103,7 @@ class PackedMasks(DenseMasks):
     decode = "packed_masks"
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class Tokens:
     """Documents of tokens packed into rows, as `TokenRows`: every step has as many rows, all of one shape.
 
@@ -146,8 +143,7 @@ class Tokens:
     decode = "tokens"
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class LabelMap:
     """The numbers of PNGs and TIFFs, classes for semantic segmentation or depths, through the geometry of the image.
 
@@ -206,8 +202,7 @@ def _check_padding(padding: Any) -> None:
         raise ValueError(f"padding={padding}: give a number of 64 bits")
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class Boxes:
     """Boxes of the objects on an image, through its crop, flip, orientation and size: float32 [samples, most boxes, 4].
 
@@ -282,8 +277,7 @@ class Boxes:
         }
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class Points:
     """Points on an image, through its crop, flip, orientation and size: float32 [samples, most items, …].
 
@@ -321,8 +315,7 @@ class Points:
         }
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class Items:
     """Arrays of one entry for each item of a sample, such as classes of its objects: [samples, most items, …].
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, overload
 
 import numpy as np
 
-from shardkit import _core, _numbers, _process, _to_arrow, _values
+from shardkit import _core, _numbers, _process, _values
 from shardkit._options import ReadMode, Size, Verify, checked, column_names, located, path_text, shown, size
 from shardkit.block import Block
 from shardkit.schema import Schema, describe
@@ -374,6 +374,8 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     def _arrow(self, names: Sequence[str] | None, where: str | None) -> tuple[Any, Iterator[Any]]:
         """Return the schema and the record batches of `to_arrow`."""
+        from shardkit import _to_arrow
+
         if names is None:
             every = bool(self._options["columns"])
             names = [column.name for column in self._columns if every or _to_arrow.is_small(column)]
@@ -391,6 +393,8 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     def _arrow_schema(self) -> Any:
         """Return Arrow's schema of all columns that are read."""
+        from shardkit import _to_arrow
+
         return _to_arrow.schema(self._columns, lambda names: self._of_columns(names).scan())
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import struct
 import sys
@@ -10,12 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from shardkit._options import Collate, checked, shown
+from shardkit._options import Collate, frozen, shown
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class FunctionError(RuntimeError):
@@ -47,8 +48,7 @@ class FunctionError(RuntimeError):
         return type(self), (self.args[0], self.function, self.column, self.path, self.sample, self.key)
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class Map:
     """A function that is called with each value of a column; what it returns takes the value's place.
 
@@ -71,8 +71,6 @@ class Map:
     collate: Collate | None = None
 
 
-@checked
-@dataclass(frozen=True)
 class Raw(Map):
     """As `Map`, called with the bytes of each value as they are stored; None where it is absent."""
 
@@ -88,8 +86,7 @@ def choose_one(values: Any, rng: np.random.Generator) -> Any:
     return values[int(rng.integers(len(values)))]
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class Choice(Map):
     """One entry of each list, such as one of an image's captions in a column of json: another one in every epoch.
 
@@ -125,6 +122,8 @@ class Step(NamedTuple):
 
 def generator(seed: int, epoch: int, dataset: int, ordinal: int, copy: int, column: str) -> np.random.Generator:
     """Return the random numbers of a sample, the same wherever and whenever its function runs."""
+    import hashlib
+
     place = struct.pack("<5Q", seed % (1 << 64), epoch, dataset, ordinal, copy) + column.encode()
     key = int.from_bytes(hashlib.blake2b(place, digest_size=16).digest(), "little")
     return np.random.Generator(np.random.Philox(key=key))
@@ -138,7 +137,7 @@ class Failure(NamedTuple):
     error: BaseException
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Results:
     """What functions made of some samples one after another."""
 

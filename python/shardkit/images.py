@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from shardkit import _core, _numbers
-from shardkit._options import checked
+from shardkit._options import checked, frozen
 from shardkit.schema import Column, column
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def _check_flip(flip: float, name: str) -> None:
@@ -20,8 +21,7 @@ def _check_flip(flip: float, name: str) -> None:
         raise ValueError(f"{name}={flip!r}: give a probability from 0 to 1, as 0.5")
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class Geometry:
     """How the images of a sample, and the masks that belong to them, are transformed.
 
@@ -84,8 +84,7 @@ class Geometry:
             raise ValueError(f"padding and zoom are for random_crop; {self.kind} has none")
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class Image:
     """Image files decoded to uint8, [samples, height, width, channels]; `Ragged` when sizes differ.
 
@@ -404,8 +403,7 @@ def decode_image(
     )
 
 
-@checked
-@dataclass(frozen=True)
+@frozen
 class Encode:
     """A column of images for `Writer` and `pack` that takes pixels, and stores them as files.
 

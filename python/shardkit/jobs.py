@@ -25,7 +25,7 @@ from shardkit._options import (
     shown,
 )
 from shardkit._progress import Progress, shown_progress
-from shardkit.rows import is_rows, is_table, pack_rows
+from shardkit._rows import is_rows, is_table, pack_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import warnings
 import weakref
@@ -47,10 +46,11 @@ from shardkit.columns import Stored, Tokens, Views
 from shardkit.dataset import Indices, share_cache
 from shardkit.functions import Map, Raw, SampleFunctions, Step
 from shardkit.images import Geometry
-from shardkit.loader_report import LoaderReport
 
 if TYPE_CHECKING:
     import torch
+
+    from shardkit.loader_report import LoaderReport
 
 # Options that the library takes by the same names.
 _PASSED = {
@@ -59,7 +59,6 @@ _PASSED = {
     *("verify_listed_hashes", "max_decompression", "trace", "empty_batches"),
 }
 STATE_VERSION = 2
-_log = logging.getLogger("shardkit")
 
 
 def _close(workers: Workers, running: list[InLoop | Ahead], generation: int) -> None:
@@ -330,7 +329,11 @@ class Loader:
         if self._auto and self.world_size > 1:
             least, more = divmod(self.global_batch_size, self.world_size)
             each = f"{least} to {least + 1}" if more else f"{least}"
-            _log.info("steps of %d samples over %d ranks: %s each", self.global_batch_size, self.world_size, each)
+            import logging
+
+            logging.getLogger("shardkit").info(
+                "steps of %d samples over %d ranks: %s each", self.global_batch_size, self.world_size, each
+            )
 
     def _device_options(self, device: Any, options: dict[str, Any]) -> dict[str, Any]:
         """Return what the library is told of where batches lie."""
@@ -587,6 +590,8 @@ class Loader:
 
     def report(self) -> LoaderReport:
         """Return what the loader has done since it was made, and what limits its speed; ``print`` it."""
+        from shardkit.loader_report import LoaderReport
+
         numbers = self._library.report(self._before).numbers()
         return LoaderReport.of(numbers, self._recipe.seconds, self._workers, self._waits)
 

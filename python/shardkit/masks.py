@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from shardkit import _core, _numbers
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Masks:

@@ -1,7 +1,11 @@
+import ast
+import inspect
 import json
 import os
 import subprocess
 import sys
+
+import pytest
 
 import shardkit
 
@@ -28,3 +32,46 @@ def test_every_public_name_exists() -> None:
     assert sorted(set(shardkit.__all__)) == sorted(shardkit.__all__)
     for name in shardkit.__all__:
         assert getattr(shardkit, name) is not None
+
+
+def test_importing_it_imports_no_module_of_its_own() -> None:
+    modules = json.loads(run("import json, sys, shardkit; print(json.dumps(sorted(sys.modules)))"))
+    assert [name for name in modules if name.startswith("shardkit")] == ["shardkit", "shardkit._core"]
+
+
+def test_a_loader_imports_nothing_for_other_processes_or_other_formats() -> None:
+    modules = json.loads(run("import json, sys; from shardkit import Loader; print(json.dumps(sorted(sys.modules)))"))
+    assert "shardkit.loader" in modules
+    rest = {"change", "jobs", "sources", "loader_report", "_processes", "_rows", "_from_arrow", "_to_arrow"}
+    assert not {f"shardkit.{name}" for name in rest} & set(modules)
+    assert not {"multiprocessing", "logging", "html", "gzip"} & set(modules)
+
+
+def test_names_are_found_where_type_checkers_find_them() -> None:
+    tree = ast.parse(inspect.getsource(shardkit))
+    imports = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
+    seen = {name.name: each.module for each in imports for name in each.names if name.name in shardkit.__all__}
+    assert sorted(seen) == shardkit.__all__
+    homes = {name: f"shardkit.{module}" for module, names in shardkit._NAMES.items() for name in names}
+    assert homes == {name: module for name, module in seen.items() if module != "shardkit._core"}
+
+
+def test_names_are_what_their_modules_define() -> None:
+    code = (
+        "import importlib, shardkit\n"
+        "for module, names in shardkit._NAMES.items():\n"
+        "    for name in names:\n"
+        "        assert getattr(shardkit, name) is getattr(importlib.import_module('shardkit.' + module), name), name\n"
+        "from shardkit import *\n"
+        "assert {'Loader', 'plan', 'rows', '__version__'} <= globals().keys()\n"
+        "assert callable(plan) and callable(rows)\n"
+    )
+    run(code)
+
+
+def test_modules_are_attributes_and_other_names_are_none() -> None:
+    run("import shardkit; shardkit.sources.parquet, shardkit.columns.Boxes, shardkit.reports.Packed")
+    assert {*shardkit.__all__, "__doc__"} <= set(dir(shardkit))
+    assert not hasattr(shardkit, "nope")
+    with pytest.raises(ImportError, match="nope"):
+        exec("from shardkit import nope")

@@ -511,8 +511,8 @@ struct LoaderOptions {
   // is allocated, as with ReadOptions::max_block_memory. Besides the shuffle buffer, blocks take enough to hide the
   // time of a read: 8 MiB, or two blocks for each reading thread. Blocks of a small dataset (64 MiB), or one that fits
   // in the shuffle buffer, stay in memory and are read once. If reads wait for the disk, this holds for any dataset
-  // that fits in the budget. For other datasets, with ReadMode::kAuto, values in the system's page cache take no memory
-  // before their batch is made.
+  // that fits in the budget. For other datasets, and blocks of the first batch, with ReadMode::kAuto, values in the
+  // system's page cache take no memory before their batch is made.
   uint64_t memory_bytes = uint64_t{768} << 20;
 
   // 0 is automatic: AvailableProcessors() decoding threads, and as many reading threads as make reading faster.

@@ -31,7 +31,7 @@ void BlockFetcher::ReadOrSalvage(BlockEntry& entry) const {
     if (!entry.status.ok()) return;
     for (const size_t column : datasets_.missing[entry.key.dataset]) entry.view.InsertMissing(column);
   };
-  read(entry.may_leave && left_.Worthwhile(entry.place));
+  read(left_.Worthwhile(entry));
   if (entry.status.ok() && !left_.Takes(entry.view)) read(false);
   if (entry.status.ok()) {
     BlockBuffer::State& state = entry.buffer.state();

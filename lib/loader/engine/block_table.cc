@@ -210,6 +210,7 @@ std::shared_ptr<BlockEntry> BlockTable::BeginRead(uint64_t oldest) {
   DropFreeBuffers();
   entry.state = BlockState::kReading;
   entry.may_leave = !FitsToKeep();
+  entry.for_first_batch = sequence == 0;
   if (entry.read_before) ++read_again_;
   return entries_.at(entry.key);
 }

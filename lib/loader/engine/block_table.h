@@ -58,6 +58,7 @@ struct BlockEntry {
   uint64_t charged = 0;           // bytes
   uint64_t page_cache_bytes = 0;  // of values that are in the file only (PageCacheValues)
   bool may_leave = false;         // the block will not stay in memory for later windows
+  bool for_first_batch = false;   // of the loader
   uint64_t buffer_before = 0;     // bytes of the buffer when reading began
   uint64_t estimate = 0;          // bytes, while it is wanted
 

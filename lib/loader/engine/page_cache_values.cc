@@ -23,6 +23,10 @@ constexpr uint64_t kDirectBytes = uint64_t{16} << 10;
 // are slow, too.
 constexpr uint64_t kLeastAlone = uint64_t{16} << 10;
 
+// The same for the blocks of the first batch, for which the consumer waits: it needs a few values of each, and memory
+// for blocks would be new. Smaller values would delay the batches after it.
+constexpr uint64_t kLeastAtFirst = uint64_t{2} << 10;
+
 }  // namespace
 
 PageCacheValues::PageCacheValues(const LoaderOptions& options, const OpenDatasets& datasets,
@@ -42,8 +46,10 @@ PageCacheValues::PageCacheValues(const LoaderOptions& options, const OpenDataset
   }
 }
 
-bool PageCacheValues::Worthwhile(const DatasetBlock& block) {
-  if (!on_ || (!neighbours_ && block.length / block.sample_count < kLeastAlone)) return false;
+bool PageCacheValues::Worthwhile(const BlockEntry& block) {
+  if (!on_ || (!block.may_leave && !block.for_first_batch)) return false;
+  const uint64_t least = neighbours_ ? 0 : block.for_first_batch ? kLeastAtFirst : kLeastAlone;
+  if (block.place.length / block.place.sample_count < least) return false;
   if (io::OpenDescriptors() > io::MostDescriptors()) return false;  // the block would keep its shard open
   uint32_t whole = blocks_whole_.load(std::memory_order_relaxed);
   while (whole > 0 && !blocks_whole_.compare_exchange_weak(whole, whole - 1, std::memory_order_relaxed)) {

@@ -12,6 +12,7 @@
 
 #include "base/buffer.h"
 #include "loader/columns/assembly.h"
+#include "loader/engine/block_table.h"
 #include "loader/open_datasets.h"
 
 namespace shardkit::loader {
@@ -23,7 +24,7 @@ class PageCacheValues {
                   std::span<const std::unique_ptr<ColumnAssembler>> columns);
 
   // Whether the values of the block about to be read are to be left in the file when they are in the page cache.
-  bool Worthwhile(const DatasetBlock& block);
+  bool Worthwhile(const BlockEntry& block);
 
   // Whether the columns that the block has left are read with Copy. Others need the block as a whole.
   bool Takes(const BlockView& view) const;

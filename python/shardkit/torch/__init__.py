@@ -18,12 +18,12 @@ from shardkit import loader as _loader
 from shardkit._epochs import Epochs
 from shardkit._mixture import Datasets, dataset_list, located, with_choice
 from shardkit._options import OpenOptions, SampleLoaderOptions, checked, refuse_unknown
+from shardkit._plan import plan
 from shardkit._ranks import check_ranks, ranks
 from shardkit._specs import Spec, column_specs
 from shardkit._tensors import Batch
 from shardkit.columns import Stored, Tokens
 from shardkit.dataset import open as open_dataset
-from shardkit.plan import plan
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "base/strings.h"
 #include "fault/cut_support.h"
 #include "loader/loader_support.h"
 #include "shardkit/filesystem.h"
@@ -241,14 +242,40 @@ TEST_F(LeftValuesTest, TheShuffleBufferHoldsNoValues) {
 TEST_F(LeftValuesTest, BlocksStayWholeWhereTheyAreNeeded) {
   LoaderOptions views = Options(SampleOrder::kSequential, 1);
   views.columns[0].decode = ColumnDecode::kViews;
-  LoaderOptions kept = Options(SampleOrder::kSequential, 1);
-  kept.memory_bytes = 64 << 20;
   LoaderOptions buffered = Options(SampleOrder::kSequential, 1);
   buffered.read.mode = ReadMode::kBuffered;
-  for (const LoaderOptions& options : {views, kept, buffered}) {
+  for (const LoaderOptions& options : {views, buffered}) {
     const auto loader = OpenLoader(*files_, options);
     EXPECT_EQ(Deliver(*loader).size(), 2 * kLeftSamples / 16);
     EXPECT_EQ(loader->Report().bytes_from_cache, 0u);
+  }
+}
+
+TEST_F(LeftValuesTest, WhereBlocksStayInMemoryThoseOfTheFirstBatchAreLeft) {
+  LoaderOptions options = Options(SampleOrder::kSequential, 1);
+  options.memory_bytes = 64 << 20;
+  const auto loader = OpenLoader(*files_, options);
+  EXPECT_EQ(Deliver(*loader).size(), 2 * kLeftSamples / 16);
+  EXPECT_GT(loader->Report().bytes_from_cache, 0u);
+  EXPECT_LT(loader->Report().bytes_from_cache, AllBlobs() / 10);
+}
+
+TEST_F(LeftValuesTest, TheFirstBatchInRandomOrderIsOfValuesReadAlone) {
+  for (const size_t size : {4096, 1024}) {
+    std::vector<Values> rows;
+    for (size_t i = 0; i < 512; ++i) rows.push_back({"k" + std::to_string(i), std::string(size, static_cast<char>(i))});
+    DatasetWriterOptions written = SmallShards(0, 32);
+    written.shard.storage = {{"blob", Storage::kBlob}};
+    const std::string path = StrCat("/of-", size);
+    WriteRows(*files_, path, {KeyColumn(), {.name = "blob", .type = Type::kBytes}}, rows, written);
+    LoaderOptions options = Options(SampleOrder::kShuffled, 1);
+    options.plan.shuffle_buffer_bytes = options.memory_bytes = 64 << 20;
+    options.columns = {{.name = "blob"}};
+    const auto loader = OpenLoader(*files_, options, path);
+    options.read.mode = ReadMode::kBuffered;
+    EXPECT_EQ(Deliver(*loader), Deliver(*OpenLoader(*files_, options, path)));
+    // Smaller values stay with their blocks.
+    EXPECT_EQ(loader->Report().bytes_from_cache > 0, size == 4096) << size;
   }
 }
 

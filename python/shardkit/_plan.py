@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from shardkit import _core
 from shardkit._mixture import Datasets, dataset_list
 from shardkit._options import Order, Remainder, Size, checked, parsed
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Plan:
