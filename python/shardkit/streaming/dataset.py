@@ -273,7 +273,7 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
         for stream, count in zip(self.streams, self.samples_per_stream, strict=True):
             if count == 0:
                 raise RuntimeError(f"Stream contains no samples: {stream.path}.")
-            stream.check_hashes(stream.path)
+            stream.check_hashes()
         self.num_samples = int(self.samples_per_stream.sum())
         self.sample_offset_per_stream = self.samples_per_stream.cumsum() - self.samples_per_stream
         wanted = sample_count(epoch_size, "Epoch size") if epoch_size else None
