@@ -92,7 +92,7 @@ struct BlockBuffer::State {
   size_t block = 0;
 
   // Which reader (0 for none) has checked the page at which byte of its file: its other values need no read. If the
-  // file is not mapped, the page is in `page`.
+  // file is not mapped, the page is in `page`. Of MDS, whose samples lie whole one behind another, this is a sample.
   uint64_t page_owner = 0;
   uint64_t page_begin = 0;
 };

@@ -71,9 +71,9 @@ class ForeignShardReader : public ShardReader {
   uint64_t file_length_ = 0;
   std::vector<BlockInfo> blocks_;
   std::string fallback_reason_;
+  const uint64_t identity_ = container::NewReaderIdentity();
 
  private:
-  const uint64_t identity_ = container::NewReaderIdentity();
   const ContentHash no_hash_{};
 };
 

@@ -45,24 +45,52 @@ std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> 
 }
 
 // The value as bytes, or as a bytearray, which an array can be made over and then changed; None when absent.
-StoredBytes ReadInto(const Dataset& dataset, uint64_t sample, size_t column, bool writable, BlockBuffer* buffer) {
-  const auto value = dataset.Read([&] { return dataset.reader().ReadValue(sample, column, buffer); });
+StoredBytes ReadValue(const Dataset& dataset, uint64_t sample, size_t column, bool writable) {
+  const auto buffer = dataset.Borrow();
+  const auto value = dataset.Read([&] { return dataset.reader().ReadValue(sample, column, buffer.get()); });
   if (!value) return nb::none();
   if (writable) return nb::bytearray(value->data(), value->size());
   return nb::bytes(value->data(), value->size());
 }
 
-StoredBytes ReadValue(const Dataset& dataset, uint64_t sample, size_t column, bool writable) {
-  return ReadInto(dataset, sample, column, writable, dataset.Borrow().get());
-}
-
-// Those of several samples: of small values a call takes longer than reading them.
-nb::typed<nb::list, StoredBytes> ReadValues(const Dataset& dataset, const std::vector<uint64_t>& samples, size_t column,
-                                            bool writable) {
+// Those of several samples and columns, a list for each column: of small values a call takes longer than reading them.
+nb::typed<nb::list, nb::typed<nb::list, StoredBytes>> ReadValues(const Dataset& dataset,
+                                                                 const std::vector<uint64_t>& samples,
+                                                                 const std::vector<size_t>& columns,
+                                                                 const std::vector<bool>& writable) {
+  std::string gathered;
+  std::vector<size_t> ends;  // in `gathered`
+  std::vector<bool> absent;
+  ends.reserve(samples.size() * columns.size());
   const auto buffer = dataset.Borrow();
-  nb::list values;
-  for (const uint64_t sample : samples) values.append(ReadInto(dataset, sample, column, writable, buffer.get()));
-  return values;
+  dataset.Read([&]() -> absl::StatusOr<bool> {
+    for (const uint64_t sample : samples) {
+      for (const size_t column : columns) {
+        const auto value = dataset.reader().ReadValue(sample, column, buffer.get());
+        if (!value.ok()) return value.status();
+        if (*value) gathered += **value;
+        absent.push_back(!value->has_value());
+        ends.push_back(gathered.size());
+      }
+    }
+    return true;
+  });
+  nb::list made;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    nb::list values;
+    for (size_t at = i; at < ends.size(); at += columns.size()) {
+      const size_t begin = at == 0 ? 0 : ends[at - 1];
+      if (absent[at]) {
+        values.append(nb::none());
+      } else if (writable[i]) {
+        values.append(nb::bytearray(gathered.data() + begin, ends[at] - begin));
+      } else {
+        values.append(nb::bytes(gathered.data() + begin, ends[at] - begin));
+      }
+    }
+    made.append(values);
+  }
+  return made;
 }
 
 // A value as a file. Thread-safe, like the file.
@@ -144,7 +172,7 @@ void BindDataset(nb::module_& module) {
       .def_prop_ro("index_problem", [](const Dataset& dataset) { return Text(dataset.reader().index_problem()); })
       .def_prop_ro("notes", [](const Dataset& dataset) { return dataset.reader().notes(); })
       .def("read_value", &ReadValue, nb::arg("sample"), nb::arg("column"), nb::arg("writable"))
-      .def("read_values", &ReadValues, nb::arg("samples"), nb::arg("column"), nb::arg("writable"))
+      .def("read_values", &ReadValues, nb::arg("samples"), nb::arg("columns"), nb::arg("writable"))
       .def("open_value", &OpenValue, nb::arg("sample"), nb::arg("column"))
       .def("find_key", &FindKey, nb::arg("key"));
   module.def(

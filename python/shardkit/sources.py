@@ -152,12 +152,8 @@ def hugging_face(dataset: Any) -> Rows:
         For a column of a type that has no counterpart, and for a transform (`set_transform`), which would be left out.
     """
     place = f"the dataset's split {dataset.split}" if dataset.split else "the dataset"
-    features = dataset.features
-    if not hasattr(dataset, "num_rows"):
-        rows: Iterable[dict[str, Any]] = _streamed_rows(dataset)
-        schema = features.arrow_schema if features else None
-        columns = _from_arrow.columns(place, schema, schema.names, None, None) if schema is not None else None
-    else:
+    total = getattr(dataset, "num_rows", None)  # of a stream, None
+    if total is not None:
         chosen = dataset.format
         if chosen["type"] == "custom":
             raise ValueError(
@@ -166,24 +162,29 @@ def hugging_face(dataset: Any) -> Rows:
             )
         if not chosen["output_all_columns"] and chosen["columns"] != dataset.column_names:
             dataset = dataset.select_columns(chosen["columns"])
-            features = dataset.features
+    features = dataset.features
+    schema = features.arrow_schema if features else None
+    # Streams of functions and generators have no tables. Where datasets names this otherwise, all are read row by row.
+    if total is not None or (features and getattr(getattr(dataset, "_ex_iterable", None), "iter_arrow", None)):
         dataset = dataset.with_format("arrow")
         batches = (batch for table in dataset.iter(_BATCH_ROWS) for batch in table.combine_chunks().to_batches())
-        rows = _numbered(batches, place, paths=True)
-        schema = features.arrow_schema
-        columns = _from_arrow.columns(place, schema, schema.names, dataset[:16], dataset.data)
+        rows: Iterable[dict[str, Any]] = _numbered(batches, place, paths=True)
+    else:
+        rows = _streamed_rows(dataset)
+    looked_at = (None, None) if total is None else (dataset[:16], dataset.data)
+    has_files = schema is not None and any(_from_arrow.is_file(kind) for kind in schema.types)
     return Rows(
         rows,
-        _read_files,
-        "reading files",
-        columns=columns,
+        _read_files if has_files else None,
+        "reading files" if has_files else None,
+        columns=None if schema is None else _from_arrow.columns(place, schema, schema.names, *looked_at),
         metadata={"hugging_face.features": json.dumps(features.to_dict())} if features else None,
-        total=getattr(dataset, "num_rows", 0),
+        total=total or 0,
     )
 
 
 def _streamed_rows(dataset: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of an IterableDataset. Not in batches of Arrow, to which it gives no types."""
+    """Yield the rows of an IterableDataset that has no tables of Arrow."""
     dataset = dataset.with_format(None)
     features = dataset.features or {}
     # Of lists and dicts, which have no type of their own, nothing is decoded.
@@ -210,10 +211,14 @@ def _streamed_rows(dataset: Any) -> Iterator[dict[str, Any]]:
 
     special = {*arrays, *cast}
     for number, row in enumerate(dataset):
-        yield {
+        if not special and dict not in map(type, row.values()):
+            yield row
+            continue
+        made = {
             name: held(number, name, value) if name in special or type(value) is dict else value
             for name, value in row.items()
         }
+        yield made if features else _read_files(made)  # without features nobody knows that there are files
 
 
 def is_hugging_face(value: Any) -> bool:

@@ -248,6 +248,14 @@ def test_pixels_of_a_stream_without_features(tmp_path: Path) -> None:
     assert image.open(io.BytesIO(sk.open(tmp_path / "out")[4]["image"])).size == (8, 8)
 
 
+def test_files_of_a_stream_without_features(tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"there")
+    path = os.fspath(tmp_path / "there")
+    files = [{"bytes": b"here", "path": None}, {"bytes": None, "path": path}, None]
+    sk.pack(datasets.IterableDataset.from_generator(lambda: ({"file": file} for file in files)), tmp_path / "out")
+    assert [sample["file"] for sample in sk.open(tmp_path / "out")] == [b"here", b"there", None]
+
+
 def test_types_of_arrow_are_alike_in_streams(tmp_path: Path) -> None:
     kinds = datasets.Features(
         {
@@ -267,10 +275,11 @@ def test_types_of_arrow_are_alike_in_streams(tmp_path: Path) -> None:
     }
     dataset = datasets.Dataset.from_dict(rows, features=kinds)
     found = []
-    for name, each in (("map", dataset), ("stream", dataset.to_iterable_dataset())):
+    generated = datasets.IterableDataset.from_generator(lambda: iter(dataset), features=kinds)
+    for name, each in (("map", dataset), ("stream", dataset.to_iterable_dataset()), ("generated", generated)):
         sk.pack(each, tmp_path / name)
         found.append([{**sample, "days": sample["days"].tolist()} for sample in sk.open(tmp_path / name)])
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert [sample["day"] for sample in found[0]] == [
         np.datetime64("2020-01-01", "s"),
         None,

@@ -28,6 +28,7 @@ from shardkit.streaming import (
     StreamingDataLoader,
     StreamingDataset,
     merge_index,
+    stream,
 )
 
 
@@ -407,6 +408,20 @@ def test_a_complete_local_copy_serves_a_remote_that_is_gone(mds: str, tmp_path: 
     assert ids(StreamingDataset(remote=mds, local=str(tmp_path / "unused"), batch_size=1)) == list(range(101))
     split = StreamingDataset(local=os.path.dirname(mds), split="mds", batch_size=1)
     assert len(split) == 101
+
+
+def test_the_index_of_a_local_copy_is_read_once(mds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    listed = stream.listed_shards
+
+    def counted(folder: str) -> list[dict[str, Any]] | None:
+        read.append(folder)
+        return listed(folder)
+
+    monkeypatch.setattr(stream, "listed_shards", counted)
+    dataset = StreamingDataset(local=mds, remote="https://localhost:1/gone", batch_size=1)
+    assert ids(pickle.loads(pickle.dumps(dataset))) == list(range(101))
+    assert len(read) == 1
 
 
 def test_a_url_is_read_ahead_and_kept_in_local(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 """Runs programs of other loaders' own examples, then the same with Shardkit, and compares what each epoch has.
 
     PYTHONPATH=BUILD/python tests/frameworks/moved_programs.py
-        [--streaming CHECKOUT] [--webdataset CHECKOUT] [--litdata CHECKOUT]
+        [--streaming CHECKOUT] [--webdataset CHECKOUT] [--litdata CHECKOUT] [--datasets CHECKOUT]
 
-The checkouts are of https://github.com/mosaicml/streaming, https://github.com/webdataset/webdataset and
-https://github.com/Lightning-AI/litdata; their programs are read from there. The Python needs these packages, lightning,
-torch, torchvision, matplotlib and Pillow. A program is changed before it is run at all where it needs data of the
-network, and where it no longer runs; then a line moves it, or, of litData, a few.
+The checkouts are of https://github.com/mosaicml/streaming, https://github.com/webdataset/webdataset,
+https://github.com/Lightning-AI/litdata and https://github.com/huggingface/datasets, whose programs stand in sections of
+its guides; they are read from there. The Python needs these packages, lightning, torch, torchvision, matplotlib and
+Pillow. A program is changed before it is run at all where it needs data of the network, and where it no longer runs;
+then a line moves it, or, of litData and datasets, a few.
 Prints a row for each program: changed lines, samples of an epoch, and samples/s before and after. Exit status 1: a
 program failed, or has other samples.
 """
@@ -17,6 +18,7 @@ import difflib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,6 +40,15 @@ class CIFAR10:
         return self.count
     def __getitem__(self, i):
         return pixels(self.first + i).resize((32, 32)), int(self.first + i) % 10
+
+def beans():
+    from datasets import Dataset, Features, Image, Value
+    files = [io.BytesIO() for _ in range(400)]
+    for i, file in enumerate(files):
+        pixels(i).resize((256, 256)).save(file, "JPEG")
+    images = [{"bytes": file.getvalue(), "path": None} for file in files]
+    features = Features({"image": Image(), "labels": Value("int64")})
+    Dataset.from_dict({"image": images, "labels": range(400)}, features=features).to_parquet("beans.parquet")
 
 def resnet50(pretrained):
     return nn.Sequential(nn.Conv2d(3, 8, 7, 16), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 1000))
@@ -69,8 +80,10 @@ LOADER = """ld.StreamingDataLoader(
             self.{}_dataset, batch_size=self.batch_size, num_workers=2, persistent_workers=True
         )"""
 PARTS = '            sk.split(self.data_dir, "parts", '
-# Package and program, perhaps of two files: what makes it run here, what moves it, the loader of an epoch and the
-# numbers of a batch.
+IMPORTS = "import shardkit as sk\nfrom shardkit.torch import Loader\n"
+STREAM = 'load_dataset("parquet", data_files="my_dataset/*.parquet", '
+# Package and program, perhaps of two files, or of the sections of a guide: what makes it run here, what moves it, the
+# loader of an epoch and the numbers of a batch.
 PROGRAMS = {
     ("streaming", "examples/synthetic_nlp.ipynb"): (
         [
@@ -177,7 +190,79 @@ PROGRAMS = {
             "batch['x'].flatten() * 1e6",
         ),
     ),
+    ("datasets", "docs/source/quickstart.mdx#Vision"): (
+        [
+            ('"AI-Lab-Makerere/beans"', '"parquet", data_files="beans.parquet"'),
+            ("load_dataset, Image\n", "load_dataset, Image\nstand_ins.beans()\n"),
+            ("from torch.utils.data", "import torch\nfrom torch.utils.data"),  # which the guide lacks here
+        ],
+        [
+            (
+                """from torchvision.transforms import Compose, ColorJitter, ToTensor
+jitter = Compose(
+    [ColorJitter(brightness=0.5, hue=0.5), ToTensor()]
+)
+def transforms(examples):
+    examples["pixel_values"] = [jitter(image.convert("RGB")) for image in examples["image"]]
+    return examples
+dataset = dataset.with_transform(transforms)
+import torch
+from torch.utils.data import DataLoader
+def collate_fn(examples):
+    images = []
+    labels = []
+    for example in examples:
+        images.append((example["pixel_values"]))
+        labels.append(example["labels"])
+
+    pixel_values = torch.stack(images)
+    labels = torch.tensor(labels)
+    return {"pixel_values": pixel_values, "labels": labels}
+dataloader = DataLoader(dataset, collate_fn=collate_fn, batch_size=4)
+""",
+                IMPORTS
+                + """sk.pack(dataset, "beans")
+jitter = sk.Image(source="image", jitter=(0.5, 0, 0, 0.5), dtype="f32")
+columns = {"pixel_values": jitter, "labels": None}
+dataloader = Loader("beans", batch_size=4, order="sequential", columns=columns)
+""",
+            ),
+        ],
+        ("dataloader", "batch['labels']"),
+    ),
+    ("datasets", "docs/source/use_with_pytorch.mdx#Stream data"): (
+        [
+            ("np.random.rand(10_000)", "np.arange(10_000) / 10_000"),
+            (
+                'Dataset.from_dict({"data": data}).push_to_hub("<username>/my_dataset")',
+                'for i in range(2):\n    Dataset.from_dict({"data": data[i::2]}).to_parquet(f"my_dataset/{i}.parquet")',
+            ),
+            ('load_dataset("<username>/my_dataset", ', STREAM),
+            ('load_dataset("deepmind/code_contests", ', STREAM),
+            ("num_workers=4", "num_workers=2"),
+        ],
+        [
+            ("from torch.utils.data import DataLoader\n", IMPORTS),
+            (
+                "dataloader = DataLoader(my_iterable_dataset, batch_size=32)",
+                'sk.pack(my_iterable_dataset, "dataset")\n'
+                'dataloader = Loader("dataset", batch_size=32, order="sequential")',
+            ),
+            ("DataLoader(my_iterable_dataset, batch_size=32, num_workers=2)", 'Loader("dataset", batch_size=32)'),
+        ],
+        ("dataloader", "batch['data'] * 1e6"),
+    ),
 }
+
+
+def section(guide, title):
+    """The code for PyTorch in a section of a guide: what stands behind its prompts."""
+    text = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^##|\Z)", guide, re.DOTALL | re.MULTILINE)[1]
+    blocks = re.findall(
+        r"^```py(?:thon)?\n(.*?)^```", re.sub(r"<tf>.*?</tf>", "", text, flags=re.DOTALL), re.DOTALL | re.MULTILINE
+    )
+    lines = [line for block in blocks for line in block.split("\n")]
+    return "".join(line[4:] + "\n" for line in lines if line.startswith((">>> ", "...")))
 
 
 def cells(notebook):
@@ -186,6 +271,13 @@ def cells(notebook):
         return notebook
     code = ["".join(cell["source"]) for cell in json.loads(notebook)["cells"] if cell["cell_type"] == "code"]
     return "\n".join(line for line in "\n".join(code).split("\n") if not line.lstrip().startswith(("%", "!"))) + "\n"
+
+
+def code(checkout, place):
+    """The code at a place of a checkout."""
+    file, _, title = place.partition("#")
+    text = (checkout / file).read_text()
+    return section(text, title) if title else cells(text)
 
 
 def replaced(program, changes):
@@ -212,7 +304,11 @@ def run(programs, folder):
 def started(folder, program):
     """What came of a program."""
     (folder / "program.py").write_text("import stand_ins\n" + program)
-    environment = {"MPLBACKEND": "agg", "PYTHONPATH": os.path.abspath(os.environ["PYTHONPATH"])}
+    environment = {
+        "MPLBACKEND": "agg",
+        "PYTHONPATH": os.path.abspath(os.environ["PYTHONPATH"]),
+        "HF_HOME": str(folder / "huggingface"),
+    }
     command = [sys.executable, "program.py"]
     return subprocess.run(
         command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
@@ -221,7 +317,7 @@ def started(folder, program):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    for name in ("streaming", "webdataset", "litdata"):
+    for name in ("streaming", "webdataset", "litdata", "datasets"):
         parser.add_argument(f"--{name}", type=pathlib.Path, metavar="CHECKOUT")
     checkouts = vars(parser.parse_args())
     failed = False
@@ -229,7 +325,7 @@ def main():
     for (package, *files), (runs_here, moves, (loader, numbers)) in PROGRAMS.items():
         if checkouts[package] is None:
             continue
-        before = NEXT.join(cells((checkouts[package] / file).read_text()) for file in files)
+        before = NEXT.join(code(checkouts[package], file) for file in files)
         before = replaced(before, runs_here) + EPOCH.replace("LOADER", loader).replace("ID", numbers)
         after = replaced(before, moves)
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""DuckDB, polars, pandas and Hugging Face's datasets read a dataset by Arrow, and it is made of what they have."""
+"""DuckDB, polars, pandas, Lance and datasets of Hugging Face read a dataset by Arrow, and it is made of theirs."""
 
 from __future__ import annotations
 
@@ -181,6 +181,33 @@ def test_hugging_face(path: str, rows: list[dict[str, Any]], tmp_path: Path) -> 
     sk.pack(sources.hugging_face(pictures.select(range(5))), tmp_path / "pictures")
     assert describe(sk.open(tmp_path / "pictures").schema["image"]) == "image"
     assert sk.open(tmp_path / "pictures")[4]["image"] == PNG
+
+
+def test_lance(path: str, rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    lance = pytest.importorskip("lance")
+    names = [*sk.open(path).to_arrow().schema.names, "image"]
+    folder = os.fspath(tmp_path / "a.lance")
+    written = lance.write_dataset(pa.RecordBatchReader.from_stream(sk.open(path, names)), folder)
+    found = written.to_table(sk.open(path).to_arrow().schema.names).to_pylist()
+    assert [{name: plain(value) for name, value in row.items()} for row in found] == rows
+    # And back, with the types of Lance's own schema.
+    with pytest.raises(Exception, match=r"lance\.dataset\(FOLDER\)\.scanner\(\)\.to_reader\(\)"):
+        sk.open(folder)
+    sk.pack(lance.dataset(folder).scanner().to_reader(), tmp_path / "out")
+    again = sk.open(tmp_path / "out")
+    assert again.classes == ["cat", "dog", "owl"]
+    kinds = {column.name: describe(column).rstrip("?") for column in again.schema}
+    assert kinds == {column.name: describe(column).rstrip("?") for column in sk.open(path).schema}
+    for number, sample in enumerate(again):
+        assert sample.pop("image") == PNG
+        sample["when"] = sample["when"].item()
+        assert {name: plain(value) for name, value in sample.items()} == rows[number]
+    # Some of it: a condition of Lance's, in an order of its own.
+    chosen = lance.dataset(folder).scanner(columns=["key", "later"], filter="label = 1")
+    sk.pack(chosen.to_reader(), tmp_path / "some")
+    assert [(s["key"], s["later"]) for s in sk.open(tmp_path / "some")] == [
+        (row["key"], row["later"]) for row in rows if row["label"] == 1
+    ]
 
 
 def test_datasets_of_one_another(path: str, rows: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -17,7 +17,32 @@ import time
 import unittest
 import urllib.request
 
-from support import InteropTest, SHARDCTL
+from support import BUILD, InteropTest, SHARDCTL
+
+PYTHON = os.path.join(BUILD, "python-venv", "bin", "python")
+# What shardkit.streaming writes, here or into a store; and what it reads there.
+WRITE_MDS = """
+import sys
+from shardkit.streaming import MDSWriter
+for out in sys.argv[2:]:
+    out = tuple(out.split(",")) if "," in out else out
+    options = {"compression": "zstd", "hashes": ["sha1"]} if sys.argv[1] == "compressed" else {}
+    with MDSWriter(columns={"id": "int", "text": "str"}, out=out, size_limit=1 << 14, **options) as writer:
+        for i in range(500):
+            writer.write({"id": i, "text": f"sample {i} " * 20})
+"""
+READ_MDS = """
+import sys
+from shardkit.streaming import StreamingDataset
+assert [sample["id"] for sample in StreamingDataset(remote=sys.argv[1], batch_size=1)] == list(range(500))
+"""
+
+
+def has_package():
+    """Whether the Python package is built, with torch."""
+    done = subprocess.run([PYTHON, "-c", "import shardkit.streaming"], env={**os.environ, "PYTHONPATH": os.path.join(BUILD, "python")},
+                          stderr=subprocess.DEVNULL, check=False) if os.path.exists(PYTHON) else None
+    return done is not None and done.returncode == 0
 
 RCLONE = shutil.which("rclone", path=os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", ""))
 
@@ -50,6 +75,15 @@ class UploadTest(InteropTest):
         out, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, code, err)
         return err if code else out
+
+    def python(self, program, *arguments, code=0, **environment):
+        """stderr of a program that uses the package."""
+        environment = {**os.environ, "AWS_ACCESS_KEY_ID": "ACCESSKEY", "AWS_SECRET_ACCESS_KEY": "SECRETKEY",
+                       "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}", "PYTHONPATH": os.path.join(BUILD, "python"), **environment}
+        done = subprocess.run([PYTHON, "-B", "-c", program, *arguments], env=environment, stderr=subprocess.PIPE, text=True, timeout=120,
+                              check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
 
     def make_input(self, name, count, size):
         self.shardctl("synth", "files", "-o", self.path(name), "--count", str(count), "--size", size, "--seed", str(len(name)))
@@ -143,6 +177,25 @@ class ConditionsTest(UploadTest):
             self.shardctl("convert", self.path("local"), "-o", self.path(container), "--to", container)
             self.remote("convert", self.path("local"), "-o", "s3://bucket/" + container, "--to", container)
             self.assert_same_objects(self.path(container), self.objects(container))
+
+    @unittest.skipUnless(has_package(), "needs the package shardkit with torch")
+    def test_mds_of_shardkit_streaming(self):
+        for kind in ("plain", "compressed"):
+            with self.subTest(kind):
+                url = f"s3://bucket/mds {kind}"
+                self.python(WRITE_MDS, kind, self.path(kind), url, f"{self.path(kind)}-pair,{url} pair")
+                self.assertGreater(len(self.objects(f"mds {kind}")), 5)
+                files = {name for name in os.listdir(self.path(kind)) if name.startswith(("index", "shard.0"))}
+                for name in (f"mds {kind}", f"mds {kind} pair"):
+                    objects = self.objects(name)  # and two that say what they were made from
+                    self.assertEqual(set(objects), files | {"shardkit.json", ".shardkit/job.json"})
+                    for file in files:
+                        with open(self.path(kind, file), "rb") as local:
+                            self.assertEqual(objects[file], local.read(), file)
+                self.assertFalse(os.path.exists(self.path(kind) + "-pair"))
+                self.python(READ_MDS, url)
+                self.assertIn("FileExistsError", self.python(WRITE_MDS, kind, url, code=1))
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(".mds-")], [])
 
     def test_indexes_and_merges(self):
         for part in ("0", "1"):
@@ -251,6 +304,11 @@ class NoConditionsTest(UploadTest):
                          for folder in (self.path("local"), self.path("served", "bucket", "d")))
         self.assertEqual(served, names)
         self.assertEqual(filecmp.cmpfiles(self.path("local"), self.path("served", "bucket", "d"), names, shallow=False)[0], names)
+        if has_package():
+            self.assertIn("SHARDKIT_NO_CONDITIONAL", self.python(WRITE_MDS, "plain", "s3://bucket/mds", code=1))
+            self.assertFalse(os.path.exists(self.path("served", "bucket", "mds", "index.json")))
+            self.python(WRITE_MDS, "plain", "s3://bucket/mds", SHARDKIT_NO_CONDITIONAL="1")
+            self.python(READ_MDS, "s3://bucket/mds")
 
 
 if __name__ == "__main__":

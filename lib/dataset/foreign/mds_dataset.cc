@@ -115,23 +115,34 @@ class MdsDataset : public ForeignDataset {
     return options.columns.empty() || std::ranges::find(options.columns, column.name) != options.columns.end();
   }
 
-  // Each value of these columns carries its dtype, and that of the first sample becomes the column's.
+  // Each value of these columns carries its dtype. That of the first sample of the first shard that can be read becomes
+  // the column's, so that damage is met where it is.
   absl::Status FindDtypes(std::span<const size_t> typed, const DatasetOptions& options,
                           std::vector<foreign::MdsColumn>* columns) const {
-    const auto first = std::ranges::find_if(files_, [](const auto& file) { return file.samples > 0; });
-    if (first == files_.end()) return absl::OkStatus();
+    absl::Status damage;
+    for (size_t shard = 0; shard < files_.size(); ++shard) {
+      if (files_[shard].samples == 0) continue;
+      const absl::Status status = FindDtypesIn(shard, typed, options, columns);
+      if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
+      damage.Update(status);
+    }
+    return damage;
+  }
+
+  absl::Status FindDtypesIn(size_t shard, std::span<const size_t> typed, const DatasetOptions& options,
+                            std::vector<foreign::MdsColumn>* columns) const {
     ReadOptions read = options;
     read.mode = ReadMode::kBuffered;
     read.verify_listed_hashes = false;  // of the whole file; the values are compared when they are read
-    SHARDKIT_ASSIGN_OR_RETURN(const auto shard, OpenShard(static_cast<size_t>(first - files_.begin()), read));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto reader, OpenShard(shard, read));
     BlockBuffer buffer;
     for (const size_t i : typed) {
       foreign::MdsColumn& column = (*columns)[i];
-      SHARDKIT_ASSIGN_OR_RETURN(const auto value, shard->ReadValue(0, *manifest_.schema.Find(column.name), &buffer));
+      SHARDKIT_ASSIGN_OR_RETURN(const auto value, reader->ReadValue(0, *manifest_.schema.Find(column.name), &buffer));
       const std::optional<Type> dtype = foreign::MdsDtypeOf(*value);
       if (!dtype) {
-        return DataLoss(first->path, ": sample 0: column \"", column.name, "\": an array of a dtype that MDS does not ",
-                        "have");
+        return DataLoss(files_[shard].path, ": sample 0: column \"", column.name,
+                        "\": an array of a dtype that MDS does not have; mds_as_stored reads its bytes");
       }
       column.how.type = Type::kNdarray;
       column.how.dtype = *dtype;

@@ -332,10 +332,15 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(u
   if (const auto mapped = file_->Mapped()) {
     sample = mapped->substr(offset, length);
   } else {
-    SHARDKIT_RETURN_IF_ERROR(CheckMemory(length, StrCat("sample ", ordinal)));
-    state.record.resize_discard(length);
-    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset, {state.record.data(), state.record.size()}));
-    sample = state.record.view();
+    if (state.page_owner != identity_ || state.page_begin != offset || state.page.size() != length) {
+      SHARDKIT_RETURN_IF_ERROR(CheckMemory(length, StrCat("sample ", ordinal)));
+      state.page_owner = 0;
+      state.page.resize_discard(length);
+      SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset, {state.page.data(), state.page.size()}));
+      state.page_owner = identity_;
+      state.page_begin = offset;
+    }
+    sample = state.page.view();
   }
   std::vector<uint64_t> places(columns_->size() + 1);
   const std::string_view head = sample.substr(0, MdsHeadLength(*columns_));

@@ -61,6 +61,8 @@ class _Samples:
             (column.name, i, _decoder(column, encodings.get(column.name)), _values.wants_writable(column))
             for i, column in enumerate(columns)
         ]
+        self._positions = [i for _, i, _, _ in self._columns]
+        self._writable = [writable for *_, writable in self._columns]
 
     def each(self, ordinals: Iterator[int]) -> Iterator[dict[str, Any]]:
         """Yield samples, which are read some at a time: of small values a call takes longer than to read them."""
@@ -77,12 +79,15 @@ class _Samples:
 
     def _read_columns(self, ordinals: list[int]) -> tuple[int, list[list[Any]]]:
         """Return how many bytes the samples have, and the values of each column."""
-        size, columns = 0, []
-        for _, i, decode, writable in self._columns:
-            stored = self._reader.read_values(ordinals, i, writable)
+        if len(ordinals) > 1:
+            columns = self._reader.read_values(ordinals, self._positions, self._writable)
+        else:
+            columns = [[value] for value in self.stored(ordinals[0])]
+        size, made = 0, []
+        for (_, _, decode, _), stored in zip(self._columns, columns, strict=True):
             size += sum(map(len, filter(None, stored)))
-            columns.append([None if value is None else decode(value) for value in stored])
-        return size, columns
+            made.append([None if value is None else decode(value) for value in stored])
+        return size, made
 
     def stored(self, ordinal: int) -> list[Any]:
         read = self._reader.read_value
@@ -273,7 +278,7 @@ class StreamingDataset(torch.utils.data.IterableDataset[Any]):
         for stream, count in zip(self.streams, self.samples_per_stream, strict=True):
             if count == 0:
                 raise RuntimeError(f"Stream contains no samples: {stream.path}.")
-            stream.check_hashes(stream.path)
+            stream.check_hashes()
         self.num_samples = int(self.samples_per_stream.sum())
         self.sample_offset_per_stream = self.samples_per_stream.cumsum() - self.samples_per_stream
         wanted = sample_count(epoch_size, "Epoch size") if epoch_size else None

@@ -51,6 +51,7 @@ class Stream:
     proportion: float
     repeat: float
     choose: int
+    path: str  # or URL, that is read; of a stream of a dataset
 
     def __init__(
         self,
@@ -103,10 +104,9 @@ class Stream:
             if getattr(self, name) in (None, ""):
                 setattr(self, name, default[name])
         self.split = self.split or ""
+        self.path = self._read_place()
 
-    @property
-    def path(self) -> str:
-        """The path or URL that is read."""
+    def _read_place(self) -> str:
         if self.remote is None:
             assert self._local is not None
             return os.path.join(self._local, self.split) if self.split else self._local
@@ -130,24 +130,23 @@ class Stream:
 
     def open(self) -> _dataset.Dataset:
         """Open the dataset."""
-        path = self.path
         try:
-            return _dataset.open(path, mds_as_stored=True)
+            return _dataset.open(self.path, mds_as_stored=True)
         except FileNotFoundError as error:
             if self.remote is None:
-                missing = os.path.join(path, "index.json")
+                missing = os.path.join(self.path, "index.json")
                 raise RuntimeError(f"No `remote` provided, but local file {missing} does not exist: {error}") from error
             raise FileNotFoundError(errno.ENOENT, f"{os.strerror(errno.ENOENT)}: {error}") from error
 
-    def check_hashes(self, path: str) -> None:
+    def check_hashes(self) -> None:
         """Refuse a dataset that lists none of the hashes that are asked for."""
-        shards = listed_shards(path) if self.validate_hash else None
+        shards = listed_shards(self.path) if self.validate_hash else None
         for shard in shards or []:
             for file in (shard.get("raw_data"), shard.get("zip_data")):
                 if file and self.validate_hash not in file["hashes"]:
                     listed = ", ".join(file["hashes"]) or "none"
                     raise ValueError(
-                        f"{path}: validate_hash={self.validate_hash!r}: the index lists {listed} for "
+                        f"{self.path}: validate_hash={self.validate_hash!r}: the index lists {listed} for "
                         f"{file['basename']}; what it lists is always compared, and checksums of Shardkit's shards"
                     )
 

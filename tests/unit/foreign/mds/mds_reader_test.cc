@@ -3,6 +3,7 @@
 #include <random>
 
 #include "foreign/mds/mds_encoding.h"
+#include "support/counting_filesystem.h"
 #include "support/fault_filesystem.h"
 #include "unit/foreign/mds/mds_maker.h"
 
@@ -247,6 +248,25 @@ TEST_F(MdsReaderTest, ManyTinySamplesInManyBlocks) {
   ASSERT_NE(dataset, nullptr);
   EXPECT_EQ(dataset->Shard(0)->blocks, 4u);
   ExpectRows(*dataset, fields, rows);
+}
+
+TEST_F(MdsReaderTest, TheColumnsOfASampleAreReadAtOnce) {
+  const MdsFields fields = {{"a", "bytes", {}}, {"b", "bytes", {}}, {"c", "bytes", {}}};
+  const auto value = [](size_t i, size_t column) { return std::string(i, static_cast<char>('a' + column)); };
+  std::vector<MdsRow> rows;
+  for (size_t i = 0; i < 6; ++i) rows.push_back({value(i, 0), value(i, 1), value(i, 2)});
+  WriteTree(*files_, "/data", MdsTree(fields, rows, 3));
+  CountingFileSystem counted(files_.get());
+  const auto dataset = DatasetReader::Open(counted, "/data");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  BlockBuffer buffer;
+  for (const size_t first : {0, 3})
+    ASSERT_TRUE((*dataset)->ReadValue(first, 0, &buffer).ok());  // which opens the shard
+  for (const size_t i : {0, 3, 1, 4, 1}) {                       // of two shards, at the same places
+    counted.Reset();
+    for (const size_t column : {0, 2, 1}) EXPECT_EQ(*(*dataset)->ReadValue(i, column, &buffer), value(i, column));
+    EXPECT_EQ(counted.reads().size(), 1u) << i;
+  }
 }
 
 TEST_F(MdsReaderTest, MemoryIsBounded) {

@@ -286,13 +286,40 @@ TEST_F(MdsDtypeTest, AnotherOneIsNamed) {
   EXPECT_EQ(*OpenDataset(*files_, "/copy", options)->ReadValue(1, 0, &buffer), "\x09" + MdsArray({1}, 0, "a"));
 }
 
+TEST_F(MdsDtypeTest, IsThatOfTheFirstShardThatCanBeRead) {
+  const std::string value = "\x09" + MdsArray({1}, 0, "a");
+  const Tree sound = MdsTree(fields_, {{value, Little(int64_t{0})}, {value, Little(int64_t{1})}}, 1);
+  const std::string first = "shard.00000.mds";
+  const auto damaged = [&](std::string bytes) {
+    Tree tree = sound;
+    tree[first] = std::move(bytes);
+    return tree;
+  };
+  std::string other = sound.at(first);
+  other[other.find(value)] = '\x01';
+  Tree missing = sound;
+  missing.erase(first);
+  for (const Tree& tree : {missing, damaged(sound.at(first).substr(1)), damaged(other)}) {
+    const auto files = NewMemoryFileSystem();
+    WriteTree(*files, "/data", tree);
+    const auto dataset = OpenDataset(*files, "/data");
+    ASSERT_NE(dataset, nullptr);
+    EXPECT_EQ(dataset->columns()[0].dtype, Type::kI8);
+    BlockBuffer buffer;
+    EXPECT_EQ(*dataset->ReadValue(1, 0, &buffer), OurArray({1}, "a"));
+    EXPECT_NE(Message(dataset->ReadValue(0, 0, &buffer).status()).find("/data/shard.00000.mds: "), std::string::npos);
+  }
+}
+
 TEST_F(MdsDtypeTest, IsReadOnlyWhereTheColumnIsWanted) {
   Tree tree = MdsTree(fields_, {{"nonsense", Little(int64_t{0})}}, 1);
   WriteTree(*files_, "/data", tree);
   const auto refused = DatasetReader::Open(*files_, "/data");
   EXPECT_TRUE(absl::IsDataLoss(refused.status()));
-  EXPECT_EQ(Message(refused.status()),
-            "/data/shard.00000.mds: sample 0: column \"any\": an array of a dtype that MDS does not have");
+  EXPECT_EQ(
+      Message(refused.status()),
+      "/data/shard.00000.mds: sample 0: column \"any\": an array of a dtype that MDS does not have; mds_as_stored "
+      "reads its bytes");
   DatasetOptions options;
   options.columns = {"id"};
   EXPECT_NE(OpenDataset(*files_, "/data", options), nullptr);
