@@ -1,5 +1,10 @@
 #include "remote/object_file.h"
 
+#ifdef __linux__
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -30,6 +35,17 @@ constexpr ReadHints kHints = {.preferred_bytes = uint64_t{8} << 20,
                               .requests_in_flight = 32,
                               .worth_reading_again = true};
 
+// Has the system give the memory of `bytes`, which are to be written soon, and leaves in them what they hold. It takes
+// half of the time of page faults, and the thread that waits for the bytes has that time, which the client's has not.
+void TakeMemory([[maybe_unused]] std::span<char> bytes) {
+#if defined(__linux__) && defined(MADV_POPULATE_WRITE)
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
+#endif
+}
+
 class ObjectFile : public RandomAccessFile {
  public:
   ObjectFile(ObjectStore& store, std::string path, ObjectUrl url, ObjectVersion version)
@@ -56,7 +72,9 @@ class ObjectFile : public RandomAccessFile {
 
   // The client has a deadline for each request, so the read ends.
   absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
-    return io::StartedRead(*this, requests).Wait();
+    io::StartedRead read(*this, requests);
+    for (const ReadRequest& request : requests) TakeMemory(request.buffer);
+    return read.Wait();
   }
 
   void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {

@@ -263,6 +263,13 @@ absl::Status PagedTable::FinishPages(std::unique_ptr<Reading> reading) const {
   return absl::OkStatus();
 }
 
+void PagedTable::LetGo(uint64_t first, uint64_t end) const {
+  if (first >= end || !file_->Mapped()) return;
+  const auto begin = PlaceOf(first), last = PlaceOf(end - 1);
+  if (!begin.ok() || !last.ok()) return;
+  file_->WontNeed(place_.offset + begin->fence.offset, last->end - begin->fence.offset);
+}
+
 absl::Status PagedTable::ForEachPage(const std::function<absl::Status(const TablePage&)>& take) const {
   const auto check_magic = [this](std::string_view magic) {
     return magic == format::kTableMagic ? absl::OkStatus() : Damage("does not begin as one does");
@@ -273,9 +280,14 @@ absl::Status PagedTable::ForEachPage(const std::function<absl::Status(const Tabl
       SHARDKIT_ASSIGN_OR_RETURN(const std::string magic, ReadBytes(0, format::kTableMagicBytes));
       SHARDKIT_RETURN_IF_ERROR(check_magic(magic));
     }
+    uint64_t held = 0, bytes = 0;  // pages from `held` on
     for (uint64_t number = 0; number < section_.page_count; ++number) {
       SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, Page(number));
       SHARDKIT_RETURN_IF_ERROR(take(page));
+      bytes += page.bytes.size();
+      if (bytes < kPagesRead && number + 1 < section_.page_count) continue;
+      LetGo(std::exchange(held, number + 1), number + 1);
+      bytes = 0;
     }
     return absl::OkStatus();
   }

@@ -80,8 +80,13 @@ class PagedTable {
   absl::Status FinishPages(std::unique_ptr<Reading> reading) const;
 
   // Checks the table's first bytes, where they stand before the section, and calls `take` with each page in order.
-  // Where the file is not mapped, a request brings pages of up to 16 MiB. Stops at the first error and returns it.
+  // Where the file is not mapped, a request brings pages of up to 16 MiB; of a mapped one so many stay in memory. Stops
+  // at the first error and returns it.
   absl::Status ForEachPage(const std::function<absl::Status(const TablePage&)>& take) const;
+
+  // Pages [first, end) were read, and are not needed for now: those of a mapped file need not count as memory of the
+  // process. The pages stay valid.
+  void LetGo(uint64_t first, uint64_t end) const;
 
   // Reads the whole section: the first bytes of the table, each page and each fence page.
   absl::Status CheckAll() const {

@@ -88,6 +88,22 @@ absl::StatusOr<IndexedBlock> IndexReader::Load(size_t segment, const container::
   return block;
 }
 
+absl::StatusOr<std::vector<IndexedBlock>> IndexReader::LoadAll(size_t segment, const container::TablePage& page,
+                                                               uint32_t begin, uint64_t end) const {
+  const auto load = [&]() -> absl::StatusOr<std::vector<IndexedBlock>> {
+    const auto count = format::DecodeIndexPageHead(page.bytes);
+    if (!count.ok()) return Annotate(count.status(), parts_[segment].path);
+    std::vector<IndexedBlock> blocks;
+    for (uint32_t i = begin; i < *count; ++i) {
+      SHARDKIT_ASSIGN_OR_RETURN(IndexedBlock block, Load(segment, page, i));
+      if (block.entry.first_sample >= end) break;
+      blocks.push_back(std::move(block));
+    }
+    return blocks;
+  };
+  return Checked(segment, load());  // once for all: it is a call of the system
+}
+
 absl::StatusOr<size_t> IndexReader::SegmentOf(uint64_t sample) const {
   const auto behind = std::ranges::upper_bound(parts_, sample, {}, &Part::first_sample);
   if (behind == parts_.begin()) return DataLoss("offset index: no segment holds sample ", sample);
@@ -145,12 +161,8 @@ absl::StatusOr<IndexedBlock> IndexReader::BlockOfSample(uint64_t sample) const {
 absl::Status IndexReader::ForEachBlock(const std::function<absl::Status(const IndexedBlock&)>& take) const {
   for (size_t segment = 0; segment < parts_.size(); ++segment) {
     const auto take_page = [&](const container::TablePage& page) -> absl::Status {
-      const auto count = Checked(segment, format::DecodeIndexPageHead(page.bytes));
-      if (!count.ok()) return Annotate(count.status(), parts_[segment].path);
-      for (uint32_t i = 0; i < *count; ++i) {
-        SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock block, Checked(segment, Load(segment, page, i)));
-        SHARDKIT_RETURN_IF_ERROR(take(block));
-      }
+      SHARDKIT_ASSIGN_OR_RETURN(const std::vector<IndexedBlock> blocks, LoadAll(segment, page, 0, UINT64_MAX));
+      for (const IndexedBlock& block : blocks) SHARDKIT_RETURN_IF_ERROR(take(block));
       return absl::OkStatus();
     };
     SHARDKIT_RETURN_IF_ERROR(parts_[segment].table->ForEachPage(take_page));
@@ -202,14 +214,12 @@ absl::Status IndexReader::ForEachBlockIn(size_t segment, std::span<const SampleR
       if (number == pages[i].first) {
         SHARDKIT_ASSIGN_OR_RETURN(block, FindInPage(segment, page, shards[i].first - part.first_sample));
       }
-      const auto count = Checked(segment, format::DecodeIndexPageHead(page.bytes));
-      if (!count.ok()) return Annotate(count.status(), part.path);
-      for (; block < *count; ++block) {
-        SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock indexed, Checked(segment, Load(segment, page, block)));
-        if (indexed.entry.first_sample >= end) break;
-        SHARDKIT_RETURN_IF_ERROR(take(indexed));
-      }
+      SHARDKIT_ASSIGN_OR_RETURN(const std::vector<IndexedBlock> blocks, LoadAll(segment, page, block, end));
+      for (const IndexedBlock& indexed : blocks) SHARDKIT_RETURN_IF_ERROR(take(indexed));
     }
+    // Most of a page are the places of samples: of many shards they would take gigabytes.
+    part.table->LetGo(pages[i].first,
+                      i + 1 < shards.size() ? std::min(pages[i].last + 1, pages[i + 1].first) : pages[i].last + 1);
   }
   return absl::OkStatus();
 }

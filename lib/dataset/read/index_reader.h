@@ -97,6 +97,9 @@ class IndexReader {
   explicit IndexReader(const Schema& schema) : schema_(schema) {}
   absl::StatusOr<Part> OpenPart(std::unique_ptr<container::PagedTable> table, const Segment& segment) const;
   absl::StatusOr<IndexedBlock> Load(size_t segment, const container::TablePage& page, uint32_t i) const;
+  // Blocks of a page, from number `begin` on, that begin before sample `end`.
+  absl::StatusOr<std::vector<IndexedBlock>> LoadAll(size_t segment, const container::TablePage& page, uint32_t begin,
+                                                    uint64_t end) const;
   absl::StatusOr<uint64_t> LoadPlace(const IndexedBlock& block, uint64_t number) const;
   absl::Status CheckPart(size_t segment, std::span<const ManifestShard> all) const;
   template <typename... Parts>

@@ -246,10 +246,24 @@ void BlockTable::LearnExpansion(const BlockEntry& entry) {
       static_cast<double>(whole - std::min(whole, kBesideBytes)) / static_cast<double>(InBuffer(entry.place.length));
   if (expansion == kExpansionUnknown) {
     expansion = seen;
+    EstimateAgain(entry.key.dataset);
   } else if (seen <= expansion) {
     expansion += kExpansionDecay * (seen - expansion);
   } else if (whole > entry.buffer_before + kBesideBytes) {  // else its buffer was larger than it needs
     expansion = seen;
+  }
+}
+
+// Until the first block was read, others counted with all that they might take, and little was planned.
+void BlockTable::EstimateAgain(uint32_t dataset) {
+  for (const auto& [key, entry] : entries_) {
+    if (key.dataset != dataset) continue;
+    if (entry->state == BlockState::kReading) {
+      Charge(*entry, std::max(entry->buffer_before, Estimate(*entry)));
+    } else if (wanted_.contains({entry->tasks.empty() ? 0 : entry->tasks.front()->sequence, entry->id})) {
+      wanted_bytes_ -= entry->estimate;
+      wanted_bytes_ += entry->estimate = Estimate(*entry);
+    }
   }
 }
 

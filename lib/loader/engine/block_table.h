@@ -168,6 +168,7 @@ class BlockTable {
   void Unkeep(BlockEntry& entry);
   void DropKept(uint64_t room);
   void LearnExpansion(const BlockEntry& entry);
+  void EstimateAgain(uint32_t dataset);
   void DropFreeBuffers();
   void DropKeptMaps();
   bool DropBlock(uint64_t oldest);

@@ -411,6 +411,7 @@ void Engine::RunReader(int number) {
     const std::vector<BatchTask*> complete = blocks_.EndRead(*entry);
     complete_.insert(complete.begin(), complete.end());
     WakeDecoders(complete.size());
+    WakePlanner();  // a block may take less than it counted before
     const bool waited_for = blocks_.anything_due(Oldest()) && (decoders_starved_ > 0 || consumer_waiting_);
     const bool more =
         tuner_.Update(StageCounter::Seconds(end.time_since_epoch().count()), bytes_read_, waited_for, device_wait);

@@ -381,6 +381,10 @@ class HttpClient::Engine {
     if (!multi_) return ResourceExhausted("libcurl: no memory for a client");
     // libcurl's own limit is four for each request that runs now, so a pause would end most connections.
     curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, static_cast<long>(options_.requests_in_flight));
+    curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETFUNCTION, &TakeSocket);
+    curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETDATA, this);
+    curl_multi_setopt(multi_.get(), CURLMOPT_TIMERFUNCTION, &TakeTimer);
+    curl_multi_setopt(multi_.get(), CURLMOPT_TIMERDATA, this);
     try {
       thread_ = std::thread([this] { Run(); });
     } catch (const std::system_error& error) {
@@ -432,12 +436,72 @@ class HttpClient::Engine {
         continue;
       }
       StartWaiting();
-      int running = 0;
-      curl_multi_perform(multi_.get(), &running);
-      TakeFinished();
       const bool more = !waiting_.empty() && !AtLimit();
-      curl_multi_poll(multi_.get(), nullptr, 0, more ? 0 : MillisecondsToTimer(), nullptr);
+      Drive(more ? 0 : std::min(MillisecondsToTimer(), MillisecondsTo(libcurl_timer_)));
     }
+  }
+
+  // A connection, and the request that uses it.
+  struct Socket {
+    Id id = 0;
+    curl_waitfd wait;
+  };
+
+  // libcurl says which sockets it waits for. An exception must not pass through it.
+  static int TakeSocket(CURL* easy, curl_socket_t socket, int what, void* engine, void* /*of_socket*/) {
+    auto& sockets = static_cast<Engine*>(engine)->sockets_;
+    const absl::Status taken = Guarded("a socket", [&]() -> absl::Status {
+      std::erase_if(sockets, [&](const auto& known) { return known.wait.fd == socket; });
+      if (what == CURL_POLL_REMOVE) return absl::OkStatus();
+      Transfer* transfer = nullptr;
+      curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+      const int events =
+          ((what & CURL_POLL_IN) != 0 ? CURL_WAIT_POLLIN : 0) | ((what & CURL_POLL_OUT) != 0 ? CURL_WAIT_POLLOUT : 0);
+      const Socket added{transfer == nullptr ? 0 : transfer->id(), {socket, static_cast<short>(events), 0}};
+      sockets.insert(std::ranges::upper_bound(sockets, added.id, {}, &Socket::id), added);
+      return absl::OkStatus();
+    });
+    return taken.ok() ? 0 : -1;
+  }
+
+  static int TakeTimer(CURLM* /*multi*/, long wait, void* engine) {
+    auto& timer = static_cast<Engine*>(engine)->libcurl_timer_;
+    timer = wait < 0 ? SteadyClock::time_point::max() : SteadyClock::now() + std::chrono::milliseconds(wait);
+    return 0;
+  }
+
+  // Waits, and receives and sends what can be, for about a millisecond. One connection at a time, and that of the
+  // oldest request first: libcurl takes all that has come for it, which may be megabytes. Who waits for one answer need
+  // not wait for all others, nor need new requests.
+  void Drive(int milliseconds) {
+    constexpr std::chrono::milliseconds kPass{1};
+    std::vector<curl_waitfd> waits;
+    for (const Socket& socket : sockets_) waits.push_back(socket.wait);
+    int ready = 0;
+    curl_multi_poll(multi_.get(), waits.data(), static_cast<unsigned>(waits.size()), milliseconds, &ready);
+    // Errors are not told with the sockets: then libcurl looks at all of them.
+    const auto begin = SteadyClock::now();
+    const bool look = ready > 0 && std::ranges::all_of(waits, [](const auto& wait) { return wait.revents == 0; });
+    // What is sent takes little time, and the server begins its answer.
+    std::ranges::stable_sort(waits, std::greater<>(),
+                             [](const auto& wait) { return wait.revents & CURL_WAIT_POLLOUT; });
+    for (const curl_waitfd& wait : waits) {
+      if (wait.revents == 0 && !look) continue;
+      if (std::ranges::none_of(sockets_, [&](const auto& known) { return known.wait.fd == wait.fd; })) continue;
+      Act(wait.fd, ((wait.revents & CURL_WAIT_POLLIN) != 0 ? CURL_CSELECT_IN : 0) |
+                       ((wait.revents & CURL_WAIT_POLLOUT) != 0 ? CURL_CSELECT_OUT : 0));
+      if (SteadyClock::now() - begin >= kPass) break;
+    }
+    if (SteadyClock::now() >= libcurl_timer_) {
+      libcurl_timer_ = SteadyClock::time_point::max();
+      Act(CURL_SOCKET_TIMEOUT, 0);
+    }
+  }
+
+  void Act(curl_socket_t socket, int events) {
+    int running = 0;
+    curl_multi_socket_action(multi_.get(), socket, events, &running);
+    TakeFinished();
   }
 
   bool AtLimit() const { return running_.size() >= static_cast<size_t>(options_.requests_in_flight); }
@@ -488,11 +552,17 @@ class HttpClient::Engine {
     }
   }
 
+  // At most a second.
+  static int MillisecondsTo(SteadyClock::time_point time) {
+    const auto now = SteadyClock::now();
+    if (time >= now + std::chrono::seconds(1)) return 1000;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - now);
+    return static_cast<int>(std::max<int64_t>(left.count(), 0));
+  }
+
   int MillisecondsToTimer() {
     std::lock_guard lock(mutex_);
-    if (timers_.empty()) return 1000;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first - SteadyClock::now());
-    return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1000));
+    return timers_.empty() ? 1000 : MillisecondsTo(timers_.begin()->first);
   }
 
   void StartWaiting() {
@@ -558,12 +628,14 @@ class HttpClient::Engine {
   }
 
   const Options options_;
-  const std::unique_ptr<CURLM, MultiHandleDeleter> multi_;
 
   // Of the thread.
   std::unordered_map<Id, std::unique_ptr<Transfer>> running_;
   std::deque<std::unique_ptr<Transfer>> waiting_;
   std::vector<EasyHandle> idle_;
+  std::vector<Socket> sockets_;  // that libcurl waits for, by request
+  SteadyClock::time_point libcurl_timer_ = SteadyClock::time_point::max();
+  const std::unique_ptr<CURLM, MultiHandleDeleter> multi_;  // goes before sockets_, which its end still changes
 
   std::mutex mutex_;  // guards what follows
   Id last_id_ = 0;

@@ -254,6 +254,40 @@ TEST_F(PagedTables, AMapIsCheckedOnFirstUse) {
   EXPECT_TRUE(PosixFileSystem()->RemoveFile(path).ok());
 }
 
+// Says how many bytes of its map are no longer needed.
+class LetGoFile final : public ForwardingFile {
+ public:
+  LetGoFile(std::unique_ptr<RandomAccessFile> base, uint64_t* bytes) : ForwardingFile(std::move(base)), bytes_(bytes) {}
+  void WontNeed(uint64_t offset, uint64_t length) const override {
+    *bytes_ += length;
+    ForwardingFile::WontNeed(offset, length);
+  }
+
+ private:
+  uint64_t* const bytes_;
+};
+
+TEST_F(PagedTables, PagesOfAMapAreLetGoAfterAllWereRead) {
+  const std::string path = StrCat(testing::TempDir(), "/paged_table_test_let_go");
+  const Written written = Write(Numbers(3000));
+  (void)PosixFileSystem()->RemoveFile(path);
+  WriteWhole(*PosixFileSystem(), path, written.bytes);
+  auto file = PosixFileSystem()->OpenForReading(path, ReadMode::kMapped);
+  ASSERT_TRUE(file.ok()) << file.status();
+  uint64_t bytes = 0;
+  const auto table = PagedTable::Open(std::make_unique<LetGoFile>(*std::move(file), &bytes),
+                                      {.length = written.bytes.size()}, TableKind::kKeys);
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_TRUE((*table)->CheckAll().ok());
+  EXPECT_EQ(bytes, (*table)->page_bytes());
+  (*table)->LetGo(1, 3);
+  EXPECT_EQ(bytes, (*table)->page_bytes() + 16 + 24);
+  (*table)->LetGo(3, 3);
+  EXPECT_EQ(bytes, (*table)->page_bytes() + 16 + 24);
+  ExpectPages(**table, 3000);
+  EXPECT_TRUE(PosixFileSystem()->RemoveFile(path).ok());
+}
+
 TEST_F(PagedTables, EveryFlippedBitAndEveryTruncationIsFound) {
   const Written several = WriteSections({{TableKind::kOffsetIndex, Numbers(2), ""},
                                          {TableKind::kShardList, {}, "payload!"},

@@ -1,6 +1,7 @@
 // How far the loader reads ahead, and what it keeps for later windows.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -166,6 +167,69 @@ TEST_F(ReadAheadTest, OpeningTakesTwoRoundTrips) {
   EXPECT_LE(counting.round_trips(), 2u);  // the manifest, and the index: above 128 KiB its root, and then its pages
   EXPECT_LE(loader->Report().round_trips, 2u);
   EXPECT_EQ(loader->Report().blocks_read, 0u);
+}
+
+TEST_F(ReadAheadTest, TheFirstBatchTakesTwoRoundTripsAfterOpening) {
+  Write(320);
+  shardctl::LatencyOptions latency;
+  latency.latency = std::chrono::milliseconds(150);  // longer than threads wait for a busy processor
+  const auto slow = shardctl::NewLatencyFileSystem(*files_, latency);
+  const auto loader = OpenLoader(*slow, Options());
+  ASSERT_TRUE(loader->Next().ok());
+  EXPECT_LE(loader->Report().round_trips, 4u);  // two to open; the ends of all shards; all blocks
+}
+
+// Holds back the first read of a block until it is told to go on.
+class HoldingFileSystem final : public ForwardingReadableFileSystem {
+ public:
+  explicit HoldingFileSystem(ReadableFileSystem& base) : ForwardingReads(base) {}
+
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override {
+    auto file = base().OpenForReading(path, mode, size);
+    if (!file.ok() || !path.ends_with(".shard")) return file;
+    return std::make_unique<File>(*std::move(file), this);
+  }
+
+  void GoOn() { go_on_.Cancel(); }
+
+ private:
+  class File final : public ForwardingFile {
+   public:
+    File(std::unique_ptr<RandomAccessFile> base, HoldingFileSystem* holding)
+        : ForwardingFile(std::move(base)), holding_(*holding) {}
+    std::optional<std::string_view> Mapped() const override { return std::nullopt; }
+    absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+      if (buffer.size() > 64 << 10 && !holding_.held_.exchange(true)) {
+        while (!holding_.go_on_.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      return ForwardingFile::ReadAt(offset, buffer);
+    }
+
+   private:
+    HoldingFileSystem& holding_;
+  };
+
+  mutable std::atomic<bool> held_ = false;
+  mutable Cancellation go_on_;
+};
+
+// Until the first block has been read, blocks count with more memory than these take, and the budget is full.
+TEST_F(ReadAheadTest, OtherBlocksAreReadBeforeTheFirstBatchIsMade) {
+  Write(1600);
+  HoldingFileSystem holding(*files_);
+  LoaderOptions options = Options();
+  options.plan.shuffle_buffer_bytes = 32 * kMiB;
+  options.memory_bytes = 96 * kMiB;
+  options.read_threads = 8;
+  const auto loader = OpenLoader(holding, options);
+  const uint64_t of_first_batch = options.plan.batch_size;  // at most
+  for (int i = 0; i < 5000 && loader->Report().blocks_read <= of_first_batch; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GT(loader->Report().blocks_read, of_first_batch);
+  holding.GoOn();
+  EXPECT_TRUE(loader->Next().ok());
 }
 
 TEST_F(ReadAheadTest, OtherRanksSamplesDoNotMakeItReadTwice) {
