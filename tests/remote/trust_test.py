@@ -12,7 +12,7 @@ import sys
 import unittest
 
 import servers
-from support import RemoteTest, shardctl
+from support import ENVIRONMENT, RemoteTest, SHARDCTL, shardctl
 
 KEYS = {"AWS_ACCESS_KEY_ID": servers.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": servers.SECRET_KEY}
 
@@ -46,6 +46,17 @@ class TlsTest(RemoteTest):
         with self.serving("DNS:elsewhere.test") as origin:
             message = self.run_command("inspect", origin + "/data", code=3, SSL_CERT_FILE=self.authority.path)
             self.assertIn("the server's certificate is not trusted", message)
+
+    def test_the_file_of_another_system(self):
+        # As on SUSE, in a view of the file system of its own.
+        view = ["unshare", "--map-root-user", "--mount", "sh", "-ec",
+                'mount -t tmpfs none /etc/ssl; cp "$0" /etc/ssl/ca-bundle.pem; exec "$@"', self.authority.path]
+        if subprocess.run([*view, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("unshare cannot make a view of the file system")
+        with self.serving("IP:127.0.0.1") as origin:
+            found = subprocess.run([*view, SHARDCTL, "ls", "--values-xxh3", origin + "/data"], capture_output=True, text=True, check=False,
+                                   env=ENVIRONMENT)
+            self.assertEqual((found.stderr, found.stdout), ("", self.local))
 
     def test_an_authority_that_is_no_file(self):
         with self.serving("IP:127.0.0.1") as origin:

@@ -1,6 +1,7 @@
 #include "remote/http/http_client.h"
 
 #include <curl/curl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -34,6 +35,21 @@ bool IsUsed(std::string_view header) {
 
 constexpr size_t kHeaderLimit = size_t{64} << 10;
 constexpr int kMostRedirects = 5;
+
+// The file of the authorities that this system trusts. libcurl knows that of the system it was built for, and a program
+// may run on another. Null where there is none of these: then libcurl's is used.
+const char* SystemAuthorities() {
+  static const char* const found = [] {
+    const char* present = nullptr;
+    // Of Debian, of Red Hat and of SUSE.
+    for (const char* path :
+         {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"}) {
+      if (present == nullptr && access(path, R_OK) == 0) present = path;
+    }
+    return present;
+  }();
+  return found;
+}
 
 absl::Status ErrorOf(CURLcode code, const std::string& url) {
   const std::string message = StrCat(WithoutSecrets(url), ": ", curl_easy_strerror(code));
@@ -169,7 +185,8 @@ absl::Status Transfer::Prepare(EasyHandle handle, const HttpClient::Options& opt
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &TakeBody);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, this);
-  if (!request_.certificates.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, request_.certificates.c_str());
+  const char* const authorities = request_.certificates.empty() ? SystemAuthorities() : request_.certificates.c_str();
+  if (authorities != nullptr) curl_easy_setopt(curl, CURLOPT_CAINFO, authorities);
   if (!request_.proxy) curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
   if (request_.fresh_connection) {
     curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
