@@ -18,6 +18,7 @@ myst_enable_extensions = ["colon_fence"]
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["nvidia"]  # DALI, which shardkit.dali imports
 autodoc_typehints = "signature"
+autodoc_type_aliases = {"Array": "numpy.ndarray"}  # known to type checkers alone
 autoclass_content = "both"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
