@@ -127,7 +127,10 @@ PROGRAMS = {
         [
             ("s3://my-bucket/my_optimized_dataset", "my_optimized_dataset"),
             ("num_workers=4", "num_workers=2"),
-            ("(dataset)", "(dataset, collate_fn=lambda images: images[0])"),
+            (
+                "for sample in batch],\n    }",
+                'for sample in batch],\n        "index": [sample["index"] for sample in batch],\n    }',
+            ),
         ],
         [
             ("from litdata import optimize", "import shardkit as sk"),
@@ -147,9 +150,22 @@ PROGRAMS = {
                 "import shardkit as sk\nfrom shardkit.torch import Loader",
             ),
             ("StreamingDataset(input_dir, shuffle=True)", "sk.open(input_dir)"),
-            ("StreamingDataLoader(dataset, collate_fn=lambda images: images[0])", "Loader(input_dir)"),
+            (
+                """# Custom collate function to handle the batch (Optional)
+def collate_fn(batch):
+    return {
+        "image": [sample["image"] for sample in batch],
+        "class": [sample["class"] for sample in batch],
+        "index": [sample["index"] for sample in batch],
+    }
+
+
+""",
+                "",
+            ),
+            ("StreamingDataLoader(dataset, collate_fn=collate_fn)", "Loader(input_dir)"),
         ],
-        ("dataloader", "[batch['index']]"),
+        ("dataloader", "batch['index']"),
     ),
     (
         "litdata",
