@@ -1,15 +1,24 @@
 // Measures what a training job does with a dataset before its first sample, and what grows with the dataset.
 //
 //   scale_bench SHARDS SAMPLES [keys|blocks]
+//   scale_bench link SHARDS SAMPLES DATASET
+//   scale_bench rank DATASET RANK WORLD_SIZE
 //
-// Makes two datasets in memory, each of SHARDS shards of SAMPLES samples: a number, and with "keys" a key; with
-// "blocks" each sample is a block. Prints what opening one takes, its manifest, a plan, an epoch's order, one step of
-// it for one rank, a cursor, a key, and merging both.
+// The first makes two datasets in memory, each of SHARDS shards of SAMPLES samples: a number, and with "keys" a key;
+// with "blocks" each sample is a block. Prints what opening one takes, its manifest, a plan, an epoch's order, one step
+// of it for one rank, a cursor, a key, and merging both.
+//
+// "link" makes a dataset on disk, of SHARDS shards (a power of ten) of SAMPLES samples of 1 KiB in 64 blocks. Ten
+// shards are written; the others are hard links to them, with a manifest and an index as of any other dataset. "rank"
+// reads such a dataset as one rank of a job does, with the default options and batches of 4096 over all ranks. Prints
+// what its first batch takes, finding any step, its first batch after resuming there, walking through the plan of an
+// epoch, and the memory of the process.
 #include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
+#include <random>
 
 #include "shardkit/copy.h"
 #include "shardkit/dataset_reader.h"
@@ -33,11 +42,15 @@ double Resident() {
   return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
+constexpr size_t kLinkedValue = 1024;   // bytes
+constexpr uint64_t kLinkedBlocks = 64;  // of a shard, as of one of 256 MiB by default
+
 void Write(FileSystem& files, const std::string& path, uint64_t shards, uint64_t samples, std::string_view what,
            uint64_t first) {
-  const bool keys = what == "keys";
+  const bool keys = what == "keys", link = what == "link";
   const Column key{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true};
-  const Column number{.name = "number", .type = Type::kI64, .codec = Codec::kZstd};
+  const Column number = link ? Column{.name = "bin", .type = Type::kBytes}
+                             : Column{.name = "number", .type = Type::kI64, .codec = Codec::kZstd};
   std::vector<Column> columns = {number};
   if (keys) columns.insert(columns.begin(), key);
   DatasetWriterOptions options;
@@ -45,15 +58,16 @@ void Write(FileSystem& files, const std::string& path, uint64_t shards, uint64_t
   options.shard.alignment = 64;
   options.shard.sync = false;
   if (what == "blocks") options.shard.max_block_samples = 1;
+  if (link) options.shard.max_block_samples = static_cast<uint32_t>((samples + kLinkedBlocks - 1) / kLinkedBlocks);
   const auto writer = Must(DatasetWriter::Create(files, path, Must(Schema::Create(columns)), options));
   std::string name;
+  std::string bytes(link ? kLinkedValue : 8, '\0');
   for (uint64_t i = 0; i < shards * samples; ++i) {
     const uint64_t value = first + i;
-    char bytes[8];
-    std::memcpy(bytes, &value, 8);
+    std::memcpy(bytes.data(), &value, 8);
     Sample sample;
     if (keys) sample.key = name = std::to_string(value);
-    sample.fields.push_back({&number, Value(std::string_view(bytes, 8))});
+    sample.fields.push_back({&number, Value(std::string_view(bytes))});
     Must(writer->Append(sample));
   }
   Must(writer->Finish());
@@ -67,11 +81,115 @@ double Median5(Work work) {
   return Median(seconds);
 }
 
+int Link(uint64_t shards, uint64_t samples, const std::string& path) {
+  constexpr uint64_t kWritten = 10;
+  FileSystem& files = *PosixFileSystem();
+  std::string made = path + ".10";
+  Write(files, made, kWritten, samples, "link", 0);
+  for (uint64_t count = kWritten; count < shards; count *= 10) {
+    const std::string next = count * 10 < shards ? path + "." + std::to_string(count * 10) : path;
+    MergeOptions options;
+    options.keep_repeated_keys = true;  // equal shards
+    Must(MergeDatasets(files, std::vector<std::string>(10, made), next, options));
+    Must(RemoveTree(files, made));
+    made = next;
+  }
+  return 0;
+}
+
+// The most MiB that the process has had in memory.
+double PeakResident() {
+  unsigned long peak = 0;
+  char line[256];
+  if (std::FILE* const file = std::fopen("/proc/self/status", "r")) {
+    while (std::fgets(line, sizeof(line), file) != nullptr && std::sscanf(line, "VmHWM: %lu kB", &peak) != 1) {
+    }
+    std::fclose(file);
+  }
+  return static_cast<double>(peak) / 1024;
+}
+
+int Rank(const std::string& path, uint64_t rank, uint64_t world_size) {
+  FileSystem& files = *PosixFileSystem();
+  LoaderOptions options;
+  options.plan.seed = 1;
+  options.plan.batch_size = 4096;
+  options.rank = rank;
+  options.world_size = world_size;
+  options.epochs = 0;
+  std::unique_ptr<Loader> loader;
+  uint64_t samples = 0;
+  const auto open = [&] { loader = Must(Loader::Open(files, {{.path = path}}, options)); };
+  const auto next = [&] { samples += Must(loader->Next())->size(); };
+  Report("opening a loader", 1e3 * Seconds(open), "ms");
+  Report("first batch after that", 1e3 * Seconds(next), "ms");
+  constexpr int kBatches = 500;
+  for (int i = 0; i < kBatches; ++i) next();
+  const LoaderReport report = loader->Report();
+  Report("memory of the rank after 500 batches, at its peak", PeakResident(), "MiB");
+  Report("of this blocks", static_cast<double>(report.peak_block_memory) / (1 << 20), "MiB");
+  Report("of this batches", static_cast<double>(report.peak_batch_memory) / (1 << 20), "MiB");
+
+  loader.reset();
+
+  const LoaderDataset datasets[] = {{.path = path}};
+  const std::shared_ptr<const Plan> plan = Must(PlanDatasets(files, datasets, options.plan));
+  // A step that a cursor may stand at, in an epoch that nothing is known of.
+  std::mt19937_64 random(1);
+  const auto any_step = [&] { return plan->StepAt(0, random() % plan->StepsFrom(0)); };
+  std::vector<double> seconds, processor;
+  for (int i = 0; i < 20; ++i) {
+    const double before = ProcessorSeconds();
+    seconds.push_back(Seconds([&] {
+      const Step step = any_step();
+      const auto order = Must(plan->Epoch(random() % 100)->Covering(step));
+      for (const uint64_t position : order->RankPositions(step, rank, world_size)) {
+        samples += order->BlockOf(order->At(position % order->size())).sample_count;
+      }
+    }));
+    processor.push_back(ProcessorSeconds() - before);
+  }
+  Report("finding the samples of any step, median of 20", 1e3 * Median(seconds), "ms");
+  Report("the slowest of these", 1e3 * std::ranges::max(seconds), "ms");
+  Report("processor time of these, median", 1e3 * Median(processor), "ms");
+  seconds.clear();
+  for (int i = 0; i < 5; ++i) {
+    options.cursor = plan->At(random() % 100, any_step().begin);
+    loader.reset();
+    seconds.push_back(Seconds([&] {
+      open();
+      next();
+    }));
+  }
+  Report("opening a loader at any step, and its first batch, median of 5", 1e3 * Median(seconds), "ms");
+  Report("the slowest of them", 1e3 * std::ranges::max(seconds), "ms");
+  loader.reset();
+
+  const double before = ProcessorSeconds();
+  Report("all steps of an epoch, the samples of the rank", Seconds([&] {
+           auto order = plan->Epoch(1);
+           for (uint64_t i = 0, steps = plan->StepsFrom(0); i < steps; ++i) {
+             const Step step = plan->StepAt(0, i);
+             order = Must(order->Covering(step));
+             for (const uint64_t position : order->RankPositions(step, rank, world_size)) {
+               samples += order->BlockOf(order->At(position % order->size())).sample_count;
+             }
+           }
+         }),
+         "s");
+  Report("processor time of this", ProcessorSeconds() - before, "s");
+  Report("memory of the rank in the end, at its peak", PeakResident(), "MiB");
+  return samples == 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  const uint64_t shards = std::strtoull(argv[1], nullptr, 10), samples = std::strtoull(argv[2], nullptr, 10);
+  const auto number = [&](int i) { return std::strtoull(argv[i], nullptr, 10); };
+  if (argc == 5 && std::string_view(argv[1]) == "link") return Link(number(2), number(3), argv[4]);
+  if (argc == 5 && std::string_view(argv[1]) == "rank") return Rank(argv[2], number(3), number(4));
+  const uint64_t shards = number(1), samples = number(2);
   const std::string_view what = argc > 3 ? argv[3] : "";
   const bool keys = what == "keys";
   const std::unique_ptr<FileSystem> files = NewMemoryFileSystem();

@@ -263,11 +263,21 @@ absl::Status PagedTable::FinishPages(std::unique_ptr<Reading> reading) const {
   return absl::OkStatus();
 }
 
-void PagedTable::LetGo(uint64_t first, uint64_t end) const {
-  if (first >= end || !file_->Mapped()) return;
+std::pair<uint64_t, uint64_t> PagedTable::MappedRange(uint64_t first, uint64_t end) const {
+  if (first >= end || !file_->Mapped()) return {};
   const auto begin = PlaceOf(first), last = PlaceOf(end - 1);
-  if (!begin.ok() || !last.ok()) return;
-  file_->WontNeed(place_.offset + begin->fence.offset, last->end - begin->fence.offset);
+  if (!begin.ok() || !last.ok()) return {};
+  return {place_.offset + begin->fence.offset, last->end - begin->fence.offset};
+}
+
+void PagedTable::WillNeed(uint64_t first, uint64_t end) const {
+  const auto [offset, length] = MappedRange(first, end);
+  if (length != 0) file_->WillNeed(offset, length);
+}
+
+void PagedTable::LetGo(uint64_t first, uint64_t end) const {
+  const auto [offset, length] = MappedRange(first, end);
+  if (length != 0) file_->WontNeed(offset, length);
 }
 
 absl::Status PagedTable::ForEachPage(const std::function<absl::Status(const TablePage&)>& take) const {

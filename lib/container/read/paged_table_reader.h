@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -84,8 +85,9 @@ class PagedTable {
   // at the first error and returns it.
   absl::Status ForEachPage(const std::function<absl::Status(const TablePage&)>& take) const;
 
-  // Pages [first, end) were read, and are not needed for now: those of a mapped file need not count as memory of the
-  // process. The pages stay valid.
+  // Pages [first, end) will be read soon, or will not be read for now: then those of a mapped file need not count as
+  // memory of the process. They stay valid. Nothing happens where the file is not mapped.
+  void WillNeed(uint64_t first, uint64_t end) const;
   void LetGo(uint64_t first, uint64_t end) const;
 
   // Reads the whole section: the first bytes of the table, each page and each fence page.
@@ -115,6 +117,8 @@ class PagedTable {
     uint64_t end = 0;
   };
   absl::StatusOr<PagePlace> PlaceOf(uint64_t number) const;
+  // Where pages [first, end) lie in a mapped file; nowhere in others.
+  std::pair<uint64_t, uint64_t> MappedRange(uint64_t first, uint64_t end) const;
   absl::Status WrongChecksum(uint64_t number) const;
   void Keep(const TablePage& page) const;
 

@@ -197,11 +197,16 @@ absl::Status IndexReader::ForEachBlockIn(size_t segment, std::span<const SampleR
     SHARDKIT_ASSIGN_OR_RETURN(range.first, part.table->FindPage(first));
     SHARDKIT_ASSIGN_OR_RETURN(range.last, part.table->FindPage(first + std::max<uint64_t>(shard.count, 1) - 1));
   }
+  uint64_t held = 0;  // pages from there on are in memory
   for (size_t i = 0, started = 0; i < shards.size(); ++i) {
     if (i == started) {  // of as many shards as stay in memory, the pages are read at once
+      // Most of a page are the places of samples: of many shards they would take gigabytes. What lies between the
+      // shards goes, too, because the system maps more than it is asked for.
+      part.table->LetGo(std::exchange(held, pages[i].first), pages[i].first);
       std::vector<uint64_t> numbers;
       do {
         for (uint64_t number = pages[started].first; number <= pages[started].last; ++number) numbers.push_back(number);
+        part.table->WillNeed(pages[started].first, pages[started].last + 1);
       } while (++started < shards.size() &&
                numbers.size() + (pages[started].last - pages[started].first) < container::PagedTable::kKeptPages);
       SHARDKIT_ASSIGN_OR_RETURN(auto reading, part.table->StartNumbers(std::move(numbers)));
@@ -217,10 +222,8 @@ absl::Status IndexReader::ForEachBlockIn(size_t segment, std::span<const SampleR
       SHARDKIT_ASSIGN_OR_RETURN(const std::vector<IndexedBlock> blocks, LoadAll(segment, page, block, end));
       for (const IndexedBlock& indexed : blocks) SHARDKIT_RETURN_IF_ERROR(take(indexed));
     }
-    // Most of a page are the places of samples: of many shards they would take gigabytes.
-    part.table->LetGo(pages[i].first,
-                      i + 1 < shards.size() ? std::min(pages[i].last + 1, pages[i + 1].first) : pages[i].last + 1);
   }
+  part.table->LetGo(held, part.table->page_count());
   return absl::OkStatus();
 }
 
