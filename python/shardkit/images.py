@@ -88,10 +88,10 @@ class Geometry:
 class Image:
     """Image files decoded to uint8, [samples, height, width, channels]; `Ragged` when sizes differ.
 
-    The formats are JPEG, PNG, WebP, GIF, BMP, TIFF and AVIF; of an animation the first frame is the image. Arrays of
-    uint8, [height, width] or [height, width, 1, 3 or 4], are images, too. With another `dtype` images come as a model
-    takes them, made by the threads that decode, or on the device: ``mean`` and ``std`` are those of torchvision's
-    Normalize, and without them pixels are from 0 to 1.
+    The formats are JPEG, PNG, WebP, GIF, BMP, TIFF and, except in wheels, AVIF; of an animation the first frame is the
+    image. Arrays of uint8, [height, width] or [height, width, 1, 3 or 4], are images, too. With another `dtype` images
+    come as a model takes them, made by the threads that decode, or on the device: ``mean`` and ``std`` are those of
+    torchvision's Normalize, and without them pixels are from 0 to 1.
 
     Parameters
     ----------
@@ -351,7 +351,7 @@ def decode_image(
     strict: bool = False,
     max_memory: int = 224 << 20,
 ) -> npt.NDArray[np.uint8]:
-    """Decode a JPEG, PNG, WebP, GIF, BMP, TIFF or AVIF. Does not hold the GIL.
+    """Decode a JPEG, PNG, WebP, GIF, BMP, TIFF or, except in wheels, AVIF. Does not hold the GIL.
 
     Parameters
     ----------

@@ -61,6 +61,13 @@ class ExamplesTest(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, anchors(documents.read(path)))
 
+    def test_page_of_the_package(self):
+        # A package index shows it without the repository.
+        self.assertNotRegex(documents.read("python/README.md"), r"\]\((?!https:)")
+        (_, example), = documents.blocks("python/README.md", "python")
+        first = re.sub(r" +# pip install \.", "", next(documents.blocks("README.md", "python"))[1])
+        self.assertEqual(example, re.sub(r" +#", "  #", first))
+
     def test_paths_in_the_text(self):
         for name in [*documents.NAMES, "CONTRIBUTING.md", "SECURITY.md"]:
             for path in repository_paths(documents.read(name)):
