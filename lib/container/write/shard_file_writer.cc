@@ -95,7 +95,7 @@ absl::Status ShardFileWriter::Write(EncodedBlock& block, const Cancellation* can
 }
 
 void ShardFileWriter::StartWritebackNowAndThen() {
-  if (since_writeback_ < kWritebackInterval || !options_.sync) return;
+  if (since_writeback_ < kWritebackInterval) return;
   file_->StartWriteback();
   since_writeback_ = 0;
 }
@@ -277,14 +277,14 @@ absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
   trailer.shard_id = header_.shard_id;
   const std::string bytes = footer.Finish(trailer);
   SHARDKIT_RETURN_IF_ERROR(Append(bytes));
-  if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_->Sync());
+  SHARDKIT_RETURN_IF_ERROR(file_->Sync());
   SHARDKIT_RETURN_IF_ERROR(file_->Close());
   if (sha256_) {
     SHARDKIT_ASSIGN_OR_RETURN(digest_, DigestOf(*sha256_));
   }
   SHARDKIT_RETURN_IF_ERROR(file_system_->Rename(temporary_path_, path_));
   file_.reset();
-  if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(io::ParentDirectory(path_)));
+  SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(io::ParentDirectory(path_)));
   return ShardSummary{position_ + bytes.size(), sample_count_, trailer.block_count, trailer.content_hash};
 }
 
