@@ -8,11 +8,11 @@ from harness import Measured
 # Epochs per measurement. A single epoch is too short for an exact time.
 EPOCHS = {"sequential": 20, "shuffled": 20, "decode": 2}
 SCAN, LOADER, MAPPED, CROP = "Shardkit, scan", "Shardkit, loader", "Shardkit, loader, memory map", "Shardkit, loader, crop 224"
-PACK, RANDOM = "Shardkit", "Shardkit, memory map"
+PACK, UNSYNCED, RANDOM = "Shardkit", "Shardkit, --no-sync", "Shardkit, memory map"
 THEIR_MDS, THEIR_TARS = "Shardkit, scan of the MDS files", "Shardkit, scan of the tars"
 SETTINGS = {
     "pack": "shardctl pack --from files, 1 and 2 threads: keys, checksums and index included, and the shards are on the device (fsync) when "
-            "it ends, which no peer waits for",
+            "it ends, which no peer waits for; --no-sync: they may not be, as those of the peers",
     "sequential": "scan: read_bench --rounds 3, every value looked at, checksums compared, 1 and 2 threads; loader: shardctl bench --order "
                   f"sequential --memory 64MiB, batches of 256, {EPOCHS['sequential']} epochs, 1 decoding and 1 reading thread, and 2 and 2",
     "shuffled": "shardctl bench, the same with --order shuffled; memory map: with --io mmap",
@@ -21,11 +21,12 @@ SETTINGS = {
 }
 
 
-def pack(comparison, step):
+def pack(comparison, step, *options):
     output = comparison.path("ours-packed")
     shutil.rmtree(output, ignore_errors=True)
     source = comparison.sources[step.label]
-    measured = Measured([comparison.shardctl, "pack", "--from", "files", source, "-o", output, "-j", str(step.workers)])
+    measured = Measured([comparison.shardctl, "pack", "--from", "files", source, "-o", output, "-j", str(step.workers),
+                         *options])
     shutil.rmtree(output)
     return {"samples": comparison.count(step.label), "seconds": measured.seconds, "processor": measured.processor,
             "memory": measured.memory}
@@ -75,6 +76,7 @@ def contenders(comparison, step):
     """(name, function) of Shardkit's contenders in a step."""
     if step.workload == "pack":
         yield PACK, lambda: pack(comparison, step)
+        yield UNSYNCED, lambda: pack(comparison, step, "--no-sync")
     if step.workload == "sequential":
         yield SCAN, lambda: scan(comparison, comparison.datasets[step.label], step.label, step.workers)
     if step.workload in ("sequential", "shuffled"):

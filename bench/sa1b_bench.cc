@@ -46,7 +46,6 @@ int main(int argc, char** argv) {
                         [&] {
                           const auto memory = NewMemoryFileSystem();
                           ShardOptions options;
-                          options.sync = false;
                           const auto writer = Must(ShardWriter::Create(*memory, "/bench.shard", schema, options));
                           fallbacks = 0;
                           for (size_t i = 0; i < documents.size(); ++i) {

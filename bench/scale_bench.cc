@@ -56,7 +56,7 @@ void Write(FileSystem& files, const std::string& path, uint64_t shards, uint64_t
   DatasetWriterOptions options;
   options.shard_samples = samples;
   options.shard.alignment = 64;
-  options.shard.sync = false;
+  options.sync = false;
   if (what == "blocks") options.shard.max_block_samples = 1;
   if (link) options.shard.max_block_samples = static_cast<uint32_t>((samples + kLinkedBlocks - 1) / kLinkedBlocks);
   const auto writer = Must(DatasetWriter::Create(files, path, Must(Schema::Create(columns)), options));

@@ -29,7 +29,7 @@ void WriteNative(Input& input) {
   options.shard.alignment = 64U << input.Below(7);
   options.shard.block_size = 1 + input.Number(2);
   options.shard.max_block_samples = 1 + input.Below(50);
-  options.shard.sync = input.Chance();
+  options.sync = input.Chance();
   options.shard_size = 1 + input.Number(2);
   options.shard_samples = input.Below(20);
   const bool suspend = input.Chance();

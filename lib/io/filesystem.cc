@@ -53,6 +53,11 @@ absl::Status WritableFile::AppendPieces(std::span<const std::string_view> pieces
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> WritableFile::AppendShared(const RandomAccessFile& /*source*/, uint64_t /*offset*/,
+                                                uint64_t /*length*/) {
+  return false;
+}
+
 absl::StatusOr<std::vector<DirectoryEntry>> ReadableFileSystem::List(const std::string& path) {
   std::vector<DirectoryEntry> entries;
   SHARDKIT_RETURN_IF_ERROR(ForEachEntry(path, [&entries](const ListedEntry& entry) {

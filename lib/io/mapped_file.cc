@@ -236,6 +236,7 @@ class MappedFile final : public RandomAccessFile {
   uint64_t size() const override { return bytes_.size(); }
   std::string identity() const override { return file_.identity; }
   std::optional<std::string_view> Mapped() const override { return bytes_; }
+  int descriptor() const override { return file_.descriptor.get(); }
 
   // Also compares the current length: in the last page of a cut file, the system delivers zeros without a signal.
   absl::Status CheckMapped() const override {

@@ -5,6 +5,10 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#endif
 
 #include <algorithm>
 #include <cerrno>
@@ -84,6 +88,7 @@ class PosixRandomAccessFile final : public RandomAccessFile {
   }
 
   std::string fallback_reason() const override { return fallback_reason_; }
+  int descriptor() const override { return file_.descriptor.get(); }
 
  private:
   const std::string path_;
@@ -147,6 +152,13 @@ class PosixWritableFile final : public WritableFile {
     }
     size_ = offset;
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> AppendShared(const RandomAccessFile& source, uint64_t offset, uint64_t length) override {
+    SHARDKIT_RETURN_IF_ERROR(CheckWritable(length));
+    if (!ShareRange(descriptor_.get(), size_, source.descriptor(), offset, length)) return false;
+    size_ += length;
+    return true;
   }
 
   void StartWriteback() override {
@@ -303,6 +315,16 @@ absl::Status ReadFully(int descriptor, const std::string& path, uint64_t offset,
     }
   }
   return absl::OkStatus();
+}
+
+bool ShareRange(int to, uint64_t position, int from, uint64_t offset, uint64_t length) {
+#ifdef FICLONERANGE
+  const file_clone_range range{.src_fd = from, .src_offset = offset, .src_length = length, .dest_offset = position};
+  return from >= 0 && length > 0 && ioctl(to, FICLONERANGE, &range) == 0;
+#else
+  (void)to, (void)position, (void)from, (void)offset, (void)length;
+  return false;
+#endif
 }
 
 std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(std::string path, OpenedFile file,

@@ -58,6 +58,10 @@ absl::Status ReadOfShrunkFile(int descriptor, const std::string& path, uint64_t 
 // Fills `buffer` from `offset`; OutOfRange when the file is too short.
 absl::Status ReadFully(int descriptor, const std::string& path, uint64_t offset, std::span<char> buffer);
 
+// Lets `to` have, at `position`, the bytes of `from` from `offset` on, which both share then. False where the file
+// system cannot, whatever the reason: writing the bytes will tell.
+bool ShareRange(int to, uint64_t position, int from, uint64_t offset, uint64_t length);
+
 // A file for kBuffered. RandomAccessFile::fallback_reason() returns `fallback_reason`.
 std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(std::string path, OpenedFile file,
                                                            std::string fallback_reason);

@@ -56,6 +56,20 @@ class DirectWritableFile final : public WritableFile {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<bool> AppendShared(const RandomAccessFile& source, uint64_t offset, uint64_t length) override {
+    if (!error_.ok()) return error_;
+    if (plain_) return plain_->AppendShared(source, offset, length);
+    SHARDKIT_RETURN_IF_ERROR(Remember(FinishWriting()));
+    if (!ShareRange(descriptor_.get(), size(), source.descriptor(), offset, length)) return false;
+    // What is staged lies before it, and ends with a block of the file system, else sharing had been refused.
+    std::swap(staging_, flying_);
+    staging_.clear();
+    SHARDKIT_RETURN_IF_ERROR(Remember(Write(written_)));
+    written_ += flying_.size() + length;
+    flying_.clear();
+    return true;
+  }
+
   void StartWriteback() override {
     if (plain_) plain_->StartWriteback();
   }

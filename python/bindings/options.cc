@@ -53,7 +53,7 @@ void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options) {
   reader.Take("zstd_levels", options.shard.zstd_levels);
   reader.Take("dictionaries", options.shard.dictionaries);
   reader.Take("metadata", options.shard.metadata);
-  reader.Take("sync", options.shard.sync);
+  reader.Take("sync", options.sync);
   reader.Take("shard_size", options.shard_size);
   reader.Take("shard_samples", options.shard_samples);
   reader.Take("threads", options.threads);

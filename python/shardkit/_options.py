@@ -282,7 +282,7 @@ class WriterOptions(TypedDict, total=False):
     storage: Mapping[str, str]  # by column: "paged" or "blob"
     codecs: Mapping[str, str]  # by column: "none" or "zstd"
     metadata: Mapping[str, str]
-    sync: bool  # flush to stable storage
+    sync: bool  # wait until the files are on the device; False: a power cut soon after may damage the dataset
     shard_size: int | str  # bytes
     shard_samples: int  # exactly so many samples in each shard
     threads: int

@@ -242,7 +242,7 @@ def _convert_options(columns: Sequence[str] | None, options: ConvertOptions) -> 
 _CONTAINERS = {"compression": "mds", "hashes": "mds", "encodings": "mds", "index": "webdataset"} | dict.fromkeys(
     (
         *("block_size", "max_block_samples", "alignment", "zstd_levels", "dictionaries", "storage", "codecs"),
-        *("metadata", "sync", "sha256", "append", "existing_keys", "keep_blocks"),
+        *("metadata", "sha256", "append", "existing_keys", "keep_blocks"),
     ),
     "shard",
 )

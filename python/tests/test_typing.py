@@ -55,7 +55,7 @@ def train(path: str) -> None:
     order = sk.plan(path, 8, order="sequential", remainder="pad")
     sk.pack(["a", "b"], path, threads=2, shard_size="256MiB", stream_above="1GiB", follow_links=False)
     sk.pack([{"label": 1}], path, columns={"label": "i64"}, key="name", keep_on_cancel=True)
-    sk.convert(path, "mds", to="mds", compression="zstd", hashes=["sha1"])
+    sk.convert(path, "mds", to="mds", compression="zstd", hashes=["sha1"], sync=False)
     sk.filter(path, "few", where="label < 3", keep_blocks=False, block_size=1 << 20)
     sk.reshard(path, "mixed", shuffle=3, shuffle_memory="1GiB", scratch="tmp", threads=2)
     sk.unpack(path, "files", first_sample=3, by_shard=True)

@@ -49,6 +49,20 @@ class ReshapeTest(CliTest):
             self.shardctl("merge", other, "part1", "-o", "out", "--copy", code=2)  # keys of tars are found, too
             self.assertFalse(os.path.exists(self.path("out")))
 
+    def test_without_sync(self):
+        self.pack_parts()
+        for words in (["pack", "many", "--shard-samples", "4"], ["convert", "part0", "--to", "shard"], ["convert", "part0", "--to", "mds"],
+                      ["convert", "part0", "--to", "webdataset"], ["filter", "part0", "--range", "3:"],
+                      ["split", "part0", "--into", "a=50%,b=50%"], ["reshard", "part0", "--shard-samples", "7"],
+                      ["reshard", "part0", "--shuffle"], ["merge", "part0", "part1", "--copy"]):
+            with self.subTest(words=words):
+                self.shardctl(*words, "-o", "synced")
+                self.shardctl(*words, "-o", "unsynced", "--no-sync")
+                self.assertEqual(self.tree("synced"), self.tree("unsynced"))
+                for output in ("synced", "unsynced"):
+                    shutil.rmtree(self.path(output))
+        self.shardctl("merge", "part0", "-o", "out", "--no-sync", code=2)  # nothing is copied
+
     def test_merge_copies_other_codecs(self):
         self.pack_parts()
         self.shardctl("convert", "part1", "-o", "zstd", "--to", "shard", "--codec", "bin=zstd")

@@ -56,6 +56,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   HashOption input_hashes;
   AtOption at;
   AppendOption append;
+  SyncOption sync;
   line.Arguments("IN", 1, 1, &inputs);
   line.Text("-o,--output", "OUT", &arguments->output,
             "directory of the new dataset; must be empty or missing, but for --append");
@@ -93,6 +94,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   append.AddTo(&line, &options.pack.dataset);
   line.Flag("--resume", &options.pack.dataset.resume,
             "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
+  sync.AddTo(&line);
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read or stored: fail, or skip it and exit with 4 [fail]");
   decompression.AddTo(&line);
@@ -196,6 +198,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   options.pack.skip_errors = on_error == 1;
   options.pack.keep_on_cancel = dataset.resume;
   dataset.job = InputText(inputs);
+  dataset.sync = sync.sync();
   dataset.threads = jobs.jobs(inputs);
   options.max_decompression = decompression.bytes();
   options.verify_listed_hashes = input_hashes.verify();

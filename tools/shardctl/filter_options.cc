@@ -1,7 +1,6 @@
 #include "filter_options.h"
 
 #include "numbers.h"
-#include "pack_options.h"
 #include "report.h"
 
 namespace shardctl {
@@ -15,6 +14,7 @@ void CopyArguments::AddTo(CommandLine* line) {
   jobs_.AddTo(line, "threads that read and compress; the output is the same for any number");
   line->Flag("--resume", &resume_,
              "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
+  sync_.AddTo(line);
   decompression_.AddTo(line);
   hashes_.AddTo(line);
   line->StoreOptions(StoreUse::kWrite);
@@ -36,6 +36,7 @@ std::optional<int> CopyArguments::Take(const CommandLine& line, const std::vecto
   }
   dataset.threads = jobs_.jobs(inputs);
   dataset.resume = resume_;
+  dataset.sync = sync_.sync();
   dataset.job = InputText(inputs);
   options->pack.keep_on_cancel = resume_;
   return std::nullopt;

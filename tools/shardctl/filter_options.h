@@ -9,6 +9,7 @@
 #include "command_line.h"
 #include "dataset_access.h"
 #include "json.h"
+#include "pack_options.h"
 #include "shardkit/copy.h"
 #include "shardkit/select.h"
 
@@ -27,6 +28,7 @@ class CopyArguments {
   uint64_t shard_size_ = shardkit::DatasetWriterOptions().shard_size;
   std::optional<std::string> block_size_;
   bool resume_ = false;
+  SyncOption sync_;
   JobsOption jobs_;
   DecompressionOption decompression_;
   HashOption hashes_;

@@ -214,6 +214,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   bool null = false;
   uint64_t limit = 0;
   AppendOption append;
+  SyncOption sync;
   line.Arguments("INPUT", plan ? 1 : 0, SIZE_MAX, &arguments->inputs);
   line.Choice("--from", "KIND", sources, &source,
               "what the inputs are: files (those named alike up to the first dot are a sample, what follows "
@@ -294,6 +295,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
     append.AddTo(&line, &arguments->dataset);
     line.Flag("--resume", &arguments->resume,
               "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
+    sync.AddTo(&line);
   }
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read: fail, or skip it and exit with 4 [fail]");
@@ -376,6 +378,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   if (group_by < std::size(kGroupings)) arguments->group_by = kGroupings[group_by];
   if (order < std::size(kOrders)) arguments->order = kOrders[order];
   arguments->skip_errors = on_error == 1;
+  arguments->dataset.sync = sync.sync();
   arguments->jobs = jobs.jobs(arguments->inputs);
   arguments->max_decompression = decompression.bytes();
   for (const std::string& type : types) {

@@ -70,6 +70,19 @@ class AppendOption {
   size_t existing_keys_ = SIZE_MAX;
 };
 
+// --no-sync, of commands that write datasets.
+class SyncOption {
+ public:
+  void AddTo(CommandLine* line) {
+    line->Flag("--no-sync", &none_,
+               "do not wait until the dataset is on the device: quicker, but a power cut soon after may damage it");
+  }
+  bool sync() const { return !none_; }
+
+ private:
+  bool none_ = false;
+};
+
 // What the arguments say about reading the inputs, and about the dataset.
 shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments);
 shardkit::PackOptions PackOptionsOf(const PackArguments& arguments);

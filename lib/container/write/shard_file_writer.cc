@@ -85,9 +85,9 @@ absl::Status ShardFileWriter::Write(EncodedBlock& block, const Cancellation* can
     SHARDKIT_RETURN_IF_ERROR(WriteWithFiles(block, cancellation));
   } else {
     SHARDKIT_RETURN_IF_ERROR(BeginBlock(block.header));
-    std::vector<std::string_view> chunks = {block.heads.view()};
-    chunks.insert(chunks.end(), block.values.begin(), block.values.end());
-    SHARDKIT_RETURN_IF_ERROR(WritePieces(block, chunks));
+    std::vector<std::string_view> pieces = {header_bytes_, block.heads.view()};
+    pieces.insert(pieces.end(), block.values.begin(), block.values.end());
+    SHARDKIT_RETURN_IF_ERROR(WritePieces(block, std::move(pieces)));
   }
   Remember(block);
   StartWritebackNowAndThen();
@@ -95,7 +95,7 @@ absl::Status ShardFileWriter::Write(EncodedBlock& block, const Cancellation* can
 }
 
 void ShardFileWriter::StartWritebackNowAndThen() {
-  if (since_writeback_ < kWritebackInterval || !options_.sync) return;
+  if (since_writeback_ < kWritebackInterval) return;
   file_->StartWriteback();
   since_writeback_ = 0;
 }
@@ -110,7 +110,7 @@ absl::Status ShardFileWriter::Copy(StoredBlock stored, const Cancellation* cance
     SHARDKIT_RETURN_IF_ERROR(CopyPieces(block, stored, cancellation));
   } else {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("copying a block"));
-    SHARDKIT_RETURN_IF_ERROR(WritePieces(block, {&stored.chunks, 1}));
+    SHARDKIT_RETURN_IF_ERROR(WriteStored(block, stored));
     SHARDKIT_RETURN_IF_ERROR(stored.source->CheckMapped());
   }
   for (const uint64_t place : stored.places) index_.places.push_back(position_ + place);
@@ -139,11 +139,28 @@ absl::Status ShardFileWriter::CopyPieces(const EncodedBlock& block, const Stored
   return Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0'));
 }
 
-// Writes the header, the chunks and the padding.
-absl::Status ShardFileWriter::WritePieces(const EncodedBlock& block, std::span<const std::string_view> chunks) {
+// The two shards share whole blocks of the file system where it can do so. What lies there was read, and its checksums
+// were compared; only the block's header differs.
+absl::Status ShardFileWriter::WriteStored(const EncodedBlock& block, const StoredBlock& stored) {
+  constexpr uint64_t kUnit = 4096;
+  const std::string_view chunks = stored.chunks;
+  const uint64_t header = header_bytes_.size(), front = RoundUp(header, kUnit) - header;
+  const bool fits = position_ % kUnit == 0 && stored.offset % kUnit == 0 && front + kUnit <= chunks.size();
+  if (!may_share_ || !fits) return WritePieces(block, {header_bytes_, chunks});
+  const std::string_view first[] = {header_bytes_, chunks.substr(0, front)};
+  const std::string_view shared = chunks.substr(front, (chunks.size() - front) / kUnit * kUnit);
+  SHARDKIT_RETURN_IF_ERROR(file_->AppendPieces(first));
+  SHARDKIT_ASSIGN_OR_RETURN(may_share_,
+                            file_->AppendShared(*stored.source, stored.offset + header + front, shared.size()));
+  if (sha256_) {
+    for (const std::string_view piece : first) sha256_->Update(piece);
+    if (may_share_) sha256_->Update(shared);
+  }
+  return WritePieces(block, {chunks.substr(front + (may_share_ ? shared.size() : 0))});
+}
+
+absl::Status ShardFileWriter::WritePieces(const EncodedBlock& block, std::vector<std::string_view> pieces) {
   static constexpr char kZeros[65536] = {};
-  std::vector<std::string_view> pieces = {header_bytes_};
-  pieces.insert(pieces.end(), chunks.begin(), chunks.end());
   uint64_t padding = RoundUp(block.length(), options_.alignment) - block.length();
   while (padding != 0) {
     const uint64_t piece = std::min<uint64_t>(padding, sizeof(kZeros));
@@ -260,14 +277,14 @@ absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
   trailer.shard_id = header_.shard_id;
   const std::string bytes = footer.Finish(trailer);
   SHARDKIT_RETURN_IF_ERROR(Append(bytes));
-  if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_->Sync());
+  SHARDKIT_RETURN_IF_ERROR(file_->Sync());
   SHARDKIT_RETURN_IF_ERROR(file_->Close());
   if (sha256_) {
     SHARDKIT_ASSIGN_OR_RETURN(digest_, DigestOf(*sha256_));
   }
   SHARDKIT_RETURN_IF_ERROR(file_system_->Rename(temporary_path_, path_));
   file_.reset();
-  if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(io::ParentDirectory(path_)));
+  SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(io::ParentDirectory(path_)));
   return ShardSummary{position_ + bytes.size(), sample_count_, trailer.block_count, trailer.content_hash};
 }
 

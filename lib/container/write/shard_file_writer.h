@@ -67,7 +67,9 @@ class ShardFileWriter {
   absl::Status Begin(const format::BlockHeader* first);
   // Sets the block's place in its header and encodes it to header_bytes_, behind the shard's header if it is the first.
   absl::Status BeginBlock(format::BlockHeader& block);
-  absl::Status WritePieces(const EncodedBlock& block, std::span<const std::string_view> chunks);
+  // Appends the pieces, which end the block, and its padding.
+  absl::Status WritePieces(const EncodedBlock& block, std::vector<std::string_view> pieces);
+  absl::Status WriteStored(const EncodedBlock& block, const StoredBlock& stored);
   absl::Status WriteWithFiles(EncodedBlock& block, const Cancellation* cancellation);
   absl::Status CopyPieces(const EncodedBlock& block, const StoredBlock& stored, const Cancellation* cancellation);
   void StartWritebackNowAndThen();
@@ -83,6 +85,7 @@ class ShardFileWriter {
   uint64_t position_ = 0;
   uint64_t sample_count_ = 0;
   uint64_t since_writeback_ = 0;
+  bool may_share_ = true;  // the file system has not refused yet to share chunks with other shards
   StreamingHash content_hash_;
   std::unique_ptr<NamedHash> sha256_;
   std::optional<Sha256> digest_;

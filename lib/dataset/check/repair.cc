@@ -32,6 +32,7 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "format/block_header.h"
 #include "format/chunk.h"
+#include "io/without_sync.h"
 #include "shardkit/job.h"
 
 namespace shardkit::dataset {
@@ -476,7 +477,6 @@ class ShardRepair {
       DropDamagedDictionaries();
       ShardOptions shard_options;
       shard_options.metadata = ChooseMetadata();
-      shard_options.sync = options_.sync;
       SHARDKIT_ASSIGN_OR_RETURN(writer_, container::ShardFileWriter::CreateWithHeader(
                                              file_system_, report_.output, header_.header, std::move(shard_options)));
     }
@@ -669,8 +669,10 @@ absl::StatusOr<RepairReport> RepairShard(FileSystem& file_system, const std::str
                                          const RepairOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto listing, dataset::FindListing(file_system, path));
   uint64_t keys_left = options.max_keys;
+  const auto unsynced = options.sync ? nullptr : io::WithoutSync(file_system);
+  FileSystem& files = unsynced ? *unsynced : file_system;
   return Guarded("repairing", [&] {
-    return dataset::RepairListedShard(file_system, path, output, options, listing ? &*listing : nullptr, &keys_left);
+    return dataset::RepairListedShard(files, path, output, options, listing ? &*listing : nullptr, &keys_left);
   });
 }
 

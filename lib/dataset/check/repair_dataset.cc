@@ -23,6 +23,7 @@
 #include "dataset/read/removed_samples.h"
 #include "dataset/write/job_folder.h"
 #include "dataset/write/shard_collector.h"
+#include "io/without_sync.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/repair.h"
 #include "shardkit/validate.h"
@@ -508,7 +509,8 @@ bool DatasetRepairReport::lossless() const {
 
 absl::StatusOr<DatasetRepairReport> RepairDataset(FileSystem& file_system, const std::string& directory,
                                                   const std::string& output, const RepairOptions& options) {
-  DatasetRepair repair(file_system, directory, output, options);
+  const auto unsynced = options.sync ? nullptr : io::WithoutSync(file_system);
+  DatasetRepair repair(unsynced ? *unsynced : file_system, directory, output, options);
   return Guarded("repairing", [&] { return repair.Run(); });
 }
 

@@ -24,7 +24,7 @@ class ForeignJobFiles : public JobFiles {
 class ForeignJob : public DatasetJob {
  protected:
   ForeignJob(FileSystem& file_system, std::string directory, const ForeignWriterOptions& options)
-      : DatasetJob(file_system, std::move(directory), options.threads), common_(options) {}
+      : DatasetJob(file_system, std::move(directory), options), common_(options) {}
 
   // `settings` describe what the output depends on, except the schema and the common options.
   absl::Status StartForeign(const Schema& schema, const JobFiles& files, const std::string& settings) {

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "io/without_sync.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/shard.h"
 
@@ -88,10 +89,11 @@ absl::Status ExistingKeyCheck::Verdict() const {
              " already: ", keys, "; nothing was appended; --existing-keys skip leaves them out, add stores them")));
 }
 
-DatasetJob::DatasetJob(FileSystem& file_system, std::string directory, int threads)
-    : file_system_(file_system),
+DatasetJob::DatasetJob(FileSystem& file_system, std::string directory, const WriterOptions& options)
+    : unsynced_(options.sync ? nullptr : io::WithoutSync(file_system)),
+      file_system_(unsynced_ ? *unsynced_ : file_system),
       directory_(std::move(directory)),
-      threads_(std::make_unique<ThreadPool>(std::max(threads, 1))) {}
+      threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
 
 DatasetJob::~DatasetJob() = default;
 

@@ -97,8 +97,8 @@ class DatasetJob : public DatasetWriter {
   absl::Status Suspend() override;
 
  protected:
-  // `threads`, at least 1, encode.
-  DatasetJob(FileSystem& file_system, std::string directory, int threads);
+  // The threads of `options`, at least 1, encode.
+  DatasetJob(FileSystem& file_system, std::string directory, const WriterOptions& options);
 
   // Opens the job and takes up the shards that are finished. `text` describes everything that the output depends on,
   // except the samples. options.files must outlive the writer's job.
@@ -142,6 +142,7 @@ class DatasetJob : public DatasetWriter {
   bool complete() const { return job_ && job_->complete(); }
   std::string Path(std::string_view name) const { return JoinPath(directory_, name); }
 
+  const std::unique_ptr<FileSystem> unsynced_;  // null if the job syncs
   FileSystem& file_system_;
   const std::string directory_;
   const std::unique_ptr<ThreadPool> threads_;

@@ -107,7 +107,7 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
  public:
   NativeDatasetWriter(FileSystem& file_system, std::string directory, const DatasetWriterOptions& options,
                       dataset::JobKind kind)
-      : dataset::DatasetJob(file_system, std::move(directory), options.threads),
+      : dataset::DatasetJob(file_system, std::move(directory), options),
         options_(options),
         kind_(kind),
         builder_limited_(kind != dataset::JobKind::kWriter || options.shard_samples != 0 ||

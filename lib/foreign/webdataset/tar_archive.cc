@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/buffer.h"
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
@@ -46,15 +48,21 @@ using ReadNext = std::function<absl::StatusOr<size_t>(std::span<char> buffer)>;
 class ArchiveInput {
  public:
   // The first read, and the first read after skipped bytes, has `least_read` bytes, or fewer at the end of the file.
-  // Each further read has twice as many bytes as the one before, up to `most_read`. Gaps that are cheaper to read than
-  // to skip (ReadHints::bridge_gap_bytes) are read. With `forward` the bytes come from there, nothing is skipped, and
-  // `file` is for messages. `file` must outlive the input.
+  // Each further read has twice as many bytes as the one before, up to what the file prefers and `most_read`. Gaps that
+  // are cheaper to read than to skip (ReadHints::bridge_gap_bytes) are read. With `forward` the bytes come from there,
+  // nothing is skipped, and `file` is for messages. `file` must outlive the input.
   ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, ReadNext forward = nullptr);
   ArchiveInput(const ArchiveInput&) = delete;
   ArchiveInput& operator=(const ArchiveInput&) = delete;
 
-  // Makes `reader` read from this input. Call it before archive_read_open1.
-  void Attach(archive* reader);
+  // Makes `reader` read from this input, from `begin` on. Call it before archive_read_open1.
+  void Attach(archive* reader, uint64_t begin);
+
+  // Without libarchive: the tar's block at `offset`, which is not before that of the last call; valid until the next
+  // one. Empty where the file ends before. Not with `forward`.
+  absl::StatusOr<std::string_view> BlockAt(uint64_t offset);
+  // The bytes behind the last block, read on in the same way.
+  absl::Status ReadBehind(uint64_t offset, std::span<char> memory);
 
   // Whether a tar's block is zeros: the one at `begin`, or, where that is no longer held, the first one behind it that
   // is. Held are the last two reads.
@@ -77,10 +85,11 @@ class ArchiveInput {
   struct Piece {
     uint64_t begin = 0;
     size_t length = 0;
-    std::vector<char> bytes;
+    Buffer bytes;
   };
 
   absl::StatusOr<size_t> ReadInto(std::span<char> buffer);
+  absl::StatusOr<size_t> ReadPiece();
   uint64_t held() const;
   bool HeldAreZero(uint64_t begin, uint64_t end) const;
 
@@ -96,9 +105,15 @@ class ArchiveInput {
 };
 
 ArchiveInput::ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, ReadNext forward)
-    : file_(file), forward_(std::move(forward)), least_read_(least_read), most_read_(most_read), next_(least_read) {}
+    : file_(file),
+      forward_(std::move(forward)),
+      least_read_(least_read),
+      most_read_(std::clamp<size_t>(file.hints().preferred_bytes, least_read, most_read)),
+      next_(least_read) {}
 
-void ArchiveInput::Attach(archive* reader) {
+void ArchiveInput::Attach(archive* reader, uint64_t begin) {
+  position_ = begin;
+  last_.length = before_.length = 0;
   archive_read_set_read_callback(reader, Read);
   archive_read_set_skip_callback(reader, Skip);
   archive_read_set_callback_data(reader, this);
@@ -110,32 +125,65 @@ absl::StatusOr<size_t> ArchiveInput::ReadInto(std::span<char> buffer) {
   return buffer.size();
 }
 
+// Reads the next piece into last_. Returns its length, 0 at the end: then the last two stay held.
+absl::StatusOr<size_t> ArchiveInput::ReadPiece() {
+  const uint64_t left = forward_ != nullptr ? UINT64_MAX : file_.size() - position_;
+  const size_t wanted = static_cast<size_t>(std::min<uint64_t>(next_, left));
+  if (wanted == 0 || at_end_) return size_t{0};
+  Piece& piece = before_;
+  piece.begin = position_;
+  piece.length = 0;
+  piece.bytes.resize_discard(wanted);
+  SHARDKIT_ASSIGN_OR_RETURN(piece.length, ReadInto({piece.bytes.data(), wanted}));
+  const size_t length = piece.length;
+  position_ += length;
+  next_ = std::min(2 * next_, most_read_);
+  at_end_ = length < wanted;
+  if (length > 0) std::swap(before_, last_);
+  return length;
+}
+
 la_ssize_t ArchiveInput::Read(archive* reader, void* data, const void** out) {
   auto* const self = static_cast<ArchiveInput*>(data);
-  const uint64_t left = self->forward_ != nullptr ? UINT64_MAX : self->file_.size() - self->position_;
-  const size_t wanted = static_cast<size_t>(std::min<uint64_t>(self->next_, left));
-  // libarchive asks several times at the end. What was read before that stays held.
-  if (wanted == 0 || self->at_end_) return 0;
-  Piece& piece = self->before_;
+  size_t length = 0;
   // libarchive is C: no exception may pass through it.
   self->error_.Update(Guarded("reading an archive", [&]() -> absl::Status {
-    piece.begin = self->position_;
-    piece.length = 0;
-    if (piece.bytes.size() < wanted) piece.bytes.resize(wanted);
-    SHARDKIT_ASSIGN_OR_RETURN(piece.length, self->ReadInto({piece.bytes.data(), wanted}));
+    SHARDKIT_ASSIGN_OR_RETURN(length, self->ReadPiece());
     return absl::OkStatus();
   }));
   if (!self->error_.ok()) {
     archive_set_error(reader, EIO, "read error");
     return ARCHIVE_FATAL;
   }
-  *out = piece.bytes.data();
-  const size_t length = piece.length;
-  self->position_ += length;
-  self->next_ = std::min(2 * self->next_, self->most_read_);
-  self->at_end_ = length < wanted;
-  if (length > 0) std::swap(self->before_, self->last_);
+  *out = self->last_.bytes.data();
   return static_cast<la_ssize_t>(length);
+}
+
+absl::StatusOr<std::string_view> ArchiveInput::BlockAt(uint64_t offset) {
+  // Pieces begin and end between blocks.
+  if (offset >= position_) {
+    if (offset - position_ > file_.hints().bridge_gap_bytes) next_ = least_read_;
+    position_ = std::min(offset, file_.size());
+    SHARDKIT_RETURN_IF_ERROR(ReadPiece().status());
+  }
+  const std::string_view held(last_.bytes.data(), last_.length);
+  if (offset < last_.begin || offset + kTarBlockBytes > last_.begin + last_.length) return std::string_view();
+  return held.substr(offset - last_.begin, kTarBlockBytes);
+}
+
+absl::Status ArchiveInput::ReadBehind(uint64_t offset, std::span<char> memory) {
+  while (!memory.empty()) {
+    if (offset >= position_) {
+      SHARDKIT_ASSIGN_OR_RETURN(const size_t length, ReadPiece());
+      if (length == 0) return DataLoss(path(), ": was changed while it was read; read it again");
+    }
+    const size_t skipped = static_cast<size_t>(offset - last_.begin);
+    const size_t taken = std::min(memory.size(), last_.length - skipped);
+    std::memcpy(memory.data(), last_.bytes.data() + skipped, taken);
+    memory = memory.subspan(taken);
+    offset += taken;
+  }
+  return absl::OkStatus();
 }
 
 // Where the bytes begin that are held. The last two reads may have a gap between them.
@@ -236,7 +284,57 @@ constexpr size_t kDiscardPiece = size_t{64} << 10;
 
 enum class Content { kBytes, kTar };
 
-absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compression, Content content) {
+// The header of a member that is nothing but a file or a directory.
+struct PlainHeader {
+  std::string_view prefix;  // of the name, without the slash between them
+  std::string_view name;
+  uint64_t length = 0;
+  bool directory = false;
+};
+
+std::string_view UpToZero(std::string_view field) { return field.substr(0, field.find('\0')); }
+
+// An octal number, as all programs write it but for very large ones: spaces, digits, spaces or zeros.
+std::optional<uint64_t> OctalField(std::string_view field) {
+  const size_t begin = std::min(field.find_first_not_of(' '), field.size());
+  uint64_t number = 0;
+  size_t i = begin;
+  for (; i < field.size() && field[i] >= '0' && field[i] <= '7'; ++i) {
+    number = number * 8 + static_cast<uint64_t>(field[i] - '0');
+  }
+  if (i == begin) return std::nullopt;
+  for (; i < field.size(); ++i) {
+    if (field[i] != ' ' && field[i] != '\0') return std::nullopt;
+  }
+  return number;
+}
+
+// Nothing for a header that is to be read by libarchive, which takes microseconds for each. Most tars have no others.
+std::optional<PlainHeader> ParsePlainHeader(std::string_view block) {
+  if (block.size() != kTarBlockBytes) return std::nullopt;
+  const char type = block[156];
+  const std::string_view magic = block.substr(257, 8);
+  const bool gnu = magic == std::string_view("ustar  \0", 8);
+  constexpr size_t kSparse = 386;  // of GNU: the first hole, if there is one
+  if ((type != '0' && type != '5') || (gnu ? block[kSparse] != '\0' : magic != std::string_view("ustar\00000", 8))) {
+    return std::nullopt;
+  }
+  constexpr size_t kChecksum = 148, kChecksumBytes = 8;
+  uint64_t sum = kChecksumBytes * ' ';
+  for (size_t i = 0; i < kTarBlockBytes; ++i) sum += static_cast<uint8_t>(block[i]);
+  for (size_t i = kChecksum; i < kChecksum + kChecksumBytes; ++i) sum -= static_cast<uint8_t>(block[i]);
+  if (OctalField(block.substr(kChecksum, kChecksumBytes)) != sum) return std::nullopt;
+  const std::optional<uint64_t> length = OctalField(block.substr(124, 12));
+  PlainHeader header{.name = UpToZero(block.substr(0, 100)), .length = length.value_or(0), .directory = type == '5'};
+  if (!gnu) header.prefix = UpToZero(block.substr(345, 155));
+  if (!length || header.name.empty() || header.prefix.ends_with('/')) return std::nullopt;
+  // Of a file it would say that it is a directory.
+  if (header.directory ? header.length > 0 : header.name.ends_with('/')) return std::nullopt;
+  return header;
+}
+
+absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compression, Content content,
+                                    uint64_t begin = 0) {
   Archive reader(archive_read_new());
   archive* const a = reader.get();
   if (a == nullptr) return ResourceExhausted(input.path(), ": no memory for a tar reader");
@@ -259,7 +357,7 @@ absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compress
   }
   // Without this, what lies behind the first end mark would be passed over.
   if (content == Content::kTar) archive_read_set_options(a, "tar:read_concatenated_archives");
-  input.Attach(a);
+  input.Attach(a, begin);
   if (archive_read_open1(a) == ARCHIVE_OK) return reader;
   return input.Describe(
       a, content == Content::kTar ? "is not a tar, or its beginning is damaged" : "cannot be decompressed");
@@ -403,7 +501,8 @@ struct TarReader::State {
   const TarCompression compression;
   const std::unique_ptr<Decompressor> decompressor;  // null for a tar that is not compressed
   ArchiveInput input;
-  Archive reader;
+  Archive reader;       // null as long as all headers are plain
+  uint64_t opened = 0;  // where it has begun
   std::optional<uint64_t> left_behind;
   absl::flat_hash_map<Hash128Bytes, Earlier> earlier;  // by the hash of the name
   // The current member.
@@ -422,7 +521,42 @@ struct TarReader::State {
     return [this](std::span<char> buffer) { return decompressor->ReadNext(buffer); };
   }
 
-  uint64_t position() const { return static_cast<uint64_t>(archive_filter_bytes(reader.get(), 0)); }
+  uint64_t position() const { return opened + static_cast<uint64_t>(archive_filter_bytes(reader.get(), 0)); }
+
+  // Lets libarchive read on: from the current member on, so that it knows of a header before what it does not know.
+  absl::Status OpenReader() {
+    opened = header_offset;
+    SHARDKIT_ASSIGN_OR_RETURN(reader, OpenArchive(input, TarCompression::kNone, Content::kTar, opened));
+    archive_entry* entry = nullptr;
+    if (members > 0 && archive_read_next_header(reader.get(), &entry) < ARCHIVE_WARN) return ErrorBehind(opened);
+    pending = members > 0;
+    return absl::OkStatus();
+  }
+
+  // The next member, if its header is plain. Only as long as there is no reader.
+  absl::StatusOr<bool> NextPlain(TarMember* member) {
+    const uint64_t before = members == 0 ? 0 : RoundUp(begin + file_of_it.length, kTarBlockBytes);
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string_view block, input.BlockAt(before));
+    const std::optional<PlainHeader> header = ParsePlainHeader(block);
+    const uint64_t data = before + kTarBlockBytes;
+    if (!header || !RangeWithin(data, RoundUp(header->length, kTarBlockBytes), file.size())) return false;
+    name.assign(header->prefix);
+    if (!name.empty()) name += '/';
+    name += header->name;
+    header_offset = before;
+    begin = data;
+    ++members;
+    *member = {.name = name,
+               .kind = header->directory ? TarMember::Kind::kDirectory : TarMember::Kind::kFile,
+               .ordinal = members,
+               .header_offset = before,
+               .length = header->length};
+    file_of_it = {};
+    if (header->directory) return true;
+    file_of_it = {.ordinal = members, .length = header->length, .offset = data};
+    Remember();
+    return true;
+  }
 
   std::string Place() const { return StrCat("member '", name, "' at byte ", header_offset); }
 
@@ -445,6 +579,7 @@ struct TarReader::State {
                     " bytes of data by its header, but the tar ends before: it was cut off; get it again");
   }
 
+  // Nothing is pending of plain members.
   absl::Status SkipData() {
     if (!std::exchange(pending, false)) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(CheckWhole());
@@ -488,11 +623,21 @@ absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(const RandomAccessFil
     SHARDKIT_ASSIGN_OR_RETURN(decompressor, Decompressor::Open(file, compression));
   }
   auto state = std::make_unique<State>(file, compression, std::move(decompressor));
-  SHARDKIT_ASSIGN_OR_RETURN(state->reader, OpenArchive(state->input, TarCompression::kNone, Content::kTar));
+  std::optional<PlainHeader> first;
+  if (compression == TarCompression::kNone) {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string_view block, state->input.BlockAt(0));
+    first = ParsePlainHeader(block);
+  }
+  if (!first) SHARDKIT_RETURN_IF_ERROR(state->OpenReader());
   return std::unique_ptr<TarReader>(new TarReader(std::move(state)));
 }
 
 absl::StatusOr<bool> TarReader::Next(TarMember* member) {
+  if (state_->reader == nullptr) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool plain, state_->NextPlain(member));
+    if (plain) return true;
+    SHARDKIT_RETURN_IF_ERROR(state_->OpenReader());
+  }
   SHARDKIT_RETURN_IF_ERROR(state_->SkipData());
   archive* const reader = state_->reader.get();
   const uint64_t before = state_->position();
@@ -553,6 +698,7 @@ absl::StatusOr<std::optional<uint64_t>> TarReader::Locate() {
 }
 
 absl::Status TarReader::Read(std::span<char> memory) {
+  if (state_->reader == nullptr) return state_->input.ReadBehind(state_->begin, memory);
   if (state_->link) return state_->ReadTarget(memory);
   SHARDKIT_RETURN_IF_ERROR(state_->CheckWhole());
   size_t done = 0;

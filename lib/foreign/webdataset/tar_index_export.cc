@@ -27,7 +27,7 @@ absl::StatusOr<std::string> EncodeTarIndex(TarIndex index) {
   index.blocks = FormTarBlocks(index);
   const auto memory = NewMemoryFileSystem();
   const std::string path = "/index";
-  const ShardOptions options{.alignment = format::kMinAlignment, .metadata = TarIndexMetadata(index), .sync = false};
+  const ShardOptions options{.alignment = format::kMinAlignment, .metadata = TarIndexMetadata(index)};
   SHARDKIT_ASSIGN_OR_RETURN(const container::BlockEncoding plan,
                             container::MakeBlockEncoding(TarIndexSchema(index.columns), options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, container::ShardFileWriter::Create(*memory, path, plan, options));

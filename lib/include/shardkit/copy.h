@@ -55,9 +55,9 @@ struct ConvertOptions : CopyOptions {
   // Converts values without an exact mapping by the table of format-spec/interop.md. Otherwise they are an error.
   bool lossy = false;
 
-  // Options of the other containers, in place of `pack.dataset`. Of `pack.dataset` only threads, job, cancellation and
-  // resume apply to every container, and sha256 is InvalidArgument. These four are ignored here, and so is the origin,
-  // which comes from the input. The shard_size here counts the bytes of the output.
+  // Options of the other containers, in place of `pack.dataset`. Of `pack.dataset` only threads, job, cancellation,
+  // resume and sync apply to every container, and sha256 is InvalidArgument. These five are ignored here, and so is the
+  // origin, which comes from the input. The shard_size here counts the bytes of the output.
   MdsWriterOptions mds;
   WebDatasetWriterOptions webdataset;
 };

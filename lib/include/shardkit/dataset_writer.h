@@ -48,6 +48,12 @@ struct WriterOptions {
   // was made, as after merging.
   bool resume = false;
 
+  // Waits until all files are on the device. False leaves this to the system, as `cp` does. The bytes are the same, and
+  // so is what is left if the process ends in any way. But a power cut, or a crash of the system, may then damage a
+  // dataset that was finished shortly before (Validate finds the damage), and shards that a resumed run would keep: do
+  // not resume after one.
+  bool sync = true;
+
   // Describes the input. Compared when a run is resumed.
   std::string job;
 

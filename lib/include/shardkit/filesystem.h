@@ -120,6 +120,9 @@ class RandomAccessFile {
   // The reason if the mode differs from the requested one ("O_DIRECT refused by tmpfs: buffered reads"); else empty.
   // The library never prints it; a tool prints it once.
   virtual std::string fallback_reason() const { return {}; }
+
+  // The descriptor of a file of the operating system, for WritableFile::AppendShared; -1 for other files.
+  virtual int descriptor() const { return -1; }
 };
 
 class WritableFile {
@@ -134,6 +137,11 @@ class WritableFile {
 
   // Appends the pieces in order, in one request where the system can.
   virtual absl::Status AppendPieces(std::span<const std::string_view> pieces);
+
+  // Appends `length` bytes of `source` from `offset` on by letting both files share them on the device (reflinks, as
+  // XFS and Btrfs have). False, and nothing is appended, if the file system cannot do so, which is the default. Where
+  // it can, size(), `offset` and `length` must be multiples of its blocks, most often of 4096 bytes.
+  virtual absl::StatusOr<bool> AppendShared(const RandomAccessFile& source, uint64_t offset, uint64_t length);
 
   // Bytes written.
   virtual uint64_t size() const = 0;

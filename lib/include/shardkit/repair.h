@@ -41,7 +41,7 @@ struct RepairOptions {
   // As ReadOptions. A block over the limit is an error, not a loss: blocks are decompressed to count their values.
   uint64_t max_decompression = kDefaultMaxDecompression;
 
-  // Flushes the output to stable storage.
+  // As WriterOptions::sync.
   bool sync = true;
 
   const Cancellation* cancellation = nullptr;

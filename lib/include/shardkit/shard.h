@@ -285,9 +285,6 @@ struct ShardOptions {
   std::map<std::string, Storage> storage;
 
   Metadata metadata;
-
-  // Flushes the file to stable storage before Finish returns.
-  bool sync = true;
 };
 
 struct ShardSummary {

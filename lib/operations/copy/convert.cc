@@ -54,6 +54,7 @@ absl::StatusOr<std::unique_ptr<dataset::DatasetJob>> CreateForeignJob(FileSystem
   const auto prepare = [&](ForeignWriterOptions& writer_options) {
     writer_options.threads = common.threads;
     writer_options.resume = common.resume;
+    writer_options.sync = common.sync;
     writer_options.job = job;
     writer_options.cancellation = common.cancellation;
     writer_options.origin = input.plan.origin;

@@ -400,7 +400,7 @@ TEST_F(DatasetReaderTest, AShardIsADatasetOfOne) {
 TEST_F(DatasetReaderTest, GivesTheBlocksOfSomeShards) {
   DatasetWriterOptions options = SmallShards(50, 1);
   options.shard.storage["image"] = Storage::kBlob;
-  options.shard.sync = false;
+  options.sync = false;
   ASSERT_TRUE(WriteDataset(*files_, "/many", MakeSamples(5000), options).ok());
   for (const bool lists : {true, false}) {
     const std::string manifest = ReadAll(*files_, "/many/dataset.json");

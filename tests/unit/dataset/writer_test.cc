@@ -3,6 +3,7 @@
 
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
+#include "support/fault_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -73,6 +74,29 @@ TEST_F(DatasetWriterTest, ASampleLargerThanAShardHasOneOfItsOwn) {
   EXPECT_TRUE(std::ranges::any_of(
       summary->manifest.shards, [](const ManifestShard& shard) { return shard.samples == 1 && shard.bytes > 20000; }));
   EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
+}
+
+// The bytes and the names are the same, and nothing is flushed, when a dataset is made or appended to.
+TEST_F(DatasetWriterTest, WithoutSync) {
+  const auto samples = MakeSamples(30);
+  const auto write = [&](const std::string& directory, DatasetWriterOptions options) {
+    FaultFileSystem counting(files_.get());
+    uint64_t syncs = 0;
+    for (const bool append : {false, true}) {
+      options.append = append;
+      options.existing_keys = ExistingKeys::kAdd;
+      const auto summary = WriteDataset(counting, directory, samples, options);
+      EXPECT_TRUE(summary.ok()) << summary.status();
+    }
+    for (const FileSystemCall& call : counting.calls())
+      syncs += call.operation.find("sync") == std::string::npos ? 0 : 1;
+    return syncs;
+  };
+  DatasetWriterOptions options = SmallShards(7, 3);
+  EXPECT_GT(write("/synced", options), 10u);
+  options.sync = false;
+  EXPECT_EQ(write("/unsynced", options), 0u);
+  EXPECT_TRUE(ReadTree(*files_, "/synced") == ReadTree(*files_, "/unsynced"));
 }
 
 // In any order of the types, and at the cost of one more shard.

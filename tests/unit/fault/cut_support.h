@@ -52,7 +52,7 @@ inline void WriteContainer(const std::string& kind, const SystemDirectory& direc
   const std::string native = kind == "shard" ? path : directory.Path("native");
   if (!Exists(files, native)) {
     DatasetWriterOptions options = SmallShards(20, 5);
-    options.shard.sync = false;
+    options.sync = false;
     auto writer = DatasetWriter::Create(files, native, MakeSchema({KeyColumn(), ImageColumn(), TextColumn()}), options);
     ASSERT_TRUE(writer.ok()) << writer.status();
     uint64_t position = 0;

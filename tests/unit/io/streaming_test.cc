@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -44,6 +45,37 @@ class StreamingTest : public testing::Test {
   FileSystem* files_ = PosixFileSystem();
   std::string directory_;
 };
+
+// Where the file system cannot share, nothing is appended.
+TEST_F(StreamingTest, SharedBytesComeBack) {
+  const std::string bytes = Pattern(kStaging + 100000, 2), front = Pattern(8192, 3);
+  const auto source = Create("source");
+  ASSERT_TRUE(source->Append(bytes).ok() && source->Close().ok());
+  const auto opened = files_->OpenForReading(JoinPath(directory_, "source"));
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  for (const bool streaming : {false, true}) {
+    const std::string path = JoinPath(directory_, streaming ? "streamed" : "plain");
+    auto created = streaming ? files_->CreateForStreaming(path) : files_->Create(path);
+    ASSERT_TRUE(created.ok()) << created.status();
+    WritableFile& file = **created;
+    std::string expected = front;
+    ASSERT_TRUE(file.Append(front).ok());
+    for (const auto& [offset, length] : {std::pair<uint64_t, uint64_t>{4096, kStaging}, {0, 4096}, {0, 0}}) {
+      const auto shared = file.AppendShared(**opened, offset, length);
+      ASSERT_TRUE(shared.ok()) << shared.status();
+      if (*shared) expected += bytes.substr(offset, length);
+      EXPECT_EQ(file.size(), expected.size());
+    }
+    expected += bytes;
+    ASSERT_TRUE(file.Append(bytes).ok() && file.Sync().ok());
+    EXPECT_FALSE(*file.AppendShared(**opened, 0, 4096));  // the end lies within a block of the file system
+    ASSERT_TRUE(file.Close().ok());
+    EXPECT_TRUE(*files_->ReadFile(path, uint64_t{1} << 30) == expected);
+  }
+  const auto memory = NewMemoryFileSystem()->Create("/file");
+  ASSERT_TRUE(memory.ok());
+  EXPECT_FALSE(*(*memory)->AppendShared(**opened, 0, 4096));
+}
 
 TEST_F(StreamingTest, EverySizeAroundTheStagingBufferComesBack) {
   for (const size_t size : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, kStaging - 1, kStaging, kStaging + 1,

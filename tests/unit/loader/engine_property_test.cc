@@ -27,7 +27,7 @@ Made MakeDataset(FileSystem& files, Random& random, size_t number) {
     if (random() % 20 == 0) sample.fields[0].second += std::string(random() % 30000, 'x');
   }
   DatasetWriterOptions options = SmallShards(1 + random() % count, static_cast<uint32_t>(1 + random() % 40));
-  options.shard.sync = false;
+  options.sync = false;
   const auto summary = WriteDataset(files, made.path, samples, options);
   EXPECT_TRUE(summary.ok()) << summary.status();
   made.rows = RowsOf(samples);
@@ -178,7 +178,7 @@ TEST_F(EnginePropertyTest, RanksTogetherDeliverThePlan) {
 TEST_F(EnginePropertyTest, VeryManyBlocksAreVisitedInSections) {
   const std::vector<OwnedSample> samples = MakeSamples(400);
   DatasetWriterOptions made = SmallShards(10, 1);
-  made.shard.sync = false;
+  made.sync = false;
   for (const bool index : {true, false}) {
     files_ = NewMemoryFileSystem();
     ASSERT_TRUE(WriteDataset(*files_, "/data", samples, made).ok());

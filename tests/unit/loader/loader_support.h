@@ -30,7 +30,7 @@ using Values = std::vector<std::optional<std::string>>;
 
 inline void WriteRows(FileSystem& files, const std::string& path, const std::vector<Column>& columns,
                       const std::vector<Values>& rows, DatasetWriterOptions options = SmallShards(0, 8)) {
-  options.shard.sync = false;
+  options.sync = false;
   auto writer = DatasetWriter::Create(files, path, MakeSchema(columns), options);
   ASSERT_TRUE(writer.ok()) << writer.status();
   for (size_t i = 0; i < rows.size(); ++i) {

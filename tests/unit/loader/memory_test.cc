@@ -38,7 +38,7 @@ class LoaderMemoryTest : public testing::Test {
     directory_ = new std::string(pattern);
     const Schema schema = MakeSchema({KeyColumn(), BlobColumn()});
     DatasetWriterOptions options;
-    options.shard.sync = false;
+    options.sync = false;
     options.shard_size = 256 * kMiB;
     auto writer = DatasetWriter::Create(*PosixFileSystem(), Path(), schema, options);
     ASSERT_TRUE(writer.ok()) << writer.status();

@@ -3,10 +3,14 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <random>
 
 #include "base/strings.h"
+#include "codec/zstd.h"
 #include "dataset/dataset_support.h"
 #include "foreign/webdataset/tar_index.h"
 #include "foreign/webdataset/tar_shard_reader.h"
@@ -153,6 +157,55 @@ TEST_F(TarIndexTest, KnowsLongNames) {
   }
   // The bytes of a ustar name are not changed.
   EXPECT_EQ(Show(MakeTar({{word + ".x", "1"}})), word + ": x=1");
+}
+
+// Plain headers are parsed here and all others by libarchive, which reads the whole of a compressed tar.
+TEST_F(TarIndexTest, ReadsPlainHeadersAsLibarchiveDoes) {
+  const auto without_end = [](std::string tar) { return tar.substr(0, (tar.find_last_not_of('\0') / 512 + 1) * 512); };
+  const std::string long_name = std::string(120, 'f') + "/a.";
+  std::vector<std::string> parts = {
+      MakeTar({{"a.x", std::string(600, '1')}, {"a.y", ""}}),
+      MakeTar({{"d/", "", '5'}, {"d/b.x", "2"}}),
+      MakeTar({{"a.x", "", '1'}}),  // a link without a target
+      MakeTar({{"c.x/", "", '0'}}),
+      MakeTar({{"c.z", "3", '7'}}),
+      MakeTar({{std::string(98, 'n') + ".x", std::string(512, '4')}}),
+      WriteTar({{long_name + "x", "5"}}, "ustar"),
+      WriteTar({{long_name + "y", std::string(3000, '6')}, {"e.y", "7"}}, "gnutar"),
+      WriteTar({{long_name + "z", "8"}, {"e.z", "9"}}, "pax"),
+  };
+  std::string link = TarHeaderBlock("l.x", 0, '1');
+  std::memcpy(link.data() + 157, "a.x", 3);
+  std::memset(link.data() + 148, ' ', 8);
+  unsigned sum = 0;
+  for (const char c : link) sum += static_cast<uint8_t>(c);
+  std::snprintf(link.data() + 148, 8, "%06o", sum);
+  parts.push_back(link);
+  for (std::string& part : parts) part = without_end(std::move(part));
+  parts.emplace_back(1024, '\0');  // an end mark, behind which more follows
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::string tar;
+    for (int i = 0; i < 6; ++i) tar += parts[random() % parts.size()];
+    if (round % 3 > 0) tar.resize(tar.size() + 1024);
+    if (round % 3 == 2) tar.resize(random() % tar.size());
+    std::string compressed;
+    ASSERT_TRUE(codec::ZstdCompressor().Compress(tar, 3, nullptr, &compressed).ok());
+    const auto plain = Scan(tar), whole = Scan(compressed);
+    ASSERT_EQ(plain.ok(), whole.ok()) << round << ": " << plain.status() << whole.status();
+    if (!plain.ok()) continue;
+    EXPECT_EQ(plain->index.keys, whole->index.keys) << round;
+    EXPECT_EQ(plain->index.columns, whole->index.columns);
+    EXPECT_EQ(plain->links, whole->links);
+    EXPECT_EQ(plain->passed_over_count, whole->passed_over_count);
+    EXPECT_EQ(plain->after_end_mark.has_value(), whole->after_end_mark.has_value());
+    ASSERT_EQ(plain->index.values.size(), whole->index.values.size());
+    for (size_t i = 0; i < plain->index.values.size(); ++i) {
+      EXPECT_EQ(plain->index.values[i].offset, whole->index.values[i].offset);
+      EXPECT_EQ(plain->index.values[i].length, whole->index.values[i].length);
+      EXPECT_EQ(plain->index.values[i].column, whole->index.values[i].column);
+    }
+  }
 }
 
 TEST_F(TarIndexTest, RefusesWhatIsNoDataset) {

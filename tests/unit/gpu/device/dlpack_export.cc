@@ -24,7 +24,7 @@ absl::StatusOr<std::shared_ptr<const Batch>> LoadBatch() {
   const auto schema = Schema::Create(columns);
   if (!schema.ok()) return schema.status();
   DatasetWriterOptions writer_options;
-  writer_options.shard.sync = false;
+  writer_options.sync = false;
   auto writer = DatasetWriter::Create(*files, "/data", *schema, writer_options);
   if (!writer.ok()) return writer.status();
   for (size_t i = 0; i < kRows; ++i) {

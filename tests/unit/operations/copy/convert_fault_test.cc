@@ -111,6 +111,21 @@ void CheckLaterRun(FileSystem& files, const Case& which, bool resume, const Tree
   EXPECT_TRUE(ReadTree(files, "/out") == expected) << Describe(ReadTree(files, "/out"));
 }
 
+// The same bytes, of which none is flushed.
+TEST(ConvertTest, WithoutSync) {
+  for (const Case& which : Cases()) {
+    const auto files = NewInput(which);
+    FaultFileSystem counting(files.get());
+    ConvertOptions options = Options(which, false, false);
+    options.pack.dataset.sync = false;
+    ASSERT_TRUE(ConvertTo(counting, which.input, "/out", options).ok());
+    for (const FileSystemCall& call : counting.calls()) {
+      EXPECT_EQ(call.operation.find("sync"), std::string::npos) << call.operation << " " << call.path;
+    }
+    EXPECT_TRUE(ReadTree(*files, "/out") == Expected(which));
+  }
+}
+
 class ConvertFaultTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(ConvertFaultTest, EveryCall) {
