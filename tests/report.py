@@ -360,9 +360,11 @@ def main():
             # First, as they wait more than they work.
             selected.insert(0, (os.path.relpath(path, ROOT), lambda: run_pytest(path, settings, python=arguments.clusters)))
     else:
-        options = [] if arguments.output is None else [f"--table={arguments.output}"]
-        folder = os.path.join(ROOT, "tests", "frameworks")
-        selected = [("tests/frameworks", lambda: run_pytest(folder, settings, options))]
+        # The matrix, whose table it is, takes longest.
+        table = [] if arguments.output is None else [f"--table={arguments.output}"]
+        paths = sorted(glob.glob(os.path.join(ROOT, "tests", "frameworks", "test_*.py")), key=lambda path: not path.endswith("_matrix.py"))
+        selected = [(os.path.relpath(path, ROOT), lambda path=path, options=table if path is paths[0] else (): run_pytest(path, settings, options))
+                    for path in paths]
 
     def timed(job):
         start = time.monotonic()
