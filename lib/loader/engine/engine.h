@@ -92,6 +92,7 @@ class Engine : public Loader {
   void WakeReaders();
   void SetReadAhead();
   int ReadersNow() const;
+  bool FirstBatchFirst() const;
 
   // Decoding.
   void RunDecoder(int number);

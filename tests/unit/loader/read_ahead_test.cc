@@ -179,10 +179,10 @@ TEST_F(ReadAheadTest, TheFirstBatchTakesTwoRoundTripsAfterOpening) {
   EXPECT_LE(loader->Report().round_trips, 4u);  // two to open; the ends of all shards; all blocks
 }
 
-// Holds back the first read of a block until it is told to go on.
+// Holds back the first reads of blocks until it is told to go on.
 class HoldingFileSystem final : public ForwardingReadableFileSystem {
  public:
-  explicit HoldingFileSystem(ReadableFileSystem& base) : ForwardingReads(base) {}
+  HoldingFileSystem(ReadableFileSystem& base, uint64_t held) : ForwardingReads(base), held_(held) {}
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override {
@@ -192,6 +192,7 @@ class HoldingFileSystem final : public ForwardingReadableFileSystem {
   }
 
   void GoOn() { go_on_.Cancel(); }
+  uint64_t begun() const { return begun_; }
 
  private:
   class File final : public ForwardingFile {
@@ -200,7 +201,7 @@ class HoldingFileSystem final : public ForwardingReadableFileSystem {
         : ForwardingFile(std::move(base)), holding_(*holding) {}
     std::optional<std::string_view> Mapped() const override { return std::nullopt; }
     absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
-      if (buffer.size() > 64 << 10 && !holding_.held_.exchange(true)) {
+      if (buffer.size() > 64 << 10 && holding_.begun_++ < holding_.held_) {
         while (!holding_.go_on_.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       return ForwardingFile::ReadAt(offset, buffer);
@@ -210,14 +211,15 @@ class HoldingFileSystem final : public ForwardingReadableFileSystem {
     HoldingFileSystem& holding_;
   };
 
-  mutable std::atomic<bool> held_ = false;
-  mutable Cancellation go_on_;
+  const uint64_t held_;
+  std::atomic<uint64_t> begun_ = 0;
+  Cancellation go_on_;
 };
 
 // Until the first block has been read, blocks count with more memory than these take, and the budget is full.
 TEST_F(ReadAheadTest, OtherBlocksAreReadBeforeTheFirstBatchIsMade) {
   Write(1600);
-  HoldingFileSystem holding(*files_);
+  HoldingFileSystem holding(*files_, 1);
   LoaderOptions options = Options();
   options.plan.shuffle_buffer_bytes = 32 * kMiB;
   options.memory_bytes = 96 * kMiB;
@@ -228,6 +230,20 @@ TEST_F(ReadAheadTest, OtherBlocksAreReadBeforeTheFirstBatchIsMade) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_GT(loader->Report().blocks_read, of_first_batch);
+  holding.GoOn();
+  EXPECT_TRUE(loader->Next().ok());
+}
+
+TEST_F(ReadAheadTest, NoOtherBlockIsAskedForBeforeSomeOfTheFirstBatchHaveCome) {
+  Write(1600);
+  HoldingFileSystem holding(*files_, UINT64_MAX);
+  LoaderOptions options = Options();
+  options.plan.shuffle_buffer_bytes = 32 * kMiB;
+  options.read_threads = 32;
+  const auto loader = OpenLoader(holding, options);
+  while (holding.begun() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_LE(holding.begun(), options.plan.batch_size);
   holding.GoOn();
   EXPECT_TRUE(loader->Next().ok());
 }
