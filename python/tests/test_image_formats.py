@@ -174,7 +174,7 @@ def test_transparency_goes_through_the_loader(how: Literal["bilinear", "bicubic"
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_ends_too_early_is_damage(name: str) -> None:
     data = FILES[name]()
-    for length in (len(data) // 4, len(data) // 2):
+    for length in (len(data) // 4, len(data) * 2 // 5):  # the first frame of an animation fills almost half of it
         with pytest.raises(sk.DataLossError):
             sk.decode_image(data[:length])
 
