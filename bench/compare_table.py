@@ -160,9 +160,9 @@ def _cells(comparison, step, name):
     rate = statistics.median(rates(figures))
     megabytes = rate * comparison.payload(step.label) / comparison.count(step.label) / 1e6
     processor = _processor(figures)
-    least = processor is not None and processor <= min(filter(None.__ne__, (_processor(comparison.figures[other]) for other in
-                                                              comparison.figures if other[0] == step)))
-    cell = "" if processor is None else f"{processor:.3g}"
+    others = [_processor(others) for (other, _), others in comparison.figures.items() if other == step]
+    least = processor is not None and processor <= min(seconds for seconds in others if seconds is not None)
+    cell = "" if processor is None else number(processor)
     return [number(rate), number(megabytes), f"**{cell}**" if least else cell]
 
 

@@ -136,11 +136,18 @@ class CompareTest(unittest.TestCase):
         comparison = self.comparison
         comparison.memory[MEMORY[0], ours.LOADER] = {"memory": 50.0}
         comparison.leave_out("ffcv_loader", "ModuleNotFoundError: it was not compiled")
-        self.figures(Step("sequential", "small4k", 1), ours.SCAN, [300, 100, 200])
+        step = Step("sequential", "small4k", 1)
+        self.figures(step, ours.SCAN, [300, 100, 200])
+        comparison.figures[step, ours.LOADER] = [{"samples": 2, "seconds": 1, "processor": 1.5}]
+        comparison.figures[step, compare_table.MDS] = [{"samples": 1, "seconds": 0.001}]
         comparison.cold[COLD[0], ours.LOADER] = {"samples": 1, "seconds": 0.02}
         text = compare_table.document(comparison, ours.SETTINGS)
-        self.assertIn("| Shardkit, scan | 200 | 0.82 | 0.25 |  |  |  |", text)
+        self.assertIn("| samples/s, 1 worker | MB/s | CPU s per million |", text)
+        self.assertIn("| Shardkit, scan | 200 | 0.82 | **250,000** |  |  |  |", text)
+        self.assertIn("| Shardkit, loader | 2.00 | 0.01 | 750,000 |  |  |  |", text)
         self.assertIn("| sequential, small4k | FFCV | not measured | | |", text)
+        first = text.split("|---|---|---|---|---|\n")[1]
+        self.assertTrue(first.startswith("| sequential, small4k | StreamingDataset (MDS) | 0.30 x | ≥ 100 x | no |"), first[:200])
         self.assertIn("- FFCV, all: ModuleNotFoundError: it was not compiled", text)
         self.assertIn("| Shardkit, loader | 50 |  |", text)
         for setting in ours.SETTINGS.values():
@@ -164,7 +171,7 @@ class CompareTest(unittest.TestCase):
                 raise client.NotMeasured("no shared memory")
 
         step = Step("random", "small4k", 1)
-        self.comparison.read_bench = lambda *_: {"random values, memory map, 1 thread": 1e6}
+        self.comparison.read_bench = lambda *_: {"random values, memory map, 1 thread": 1e6, "random values, memory map, 1 thread: processor": 1.0}
         self.comparison.datasets["small4k"] = ""
         for round_number in range(2):
             self.comparison.measure(step, {"lit_data": Failing(), "web_dataset": Failing()}, round_number)

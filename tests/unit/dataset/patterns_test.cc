@@ -141,7 +141,7 @@ TEST_F(PatternsTest, AreMergedFilteredAndValidated) {
   FilterOptions options;
   SampleSelection selection;
   selection.keys.emplace({rows_[0].at("key"), rows_.back().at("key")});
-  for (const std::string& output : {"/filtered", "/data-filtered/by/reference"}) {
+  for (const char* output : {"/filtered", "/data-filtered/by/reference"}) {
     const auto filtered = Filter(*files_, "/data{,-2,-3}", output, selection, options);
     ASSERT_TRUE(filtered.ok()) << filtered.status();
     EXPECT_EQ(filtered->pack.samples, 2);
