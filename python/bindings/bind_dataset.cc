@@ -58,27 +58,30 @@ nb::typed<nb::list, nb::typed<nb::list, StoredBytes>> ReadValues(const Dataset& 
                                                                  const std::vector<uint64_t>& samples,
                                                                  const std::vector<size_t>& columns,
                                                                  const std::vector<bool>& writable) {
+  // The buffer keeps what was read last: of MDS a sample, of shards a page of values of one column.
+  const bool by_sample = dataset.reader().container() == "mds";
   std::string gathered;
   std::vector<size_t> ends;  // in `gathered`
   std::vector<bool> absent;
   ends.reserve(samples.size() * columns.size());
   const auto buffer = dataset.Borrow();
   dataset.Read([&]() -> absl::StatusOr<bool> {
-    for (const uint64_t sample : samples) {
-      for (const size_t column : columns) {
-        const auto value = dataset.reader().ReadValue(sample, column, buffer.get());
-        if (!value.ok()) return value.status();
-        if (*value) gathered += **value;
-        absent.push_back(!value->has_value());
-        ends.push_back(gathered.size());
-      }
+    for (size_t at = 0; at < samples.size() * columns.size(); ++at) {
+      const size_t sample = by_sample ? at / columns.size() : at % samples.size();
+      const size_t column = by_sample ? at % columns.size() : at / samples.size();
+      const auto value = dataset.reader().ReadValue(samples[sample], columns[column], buffer.get());
+      if (!value.ok()) return value.status();
+      if (*value) gathered += **value;
+      absent.push_back(!value->has_value());
+      ends.push_back(gathered.size());
     }
     return true;
   });
   nb::list made;
   for (size_t i = 0; i < columns.size(); ++i) {
     nb::list values;
-    for (size_t at = i; at < ends.size(); at += columns.size()) {
+    for (size_t k = 0; k < samples.size(); ++k) {
+      const size_t at = by_sample ? k * columns.size() + i : i * samples.size() + k;
       const size_t begin = at == 0 ? 0 : ends[at - 1];
       if (absent[at]) {
         values.append(nb::none());

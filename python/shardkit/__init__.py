@@ -224,4 +224,5 @@ if not TYPE_CHECKING:  # for which any name would do then
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        modules = {"sources", *(name for name in _NAMES if not name.startswith("_"))}
+        return sorted({*globals(), *__all__, *modules})

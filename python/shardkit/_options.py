@@ -13,7 +13,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar
 
 from shardkit import _core
@@ -204,16 +204,6 @@ def checked(function: _Function) -> _Function:
     return typing.cast(_Function, call)
 
 
-def _set_once(self: Any, name: str, value: Any) -> None:
-    if name in vars(self) or name not in self.__dataclass_fields__:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
-    vars(self)[name] = value
-
-
-def _refuse_delete(self: Any, name: str) -> None:
-    raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-
 def _members(self: Any) -> tuple[Any, ...]:
     return tuple(getattr(self, name) for name in self.__dataclass_fields__)
 
@@ -231,12 +221,10 @@ def _same(self: Any, other: object) -> bool:
 def frozen(made: type[_Class]) -> type[_Class]:
     """Make a frozen dataclass, whose arguments are `checked`.
 
-    Python compiles six functions for ``dataclass(frozen=True)``, each time that a program imports it. Here they are the
-    same for all classes but for ``__init__``, which takes a quarter of the time.
+    Python compiles six functions for each such class, whenever a program imports it. Here three are the same for all.
     """
-    made = dataclass(eq=False, repr=False)(made)
-    shared = {"__setattr__": _set_once, "__delattr__": _refuse_delete, "__repr__": _text, "__eq__": _same}
-    for name, function in {**shared, "__hash__": lambda self: hash(_members(self))}.items():
+    made = dataclass(eq=False, repr=False, frozen=True)(made)
+    for name, function in {"__repr__": _text, "__eq__": _same, "__hash__": lambda self: hash(_members(self))}.items():
         setattr(made, name, function)
     return checked(made)
 

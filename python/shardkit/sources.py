@@ -167,6 +167,8 @@ def hugging_face(dataset: Any) -> Rows:
     # Streams of functions and generators have no tables. Where datasets names this otherwise, all are read row by row.
     if total is not None or (features and getattr(getattr(dataset, "_ex_iterable", None), "iter_arrow", None)):
         dataset = dataset.with_format("arrow")
+        if total is None:  # first each table becomes one of all columns, as those of streams put together differ
+            dataset = dataset.map(batched=True, batch_size=_BATCH_ROWS, features=features)
         batches = (batch for table in dataset.iter(_BATCH_ROWS) for batch in table.combine_chunks().to_batches())
         rows: Iterable[dict[str, Any]] = _numbered(batches, place, paths=True)
     else:

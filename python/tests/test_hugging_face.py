@@ -195,6 +195,15 @@ def test_what_was_done_to_a_dataset_before(tmp_path: Path) -> None:
         sk.pack(dataset.with_transform(lambda rows: rows), tmp_path / "no")
 
 
+def test_streams_of_other_columns_put_together(tmp_path: Path) -> None:
+    first = datasets.Dataset.from_dict({"id": [1, 2]}).to_iterable_dataset()
+    second = datasets.Dataset.from_dict({"id": [3], "text": ["x"]}).to_iterable_dataset()
+    sk.pack(datasets.concatenate_datasets([first, second]), tmp_path / "one after another")
+    sk.pack(datasets.interleave_datasets([first, second]), tmp_path / "in turn")
+    for name, rows in (("one after another", [(1, None), (2, None), (3, "x")]), ("in turn", [(1, None), (3, "x")])):
+        assert [(row["id"], row["text"]) for row in sk.open(tmp_path / name)] == rows
+
+
 def test_each_split_is_a_dataset(tmp_path: Path) -> None:
     splits = made(tmp_path, 20).train_test_split(test_size=5, shuffle=False)
     report = sk.pack(splits, tmp_path / "out", shard_samples=10)

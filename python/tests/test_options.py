@@ -256,6 +256,26 @@ def test_options_of_the_loader(images: str, blocks: str, name: str, base: dict[s
     assert made(dict(base)) != made({**base, name: value})
 
 
+def test_options_do_not_change_and_can_be_derived_from() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Named(sk.Image):
+        name: str = ""
+
+    class Counted(sk.Map):
+        def __init__(self, count: int) -> None:
+            super().__init__(len)
+            self.count = count
+
+    assert Named(size=224, name="a") != Named(size=224)
+    assert Counted(3).count == 3
+    assert hash(sk.Image(size=3)) == hash(sk.Image(size=3))
+    assert repr(sk.Image(size=3)) == repr(dataclasses.replace(sk.Image(), size=3))
+    choice = sk.Choice()
+    for change in (lambda: setattr(sk.Image(), "size", 3), lambda: setattr(choice, "function", print)):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            change()
+
+
 def test_the_tables_are_whole() -> None:
     for kind, table in ((sk.Image, IMAGE), (sk.Geometry, GEOMETRY), (sk.DenseMasks, MASKS), (sk.Tokens, TOKENS)):
         # max_memory is a limit, which other tests reach; test_views.py has columns of other names, and views;

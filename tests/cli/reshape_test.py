@@ -62,6 +62,9 @@ class ReshapeTest(CliTest):
                 for output in ("synced", "unsynced"):
                     shutil.rmtree(self.path(output))
         self.shardctl("merge", "part0", "-o", "out", "--no-sync", code=2)  # nothing is copied
+        for part in (["--task", "0/2"], ["--finish"]):
+            refused = self.shardctl("convert", "part0", "--to", "shard", "-o", "out", *part, "--no-sync", code=2)
+            self.assertIn(f"--no-sync: not with {part[0]}: others take its shards for durable", refused.stderr)
 
     def test_merge_copies_other_codecs(self):
         self.pack_parts()

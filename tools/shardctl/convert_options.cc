@@ -144,6 +144,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
     if (task.has_value() && arguments->finish) return line.UsageError("--finish: not with --task");
     if (arguments->dry_run) return line.UsageError("--dry-run: not with " + mode);
     if (options.pack.dataset.resume) return line.UsageError("--resume: not with " + mode + ", which always goes on");
+    if (!sync.sync()) return line.UsageError("--no-sync: not with " + mode + ": others take its shards for durable");
   }
   if (task.has_value()) {
     const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*task);

@@ -116,12 +116,15 @@ class MdsDataset : public ForeignDataset {
   }
 
   // Each value of these columns carries its dtype. That of the first sample of the first shard that can be read becomes
-  // the column's, so that damage is met where it is.
+  // the column's, so that damage is met where it is. Where none of a few can be read, all may be missing.
   absl::Status FindDtypes(std::span<const size_t> typed, const DatasetOptions& options,
                           std::vector<foreign::MdsColumn>* columns) const {
+    constexpr int kTries = 8;
     absl::Status damage;
-    for (size_t shard = 0; shard < files_.size(); ++shard) {
+    int tries = 0;
+    for (size_t shard = 0; shard < files_.size() && tries < kTries; ++shard) {
       if (files_[shard].samples == 0) continue;
+      ++tries;
       const absl::Status status = FindDtypesIn(shard, typed, options, columns);
       if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
       damage.Update(status);

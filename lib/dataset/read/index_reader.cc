@@ -197,7 +197,8 @@ absl::Status IndexReader::ForEachBlockIn(size_t segment, std::span<const SampleR
     SHARDKIT_ASSIGN_OR_RETURN(range.first, part.table->FindPage(first));
     SHARDKIT_ASSIGN_OR_RETURN(range.last, part.table->FindPage(first + std::max<uint64_t>(shard.count, 1) - 1));
   }
-  uint64_t held = 0;  // pages from there on are in memory
+  // Pages from there on are in memory, with one before and behind those that are asked for.
+  uint64_t held = pages.front().first - std::min<uint64_t>(pages.front().first, 1);
   for (size_t i = 0, started = 0; i < shards.size(); ++i) {
     if (i == started) {  // of as many shards as stay in memory, the pages are read at once
       // Most of a page are the places of samples: of many shards they would take gigabytes. What lies between the
@@ -223,7 +224,7 @@ absl::Status IndexReader::ForEachBlockIn(size_t segment, std::span<const SampleR
       for (const IndexedBlock& indexed : blocks) SHARDKIT_RETURN_IF_ERROR(take(indexed));
     }
   }
-  part.table->LetGo(held, part.table->page_count());
+  part.table->LetGo(held, std::min(pages.back().last + 2, part.table->page_count()));
   return absl::OkStatus();
 }
 

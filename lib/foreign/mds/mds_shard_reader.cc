@@ -345,6 +345,7 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(u
   std::vector<uint64_t> places(columns_->size() + 1);
   const std::string_view head = sample.substr(0, MdsHeadLength(*columns_));
   if (absl::Status status = SplitMdsSample(*columns_, head, length, places); !status.ok()) {
+    state.page_owner = 0;  // to be read again if this was not what the file holds
     return DescribeSample(status, ordinal, offset);
   }
   const size_t position = positions_[column];
@@ -355,6 +356,7 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(u
     state.owner = 0;  // the block in the buffer may have its values in state.converted
     state.converted.clear();
     if (absl::Status status = AppendFromMds(how, value, &state.converted); !status.ok()) {
+      state.page_owner = 0;
       return DescribeValue(status, ordinal, offset, column);
     }
     value = state.converted;

@@ -309,15 +309,30 @@ std::optional<uint64_t> OctalField(std::string_view field) {
   return number;
 }
 
+// Whether libarchive knows a header with this field, of numbers that nobody needs here, as one of a tar.
+bool IsPlainNumber(std::string_view field) {
+  const auto first = static_cast<uint8_t>(field[0]);
+  const bool binary = first == 0x80 || first == 0xff;
+  return binary || first == 0 || OctalField(field) || field.find_first_not_of(std::string_view(" \0", 2)) == field.npos;
+}
+
 // Nothing for a header that is to be read by libarchive, which takes microseconds for each. Most tars have no others.
 std::optional<PlainHeader> ParsePlainHeader(std::string_view block) {
   if (block.size() != kTarBlockBytes) return std::nullopt;
   const char type = block[156];
   const std::string_view magic = block.substr(257, 8);
   const bool gnu = magic == std::string_view("ustar  \0", 8);
-  constexpr size_t kSparse = 386;  // of GNU: the first hole, if there is one
-  if ((type != '0' && type != '5') || (gnu ? block[kSparse] != '\0' : magic != std::string_view("ustar\00000", 8))) {
+  // Of GNU: the first hole, whether more holes follow, and the length with all of them.
+  constexpr size_t kSparse = 386, kExtended = 482, kRealSize = 483;
+  const bool sparse = gnu && (block[kSparse] != '\0' || block[kExtended] != '\0' || block[kRealSize] != '\0');
+  if ((type != '0' && type != '5') || sparse || (!gnu && magic != std::string_view("ustar\00000", 8))) {
     return std::nullopt;
+  }
+  // Mode, owner, group, time and device. libarchive is opened at the header before one that is left to it, and must
+  // know that as one of a tar.
+  constexpr std::pair<size_t, size_t> kNumbers[] = {{100, 8}, {108, 8}, {116, 8}, {136, 12}, {329, 8}, {337, 8}};
+  for (const auto& [begin, bytes] : kNumbers) {
+    if (!IsPlainNumber(block.substr(begin, bytes))) return std::nullopt;
   }
   constexpr size_t kChecksum = 148, kChecksumBytes = 8;
   uint64_t sum = kChecksumBytes * ' ';

@@ -50,8 +50,9 @@ struct WriterOptions {
 
   // Waits until all files are on the device. False leaves this to the system, as `cp` does. The bytes are the same, and
   // so is what is left if the process ends in any way. But a power cut, or a crash of the system, may then damage a
-  // dataset that was finished shortly before (Validate finds the damage), and shards that a resumed run would keep: do
-  // not resume after one.
+  // dataset that was finished or appended to shortly before (Validate finds the damage), and shards that a resumed run
+  // would keep: do not resume after one. A run that resumes another flushes its own shards alone. Not for work in
+  // tasks.
   bool sync = true;
 
   // Describes the input. Compared when a run is resumed.

@@ -164,13 +164,32 @@ bool BlockTable::DropBlock(uint64_t oldest) {
     }
   }
   if (victim == nullptr) return false;
-  GiveBuffer(*victim);
-  victim->state = BlockState::kWanted;
   victim->read_before = true;
-  dropped_ = true;
-  for (BatchTask* const task : victim->tasks) ++task->missing;
-  if (!victim->tasks.empty()) AddWanted(*victim);
+  BeginDrain(*victim);
+  EndDrain(*victim);
   return true;
+}
+
+void BlockTable::BeginDrain(BlockEntry& entry) {
+  entry.state = BlockState::kDraining;
+  dropped_ = true;
+  for (BatchTask* const task : entry.tasks) task->missing += task->at_work ? 0 : 1;
+}
+
+void BlockTable::EndDrain(BlockEntry& entry) {
+  if (entry.state != BlockState::kDraining) return;
+  if (std::ranges::any_of(entry.tasks, [](const BatchTask* task) { return task->at_work; })) return;
+  GiveBuffer(entry);
+  entry.state = BlockState::kWanted;
+  if (!entry.tasks.empty()) AddWanted(entry);
+}
+
+void BlockTable::PutOff(BatchTask& task) {
+  for (const std::shared_ptr<BlockEntry>& entry : task.blocks) {
+    if (entry == nullptr || entry->state != BlockState::kDraining) continue;
+    ++task.missing;
+    EndDrain(*entry);
+  }
 }
 
 std::set<BlockTable::Place>::const_iterator BlockTable::NextReadable() const {
@@ -251,10 +270,12 @@ void BlockTable::LearnExpansion(const BlockEntry& entry) {
     expansion += kExpansionDecay * (seen - expansion);
   } else if (whole > entry.buffer_before + kBesideBytes) {  // else its buffer was larger than it needs
     expansion = seen;
+    EstimateAgain(entry.key.dataset);
   }
 }
 
-// Until the first block was read, others counted with all that they might take, and little was planned.
+// Until the first block was read, others counted with all that they might take, and little was planned. The first may
+// also have been a small one, which takes little for its bytes.
 void BlockTable::EstimateAgain(uint32_t dataset) {
   for (const auto& [key, entry] : entries_) {
     if (key.dataset != dataset) continue;
@@ -269,6 +290,10 @@ void BlockTable::EstimateAgain(uint32_t dataset) {
 
 void BlockTable::Done(BlockEntry& entry, const BatchTask& task) {
   entry.tasks.erase(std::ranges::find(entry.tasks, &task));  // most often the first of many
+  // Values were left in the file only so that the first batch need not wait for all of the block. Later batches, and
+  // epochs, take them from memory.
+  if (entry.left_for_first_batch() && entry.state == BlockState::kReady && entry.holders == 0) BeginDrain(entry);
+  EndDrain(entry);
   ReleaseIfUnused(entry);
 }
 
@@ -317,7 +342,7 @@ void BlockTable::DropKept(uint64_t room) {
 
 void BlockTable::Forget(BlockEntry& entry) {
   Unkeep(entry);
-  if (entry.state == BlockState::kReady) GiveBuffer(entry);
+  if (entry.state == BlockState::kReady || entry.state == BlockState::kDraining) GiveBuffer(entry);
   entry.state = BlockState::kReleased;
   by_id_.erase(entry.id);
   const BlockKey key = entry.key;

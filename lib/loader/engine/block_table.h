@@ -42,7 +42,8 @@ struct WindowClaim {
   static constexpr uint64_t kUnknown = UINT64_MAX;
 };
 
-enum class BlockState { kWanted, kReading, kReady, kReleased };
+// kDraining: batches at work use it as it is; for all others it is to be read again.
+enum class BlockState { kWanted, kReading, kReady, kDraining, kReleased };
 
 struct BlockEntry {
   BlockKey key;
@@ -59,8 +60,9 @@ struct BlockEntry {
   uint64_t page_cache_bytes = 0;  // of values that are in the file only (PageCacheValues)
   bool may_leave = false;         // the block will not stay in memory for later windows
   bool for_first_batch = false;   // of the loader
-  uint64_t buffer_before = 0;     // bytes of the buffer when reading began
-  uint64_t estimate = 0;          // bytes, while it is wanted
+  bool left_for_first_batch() const { return for_first_batch && !may_leave && page_cache_bytes > 0; }
+  uint64_t buffer_before = 0;  // bytes of the buffer when reading began
+  uint64_t estimate = 0;       // bytes, while it is wanted
 
   // Set while reading. Other threads read them when the entry is ready.
   BlockBuffer buffer;
@@ -126,6 +128,9 @@ class BlockTable {
   // The batch no longer needs the entry.
   void Done(BlockEntry& entry, const BatchTask& task);
 
+  // The batch was at work and is no more, and has not begun to use its blocks. It may miss some again.
+  void PutOff(BatchTask& task);
+
   // A delivered batch begins (Hold) or ends (Unhold) to point into the entry's memory.
   void Hold(BlockEntry& entry) { ++entry.holders; }
   void Unhold(BlockEntry& entry);
@@ -147,7 +152,7 @@ class BlockTable {
  private:
   using Place = std::pair<uint64_t, uint64_t>;  // first batch that needs it, id
 
-  static constexpr double kExpansionUnknown = 0;  // no block of the dataset has been read yet
+  static constexpr double kExpansionUnknown = -1;  // no block of the dataset has been read yet
 
   static constexpr uint64_t kSoon = 4;  // batches
 
@@ -167,6 +172,8 @@ class BlockTable {
   bool WorthKeeping(BlockEntry& entry) const;
   void Unkeep(BlockEntry& entry);
   void DropKept(uint64_t room);
+  void BeginDrain(BlockEntry& entry);
+  void EndDrain(BlockEntry& entry);
   void LearnExpansion(const BlockEntry& entry);
   void EstimateAgain(uint32_t dataset);
   void DropFreeBuffers();

@@ -370,7 +370,7 @@ int Engine::ReadersNow() const {
 bool Engine::FirstBatchFirst() const {
   if (sample_estimate_ > 0 || tasks_.empty()) return false;
   const BatchTask& first = *tasks_.front();
-  return 2 * first.missing > first.blocks.size() &&
+  return first.blocks.size() > 1 && 2 * first.missing > first.blocks.size() &&
          std::ranges::none_of(first.blocks, [](const auto& block) { return block->state == BlockState::kWanted; });
 }
 
@@ -415,9 +415,11 @@ void Engine::RunReader(int number) {
     read_counter_.AddBusy(end - begin);
     lock.lock();
     for (const BlockValues& block : values) clumps_.Add(block.column, block.all_equal, block.one);
-    bytes_read_ += entry->place.length;
-    ++blocks_read_;
     const std::vector<BatchTask*> complete = blocks_.EndRead(*entry);
+    if (!entry->left_for_first_batch()) {  // else it is read whole later
+      bytes_read_ += entry->place.length;
+      ++blocks_read_;
+    }
     complete_.insert(complete.begin(), complete.end());
     WakeDecoders(complete.size());
     WakePlanner();  // a block may take less than it counted before
@@ -549,8 +551,10 @@ BatchTask* Engine::TaskToLayOut() {
 void Engine::PutOff(Lock& lock, BatchTask& task) {
   task.needed = std::exchange(task.charged, 0);
   task.at_work = false;
+  blocks_.PutOff(task);
+  WakeReaders();
   std::unique_ptr<BatchStorage> storage = std::move(task.storage);
-  complete_.insert(&task);
+  if (task.missing == 0) complete_.insert(&task);
   lock.unlock();  // from here on another thread may take the batch and deliver it
   pool_->Give(std::move(storage));
   lock.lock();
@@ -578,6 +582,7 @@ void Engine::ReleaseFilled(BatchTask& task, size_t begin, size_t end) {
     task.blocks[index].reset();
     WakeReaders();
   }
+  ForgetIncomplete();
 }
 
 // All samples are filled, or the batch has failed. The lock is held before and after the call.
@@ -598,6 +603,7 @@ void Engine::Finish(Lock& lock, BatchTask& task) {
     if (hold) blocks_.Hold(*task.blocks[i]);
     blocks_.Done(*task.blocks[i], task);
   }
+  ForgetIncomplete();
   if (hold) task.storage->held_ = std::move(task.blocks);
   task.blocks.clear();
   task.done = true;

@@ -67,6 +67,12 @@ absl::Status CheckTask(const PackTaskOptions& options) {
                          ": tasks count from 0 to one less than their number");
 }
 
+// A task takes what others have finished for durable.
+absl::Status CheckSyncs(const WriterOptions& options) {
+  if (options.sync) return absl::OkStatus();
+  return InvalidArgument("work in tasks waits for the device: not without sync");
+}
+
 absl::StatusOr<bool> IsPacked(FileSystem& file_system, const std::string& directory,
                               const dataset::ShardRecords& records, uint64_t unit) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto found, records.ReadUnit(unit));
@@ -380,6 +386,7 @@ class ConversionTasks {
 
   absl::Status Start(FileSystem& file_system, const std::string& input, const std::string& output,
                      const ConvertOptions& options) {
+    SHARDKIT_RETURN_IF_ERROR(CheckSyncs(options.pack.dataset));
     job_.directory = output;
     job_.pack = options.pack;
     SHARDKIT_ASSIGN_OR_RETURN(source_, OpenConversion(file_system, {input}, options));
@@ -432,6 +439,7 @@ absl::StatusOr<PackPlan> PlanPack(FileSystem& file_system, std::string_view kind
                                   const std::string& directory, const PackOptions& options) {
   if (options.dataset.append) return InvalidArgument(directory, ": tasks make new datasets: pack appends in one run");
   if (options.limit != UINT64_MAX) return InvalidArgument("limit is for trying a source: not with tasks");
+  SHARDKIT_RETURN_IF_ERROR(operations::CheckSyncs(options.dataset));
   bool created = false;
   SHARDKIT_RETURN_IF_ERROR(dataset::CreateDurableDirectory(file_system, directory, &created));
   const auto with_lock = [&]() -> absl::StatusOr<PackPlan> {

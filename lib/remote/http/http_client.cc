@@ -509,7 +509,10 @@ class HttpClient::Engine {
                        ((wait.revents & CURL_WAIT_POLLOUT) != 0 ? CURL_CSELECT_OUT : 0));
       if (SteadyClock::now() - begin >= kPass) break;
     }
-    if (SteadyClock::now() >= libcurl_timer_) {
+    // Polling can leave work that is due at once, of which libcurl does not tell by its function for timers.
+    long due = -1;
+    curl_multi_timeout(multi_.get(), &due);
+    if (due == 0 || SteadyClock::now() >= libcurl_timer_) {
       libcurl_timer_ = SteadyClock::time_point::max();
       Act(CURL_SOCKET_TIMEOUT, 0);
     }

@@ -271,11 +271,14 @@ TEST_F(LeftValuesTest, TheFirstBatchInRandomOrderIsOfValuesReadAlone) {
     LoaderOptions options = Options(SampleOrder::kShuffled, 1);
     options.plan.shuffle_buffer_bytes = options.memory_bytes = 64 << 20;
     options.columns = {{.name = "blob"}};
+    options.epochs = 4;
     const auto loader = OpenLoader(*files_, options, path);
     options.read.mode = ReadMode::kBuffered;
     EXPECT_EQ(Deliver(*loader), Deliver(*OpenLoader(*files_, options, path)));
-    // Smaller values stay with their blocks.
+    // Smaller values stay with their blocks. Later batches take all from memory.
     EXPECT_EQ(loader->Report().bytes_from_cache > 0, size == 4096) << size;
+    EXPECT_LT(loader->Report().bytes_from_cache, rows.size() * size);
+    EXPECT_EQ(loader->Report().blocks_read, 16u);
   }
 }
 

@@ -174,13 +174,18 @@ TEST_F(TarIndexTest, ReadsPlainHeadersAsLibarchiveDoes) {
       WriteTar({{long_name + "y", std::string(3000, '6')}, {"e.y", "7"}}, "gnutar"),
       WriteTar({{long_name + "z", "8"}, {"e.z", "9"}}, "pax"),
   };
-  std::string link = TarHeaderBlock("l.x", 0, '1');
-  std::memcpy(link.data() + 157, "a.x", 3);
-  std::memset(link.data() + 148, ' ', 8);
-  unsigned sum = 0;
-  for (const char c : link) sum += static_cast<uint8_t>(c);
-  std::snprintf(link.data() + 148, 8, "%06o", sum);
-  parts.push_back(link);
+  const auto changed = [](std::string header, size_t place, std::string_view bytes) {
+    std::memcpy(header.data() + place, bytes.data(), bytes.size());
+    std::memset(header.data() + 148, ' ', 8);
+    unsigned sum = 0;
+    for (const char c : header) sum += static_cast<uint8_t>(c);
+    std::snprintf(header.data() + 148, 8, "%06o", sum);
+    return header;
+  };
+  parts.push_back(changed(TarHeaderBlock("l.x", 0, '1'), 157, "a.x"));
+  parts.push_back(changed(TarHeaderBlock("t.x", 0), 136, "0000000-1 "));          // a time that is no number of tar's
+  parts.push_back(changed(TarHeaderBlock("u.x", 0), 108, {"\0zzzz", 5}));         // libarchive looks no further
+  parts.push_back(changed(TarHeaderBlock("v.x", 0), 116, {"\x80\0\0\1zzz", 7}));  // binary
   for (std::string& part : parts) part = without_end(std::move(part));
   parts.emplace_back(1024, '\0');  // an end mark, behind which more follows
   std::mt19937 random(1);
