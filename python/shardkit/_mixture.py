@@ -5,17 +5,18 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
 import numpy as np
 
-from shardkit._options import frozen, path_text, shown
+from shardkit._options import checked, path_text, shown
 from shardkit._options import located as _located
 from shardkit.dataset import chosen
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class LoaderDataset:
     """A dataset of a loader, and its part of an epoch; at most one of `proportion`, `repeat` and `choose` is set.
 

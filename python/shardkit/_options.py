@@ -13,18 +13,9 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 from shardkit import _core
-
-if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-else:
-
-    def dataclass_transform(**_):
-        return lambda function: function
-
 
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4}
 _UNITS |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -65,7 +56,6 @@ def located(path: str | os.PathLike[str]) -> str:
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_Class = TypeVar("_Class")
 
 
 def _whole(value: Any) -> bool:
@@ -202,31 +192,6 @@ def checked(function: _Function) -> _Function:
         return function(*args, **options)
 
     return typing.cast(_Function, call)
-
-
-def _members(self: Any) -> tuple[Any, ...]:
-    return tuple(getattr(self, name) for name in self.__dataclass_fields__)
-
-
-def _text(self: Any) -> str:
-    members = (f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
-    return f"{type(self).__qualname__}({', '.join(members)})"
-
-
-def _same(self: Any, other: object) -> bool:
-    return _members(self) == _members(other) if type(self) is type(other) else NotImplemented
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def frozen(made: type[_Class]) -> type[_Class]:
-    """Make a frozen dataclass, whose arguments are `checked`.
-
-    Python compiles six functions for each such class, whenever a program imports it. Here three are the same for all.
-    """
-    made = dataclass(eq=False, repr=False, frozen=True)(made)
-    for name, function in {"__repr__": _text, "__eq__": _same, "__hash__": lambda self: hash(_members(self))}.items():
-        setattr(made, name, function)
-    return checked(made)
 
 
 class SampleLoaderOptions(TypedDict, total=False):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, SupportsIndex
 
-from shardkit._options import frozen
+from shardkit._options import checked
 
 __all__ = [
     "Boxes",
@@ -34,21 +35,24 @@ def _check_chooser(kind: DenseMasks | Boxes) -> None:
         raise ValueError("along: the other column says which items there are; leave most and with_columns out")
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Stored:
     """As stored: an array [samples, …], or `Ragged` where sizes differ."""
 
     decode = "stored"
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Views:
     """The bytes of each value where they were read: a list of read-only arrays, None where absent. No copy."""
 
     decode = "views"
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class DenseMasks:
     """Masks of type rle as uint8, 0 or 1, through the geometry of the image.
 
@@ -103,7 +107,8 @@ class PackedMasks(DenseMasks):
     decode = "packed_masks"
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Tokens:
     """Documents of tokens packed into rows, as `TokenRows`: every step has as many rows, all of one shape.
 
@@ -143,7 +148,8 @@ class Tokens:
     decode = "tokens"
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class LabelMap:
     """The numbers of PNGs and TIFFs, classes for semantic segmentation or depths, through the geometry of the image.
 
@@ -202,7 +208,8 @@ def _check_padding(padding: Any) -> None:
         raise ValueError(f"padding={padding}: give a number of 64 bits")
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Boxes:
     """Boxes of the objects on an image, through its crop, flip, orientation and size: float32 [samples, most boxes, 4].
 
@@ -277,7 +284,8 @@ class Boxes:
         }
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Points:
     """Points on an image, through its crop, flip, orientation and size: float32 [samples, most items, …].
 
@@ -315,7 +323,8 @@ class Points:
         }
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Items:
     """Arrays of one entry for each item of a sample, such as classes of its objects: [samples, most items, …].
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from shardkit._options import Collate, frozen, shown
+from shardkit._options import Collate, checked, shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -48,7 +48,8 @@ class FunctionError(RuntimeError):
         return type(self), (self.args[0], self.function, self.column, self.path, self.sample, self.key)
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Map:
     """A function that is called with each value of a column; what it returns takes the value's place.
 
@@ -86,7 +87,8 @@ def choose_one(values: Any, rng: np.random.Generator) -> Any:
     return values[int(rng.integers(len(values)))]
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Choice(Map):
     """One entry of each list, such as one of an image's captions in a column of json: another one in every epoch.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
 from shardkit import _core, _numbers
-from shardkit._options import checked, frozen
+from shardkit._options import checked
 from shardkit.schema import Column, column
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def _check_flip(flip: float, name: str) -> None:
         raise ValueError(f"{name}={flip!r}: give a probability from 0 to 1, as 0.5")
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Geometry:
     """How the images of a sample, and the masks that belong to them, are transformed.
 
@@ -84,7 +86,8 @@ class Geometry:
             raise ValueError(f"padding and zoom are for random_crop; {self.kind} has none")
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Image:
     """Image files decoded to uint8, [samples, height, width, channels]; `Ragged` when sizes differ.
 
@@ -403,7 +406,8 @@ def decode_image(
     )
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Encode:
     """A column of images for `Writer` and `pack` that takes pixels, and stores them as files.
 

@@ -77,6 +77,8 @@ def test_what_the_command_notes_is_warned_of(tmp_path: Path, caplog: pytest.LogC
     assert note.startswith("files *.jsonl of the input are packed as they are, not the samples in them")
     assert passed_over.startswith("passed over 1 hidden file or folder")
     assert note in caplog.messages
+    with pytest.raises(ValueError, match="work in tasks waits for the device: not without sync"):
+        sk.plan_pack(folder, tmp_path / "tasks", sync=False)
     assert sk.plan_pack(folder, tmp_path / "tasks").warnings == report.warnings
     assert sk.read_pack_plan(tmp_path / "tasks").warnings == []
     kept = sk.pack(folder, tmp_path / "kept", kind="files", keep_hidden=True)

@@ -8,7 +8,7 @@ Images keep their shape, type and device (uint8 is rounded), and the given tenso
 from __future__ import annotations
 
 import sys
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from shardkit import functions
-from shardkit._options import frozen
+from shardkit._options import checked
 from shardkit.batch import Batch
 
 _Pair = tuple[torch.Tensor, torch.Tensor]
@@ -63,7 +63,8 @@ def cutmix(
     return mix(images, labels, generator=generator)
 
 
-@frozen
+@checked
+@dataclass(frozen=True)
 class Mixup:
     """`mixup` or `cutmix`, one of them chosen for each batch, with names and defaults of timm's class.
 

@@ -311,6 +311,22 @@ TEST_F(MdsDtypeTest, IsThatOfTheFirstShardThatCanBeRead) {
   }
 }
 
+// Of a dataset whose shards are all missing, a few are looked for.
+TEST_F(MdsDtypeTest, IsNotLookedForInAllShards) {
+  const std::string value = "\x09" + MdsArray({1}, 0, "a");
+  std::vector<std::vector<std::string>> rows;
+  for (int64_t i = 0; i < 20; ++i) rows.push_back({value, Little(i)});
+  for (const size_t missing : {7, 8}) {
+    Tree tree = MdsTree(fields_, rows, 1);
+    for (size_t shard = 0; shard < missing; ++shard) tree.erase(StrCat("shard.0000", shard, ".mds"));
+    const auto files = NewMemoryFileSystem();
+    WriteTree(*files, "/data", tree);
+    const auto dataset = DatasetReader::Open(*files, "/data");
+    EXPECT_EQ(dataset.ok(), missing == 7) << dataset.status();
+    if (!dataset.ok()) EXPECT_NE(Message(dataset.status()).find("/data/shard.00000.mds"), std::string::npos);
+  }
+}
+
 TEST_F(MdsDtypeTest, IsReadOnlyWhereTheColumnIsWanted) {
   Tree tree = MdsTree(fields_, {{"nonsense", Little(int64_t{0})}}, 1);
   WriteTree(*files_, "/data", tree);
