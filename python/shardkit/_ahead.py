@@ -320,8 +320,9 @@ class InLoop:
             raise job.error
         return job.made
 
-    def close(self) -> None:
-        """End it."""
+    def end(self) -> list[threading.Thread]:
+        """Tell it to end; returns the threads that do."""
+        return []
 
 
 class Ahead:
@@ -397,8 +398,8 @@ class Ahead:
         self._waits.got(begin, job.samples)
         return job.made
 
-    def close(self) -> None:
-        """End it. What is on its way is dropped."""
+    def end(self) -> list[threading.Thread]:
+        """Tell it to end; returns the threads that do. What is on its way is dropped."""
         with self._lock:
             self._closed = True
             for job in self._jobs:
@@ -406,10 +407,7 @@ class Ahead:
             self._jobs.clear()
             self._room.notify_all()
         self._loader.cancel()
-        reader = self._reader
-        if reader is not None and reader is not threading.current_thread() and not self._workers.is_mine():
-            reader.join()
-        self._workers.full = False
+        return [] if self._reader is None else [self._reader]
 
 
 class Batches(Iterator[Any]):

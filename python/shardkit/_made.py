@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Any, NamedTuple
 
 from shardkit._options import shown
-from shardkit._workers import Call, Workers
+from shardkit._workers import Call, Workers, end_later
 from shardkit.functions import Failure, FunctionError, Results, Step
 from shardkit.schema import Column
 
@@ -273,7 +273,7 @@ class Making(Iterable[Made]):
             with self._changed:
                 self._closed = True
                 self._changed.notify_all()
-            workers.close()
+            end_later(workers.end())
 
     def _next_run(self, workers: Workers) -> _Run | None:
         inputs: list[tuple[int, Any]] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
+import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shardkit import _core
@@ -24,6 +26,30 @@ def worker_count(workers: int | str) -> int:
         raise ValueError(f'workers={workers!r}: give a number, or "auto"')
     return _core.available_processors() if isinstance(workers, str) else int(workers)
 
+
+# Threads that were told to end, and that nobody waits for until the program ends.
+_ending: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+
+def end_later(threads: Sequence[threading.Thread]) -> None:
+    """Wait for threads that were told to end at the end of the program, not here.
+
+    A collection of garbage may run anywhere, also where this thread holds a lock that such a thread takes before it
+    ends: one of `threading`'s own, or of a loader's.
+    """
+    if threading.main_thread().is_alive():
+        _ending.update(threads)
+    else:
+        _wait(threads)
+
+
+def _wait(threads: Iterable[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join()
+
+
+# A thread must not return to the interpreter from the library when there is no interpreter.
+atexit.register(lambda: _wait(list(_ending)))
 
 Call = Callable[[dict[str, list[Any]], int, Sequence[tuple[int, int, int]]], Results]
 Task = Callable[[Call], None]
@@ -130,18 +156,12 @@ class Workers:
             self._processes.discard(process)
         process.close()
 
-    def is_mine(self) -> bool:
-        """Tell whether the thread that asks is one of these, for which no other can wait."""
-        return threading.current_thread() in self._threads
-
-    def close(self) -> None:
-        """End the threads, each after the function that it calls; processes at once."""
+    def end(self) -> list[threading.Thread]:
+        """Tell the threads to end, each after the function that it calls, and end processes at once."""
         with self._lock:
             self._closed = True
             self._tasks.clear()
             self._added.notify_all()
             for process in self._processes:
                 process.kill()
-        if not self.is_mine():
-            for thread in self._threads:
-                thread.join()
+        return self._threads

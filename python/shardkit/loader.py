@@ -40,7 +40,7 @@ from shardkit._specs import (
     with_items,
 )
 from shardkit._values import is_number
-from shardkit._workers import Workers, worker_count
+from shardkit._workers import Workers, end_later, worker_count
 from shardkit.batch import Batch
 from shardkit.columns import Stored, Tokens, Views
 from shardkit.dataset import Indices, share_cache
@@ -65,9 +65,7 @@ def _close(workers: Workers, running: list[InLoop | Ahead], generation: int) -> 
     """End what a loader that is gone has begun; in the child of a fork, where nothing of it runs, nothing."""
     if generation != _process.generation:
         return
-    for source in running:
-        source.close()
-    workers.close()
+    end_later([thread for each in (*running, workers) for thread in each.end()])
 
 
 class Loader:
@@ -417,7 +415,8 @@ class Loader:
         _process.belongs_here(loader)
         if self._loader is not None and self._generation == _process.generation:
             for source in self._running:
-                source.close()
+                for thread in source.end():
+                    thread.join()
             self._before = self._loader.report(self._before)
         # The place counts the batches that were yielded. The source's is ahead of it when an exception, such as that of
         # Ctrl-C, took a batch that it had given out.

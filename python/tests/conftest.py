@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import shardkit as sk
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SECONDS = 120
+STDERR = pytest.StashKey[int]()
 
 # The least images of one pixel.
 JPEG = bytes.fromhex(
@@ -30,14 +30,19 @@ PNG = bytes.fromhex(
 )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # While a test runs, what is printed goes to a file, which is lost when a hang ends the program.
+    config.stash[STDERR] = os.dup(2)
+
+
 @pytest.fixture(autouse=True)
-def time_limit() -> Iterator[None]:
+def time_limit(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test that hangs ends the program with the places of all threads."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the parent ignores it
     import faulthandler
 
-    faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(SECONDS, exit=True, file=request.config.stash[STDERR])
     yield
     faulthandler.cancel_dump_traceback_later()
 

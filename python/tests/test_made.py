@@ -221,7 +221,8 @@ def test_threads_and_processes_end_with_the_rows(where: dict[str, Any]) -> None:
     rows = iter(sk.rows(counted, range(2000), **where))
     assert next(rows)["number"] == 0
     del rows
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("shardkit")]
+    while [thread.name for thread in threading.enumerate() if thread.name.startswith("shardkit")]:
+        time.sleep(0.001)  # the time limit of tests ends this
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
 import pickle
 import tarfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -268,6 +271,37 @@ def test_a_state_goes_on_after_what_was_given(tars: str, number: int) -> None:
     following = made(0)
     following.load_state_dict(ended.state_dict())
     assert plain(following) == second
+
+
+def test_iterations_that_end_in_a_collection_of_garbage(tars: str) -> None:
+    before = gc.get_threshold()
+    try:
+        for threshold in (1, 7, 50):
+            gc.set_threshold(threshold, 1, 1)
+            for _ in range(40):
+                dataset = wds.WebDataset(tars).map(dict)
+                next(iter(wds.WebLoader(dataset, None, num_workers=2)))
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_an_iteration_ends_with_the_next(tars: str) -> None:
+    def threads() -> int:
+        return sum(thread.name.startswith("shardkit-wds") for thread in threading.enumerate())
+
+    gc.collect()
+    while threads() > 0:
+        time.sleep(0.01)
+    gc.disable()
+    try:
+        dataset = wds.WebLoader(wds.WebDataset(tars).map(dict), None, num_workers=2)
+        for _ in range(5):
+            next(iter(dataset))
+        dataset.close()
+        while threads() > 0:  # the time limit of tests ends this
+            time.sleep(0.01)
+    finally:
+        gc.enable()
 
 
 def test_a_pipeline_is_pickled(tars: str) -> None:

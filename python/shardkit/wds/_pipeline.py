@@ -104,6 +104,10 @@ class _Iteration(Iterator[Any]):
                     made = stream.run(made, seed)
         yield from itertools.islice(made, skip, None)
 
+    def close(self) -> None:
+        """End the threads and the reading of this iteration, which has itself in its generators."""
+        self._given, self._streams = None, []
+
     def _source(self, items: Iterator[tuple[Place, Any]]) -> Iterator[Any]:
         streams = self._streams
         for place, sample in items:
@@ -328,8 +332,15 @@ class DataPipeline(Fluent, _Base):  # type: ignore[misc]
         return fresh | {"epoch": epoch} if state is None else state
 
     def __iter__(self) -> Iterator[Any]:
-        self._iteration = _Iteration(self, self._begin())
+        state = self._begin()
+        self._end_iteration()
+        self._iteration = _Iteration(self, state)
         return self._iteration
+
+    def _end_iteration(self) -> None:
+        if self._iteration is not None:
+            self._iteration.close()
+        self._iteration = None
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the iteration stands, in this process, after what it has given; under 1 KB."""
@@ -350,7 +361,8 @@ class DataPipeline(Fluent, _Base):  # type: ignore[misc]
 
     def close(self) -> None:
         """End the iteration, and close what is open."""
-        self._iteration = self._reader = None
+        self._end_iteration()
+        self._reader = None
 
     def __enter__(self: _Pipeline) -> _Pipeline:
         return self

@@ -235,7 +235,9 @@ def ahead(
         if failed is not None:
             raise failed
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        # No waiting: a collection of garbage may end this anywhere, also where `threading` holds a lock that the end of
+        # a thread takes.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _called(stages: Sequence[Each], sample: Any) -> Any:
