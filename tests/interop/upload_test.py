@@ -7,6 +7,7 @@ import filecmp
 import importlib.util
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -118,6 +119,10 @@ class ConditionsTest(UploadTest):
         listing = self.request("GET", "bucket?list-type=2").decode()
         keys = [key for key in re.findall(r"<Key>([^<]*)</Key>", listing) if key.startswith(folder + "/")]
         return {key[len(folder) + 1:]: self.request("GET", "bucket/" + urllib.request.quote(key)) for key in keys}
+
+    def clear(self):
+        for name in self.objects():
+            self.request("DELETE", "bucket/" + urllib.request.quote("data set/" + name))
 
     def leftovers(self):
         return [entry["kind"] for entry in json.loads(self.remote("uploads", "list", self.URL, "--json"))["leftovers"]]
@@ -279,6 +284,38 @@ class ConditionsTest(UploadTest):
         self.remote("pack", self.path("large"), "-o", self.URL, "--resume")
         self.shardctl("pack", self.path("large"), "-o", self.path("local"))
         self.assert_same_objects(self.path("local"), self.objects())
+
+    def test_killed_at_any_moment(self):
+        """There is no dataset or the whole one; a later run finishes it with the same bytes. SHARDKIT_STORE_KILLS says how often."""
+        kills = int(os.environ.get("SHARDKIT_STORE_KILLS", "12"))
+        files, generator = self.make_input("files", 600, "300"), random.Random(20261129)
+        options = ("--shard-samples", "60", "--block-size", "1KiB", "-j", "2")
+        self.shardctl("pack", files, "-o", self.path("local"), *options)
+        begin = time.monotonic()
+        self.remote("pack", files, "-o", self.URL, *options)
+        duration, midway, taken_up = time.monotonic() - begin, 0, 0
+        for i in range(kills):
+            self.clear()
+            process = self.start("pack", files, "-o", self.URL, *options)
+            time.sleep((i + generator.random()) / kills * duration * 1.1)
+            process.kill()
+            _, errors = process.communicate(timeout=60)
+            self.assertIn(process.returncode, (0, -signal.SIGKILL), errors)
+            made = self.objects()
+            shards = [name for name in made if name.endswith(".shard")]
+            whole = "dataset.json" in made
+            if whole:
+                self.remote("validate", self.URL)
+            midway += bool(shards) and not whole
+            self.remote("uploads", "abort", self.URL)
+            self.assertEqual(self.leftovers(), [])
+            resume = whole or i % 4 < 3  # without, it begins once more
+            report = json.loads(self.remote("pack", files, "-o", self.URL, *options, "--json", *["--resume"] * resume))
+            taken_up += not whole and resume and report["samples_this_run"] < report["samples"]
+            self.assertEqual(self.leftovers(), [])
+            self.assert_same_objects(self.path("local"), self.objects())
+        self.assertGreater(midway, kills // 10)
+        self.assertGreater(taken_up, kills // 20)
 
     def test_an_interrupted_writer_leaves_nothing(self):
         process = self.start_long_pack()
