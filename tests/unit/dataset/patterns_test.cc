@@ -89,6 +89,17 @@ TEST_F(PatternsTest, WildcardsTakeFilesBeforeFolders) {
   EXPECT_EQ(Members("/*/dataset.json"), "/*/dataset.json: no tar, shard or dataset fits this pattern");
 }
 
+TEST_F(PatternsTest, BackslashesEscape) {
+  for (const char* const path : {"/{x}/a.tar", "/{x}/a,b.tar", "/{x}/c*.tar", "/{x}/cd.tar", "/y\\z/e.tar"}) {
+    ASSERT_TRUE(files_->CreateDirectory(std::string(path).substr(0, 4)).ok());
+    WriteFile(*files_, path, "");
+  }
+  EXPECT_EQ(Members("/\\{x\\}/{a\\,b,cd}.tar"), "/{x}/a,b.tar /{x}/cd.tar");
+  EXPECT_EQ(Members("/\\{x\\}/{a,c\\*}.tar"), "/{x}/a.tar /{x}/c*.tar");
+  EXPECT_EQ(Members("/\\{x\\}/c\\**"), "/{x}/c*.tar");
+  EXPECT_EQ(Members("/y\\\\z/*.tar"), "/y\\z/e.tar");
+}
+
 TEST_F(PatternsTest, OneContainerAtATime) {
   ConvertOptions options{.to = Container::kMds, .columns = {"key", "image"}};
   ASSERT_TRUE(Convert(*files_, "/data", "/mds-0", options).ok());
