@@ -102,7 +102,8 @@ def main():
                        ("guard", guard),
                        ("address", lambda: sanitized("address,undefined")),
                        ("fuzz", fuzz),
-                       ("thread", lambda: sanitized("thread"))):
+                       ("thread", lambda: sanitized("thread")),
+                       ("aarch64", lambda: tests(["--cross", "aarch64", *sys.argv[1:]]))):
         if time.monotonic() - start > LATEST_START:
             print(f"\n== {name}: left out, for {LATEST_START} s have passed; run tests/nightly {name}", flush=True)
             parts.append((0, 0, 1, 0))
