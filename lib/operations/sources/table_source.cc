@@ -12,7 +12,6 @@
 #include "base/strings.h"
 #include "codec/content_type.h"
 #include "dataset/dataset_files.h"
-#include "foreign/webdataset/webdataset_names.h"
 #include "operations/sources/source_names.h"
 
 namespace shardkit::operations {
@@ -556,9 +555,6 @@ absl::StatusOr<Tables> FindTables(std::string_view kind, const std::vector<std::
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
     if (info.type != FileType::kDirectory) {
       if (path.ends_with(".parquet")) return NoParquet(path);
-      if (foreign::IsTarName(path)) {
-        return InvalidArgument(path, ": is a tar, and ", kind, " takes files, folders and zips: extract it first");
-      }
       if (table ? !IsTableName(path) : IsCsvName(path)) {
         return InvalidArgument(path, table ? ": tables are files *.csv, *.tsv, *.jsonl and *.ndjson, perhaps compressed"
                                            : ": is not of lines of JSON: --from table");
