@@ -399,6 +399,21 @@ class TableTest(CliTest):
         self.packed("sounds")
         self.assertEqual(self.types("out"), {"key": "utf8", "file_name": "utf8", "file": "bytes", "text": "utf8"})
 
+    def test_lists_of_files_are_refused_with_the_way(self):
+        self.write("in/a.jpg", tiny_jpeg())
+        for name in ("file_names", "page_file_names"):
+            self.write("in/metadata.jsonl", json.dumps({"file_name": "a.jpg", name: ["a.jpg", "b.jpg"]}) + "\n")
+            for words in (["in"], ["in", "--from", "table"]):
+                error = self.packed(*words, code=2).stderr
+                self.assertIn(f'in/metadata.jsonl: column "{name}" names several files in a row', error)
+                self.assertIn("docs/recipes.md, Several images in a sample", error)
+            self.packed("in", "--from", "files")
+            self.packed("in/metadata.jsonl", "--from", "table")
+            self.assertEqual(self.types("out")[name], "json")
+        self.write("in/metadata.jsonl", '{"file_name": "a.jpg", "file_names": "a.jpg"}\n')  # a text is no list
+        self.packed("in")
+        self.assertEqual(self.types("out")["file_names"], "utf8")
+
     def test_metadata_that_names_no_files_is_a_file(self):
         for content in (b"name,text\na.jpg,b\n", b"", b"\xff\xfe", b"file_name,file_name\n", b"_file_name\nx\n"):
             shutil.rmtree(self.path("in"), ignore_errors=True)
