@@ -23,7 +23,7 @@ ROOMS = {
     "container": ["read", "write"],
     "foreign": ["mds", "webdataset"],
     "dataset": ["change", "check", "foreign", "read", "select", "write"],
-    "operations": ["coco", "columns", "copy", "pack", "sa1b", "sources", "tasks"],
+    "operations": ["archives", "coco", "columns", "copy", "pack", "sa1b", "sources", "tasks"],
     "gpu": ["kernels"],
     "loader": ["columns", "device", "engine", "plan", "simulation"],
 }

@@ -101,7 +101,7 @@ def pack(
         compared.
         For lines of JSON and tables: ``key``, the column that is the key. For tables: ``file``, the columns that name
         files, as ``"image_path"``, or ``"image_path=image"`` for a further column with the files' bytes; ``root``, the
-        folder or zip of these files, by default the table's folder.
+        folder, zip or tar of these files, by default the table's folder.
         ``names``, the encoding of names of files that are not UTF-8, as ``"gbk"``; ``"escape"`` keeps such bytes as
         ``%XX``.
         ``include`` and ``exclude`` choose files by patterns as in ``.gitignore``, ``files`` names them, relative to the

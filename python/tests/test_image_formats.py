@@ -78,6 +78,7 @@ if "AVIF" in Image.SAVE:  # since Pillow 11.3
         "avif-gray": lambda: _file(_picture("L"), "AVIF"),
         "avif-exact": lambda: _file(_picture(), "AVIF", quality=100, subsampling="4:4:4"),
         "avif-alpha": lambda: _file(_transparent(), "AVIF"),
+        "avif-premultiplied": lambda: _file(_transparent(), "AVIF", alpha_premultiplied=True),
     }
 
 

@@ -33,6 +33,7 @@ PACKAGES = {
     "LMDB of Caffe": ["lmdb"],
     "HDF5": ["h5py"],
     "NumPy": [],
+    "Several images in a sample": [],
     "A Dataset of torch": ["torch"],
 }
 
@@ -203,6 +204,23 @@ def check_arrays(dataset: Path) -> None:
         assert sample["label"] == LABELS[i]
 
 
+# Lists of files
+
+
+def make_pages(folder: Path) -> None:
+    for i in range(3):
+        write(folder / "pages" / f"{i}.png", PNG + bytes([i]))
+    rows = ({"file_names": [f"{i}.png" for i in names], "text": str(names)} for names in ([0, 1], [2]))
+    write(folder / "pages" / "metadata.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def check_pages(dataset: Path) -> None:
+    assert samples(dataset) == {
+        "0.png": {"image_0": PNG + b"\0", "image_1": PNG + b"\1", "text": "[0, 1]"},
+        "2.png": {"image_0": PNG + b"\2", "image_1": None, "text": "[2]"},
+    }
+
+
 # torch
 
 
@@ -227,6 +245,7 @@ INPUTS: dict[str, Case] = {
     "LMDB of Caffe": (make_caffe, check_caffe),
     "HDF5": (make_hdf5, check_arrays),
     "NumPy": (make_npz, check_arrays),
+    "Several images in a sample": (make_pages, check_pages),
     "A Dataset of torch": (make_photos, check_photos),
 }
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import pickle
@@ -270,3 +271,20 @@ def test_web_servers_are_not_written_to(dataset: str, url: str) -> None:
         sk.convert(dataset, url + "/new")
     with pytest.raises(NotImplementedError, match="can only be read"):
         sk.pack([{"a": 1}], url)
+
+
+def test_an_annotation_file_of_a_store_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    ids = range(60)
+    for i in ids:
+        (tmp_path / "images" / f"{i}.ppm").write_bytes(b"P6 1 1 255 abc")
+    document = {
+        "images": [{"id": i, "file_name": f"{i}.ppm", "height": 1, "width": 1} for i in ids],
+        "annotations": [{"id": 60 * k + i, "image_id": i, "caption": f"{i} {k}"} for k in range(5) for i in ids],
+    }
+    (tmp_path / "captions.json").write_text(json.dumps(document))
+    sent: list[int] = []
+    with served(os.fspath(tmp_path), sent=sent) as url:
+        sk.pack([f"{url}/captions.json", tmp_path / "images"], tmp_path / "out", kind="coco")
+    assert len(sent) < 10
+    assert sk.open(tmp_path / "out")["7"]["captions"] == [f"7 {k}" for k in range(5)]

@@ -142,7 +142,9 @@ class CocoTest(CliTest):
                     shutil.rmtree(self.path("out"))
         with tarfile.open(self.path("train.tar.gz"), "w:gz") as file:
             file.add(self.path("images"), "train")
-        self.assertIn("train.tar.gz: is a compressed tar", self.shardctl("pack", "train.tar.gz", "instances.json", "-o", "out", code=2).stderr)
+        for words in (["train.tar.gz", "instances.json"], ["--from", "coco", "instances.json", "train.tar.gz"]):
+            self.assertIn("train.tar.gz: is a compressed tar, whose files can only be read in its own order: decompress it, or extract it and give the "
+                          "folder", self.shardctl("pack", *words, "-o", "out", code=2).stderr)
         shutil.copytree(self.path("images"), self.path("root/copy"))
         self.assertIn("root: both copy/ and train/ have", self.shardctl("pack", "root", "instances.json", "-o", "out", code=2).stderr)
 

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import struct
+import tarfile
 import zipfile
 
 from support import CliTest, tiny_jpeg, tiny_png
@@ -220,8 +221,11 @@ class TableTest(CliTest):
             for row in rows:
                 file.write(self.path("images", row["image_path"]), row["image_path"])
                 file.write(self.path("images", row["image_path"]), f"deep/er/{row['image_path']}")
+        with tarfile.open(self.path("images.tar"), "w") as file:
+            file.add(self.path("images"), ".")
+            file.add(self.path("images"), "deep/er")
         expected = None
-        for root in ("images", "images/", self.path("images"), "images.zip", "images.zip/deep/er"):
+        for root in ("images", "images/", self.path("images"), "images.zip", "images.zip/deep/er", "images.tar", "images.tar/deep/er/"):
             with self.subTest(root=root):
                 self.packed("list.csv", "--file", "image_path", "--root", root)
                 found = self.shardctl("ls", "out", "--values-xxh3").stdout
@@ -235,7 +239,9 @@ class TableTest(CliTest):
         self.assertEqual(self.keys("out")[0], self.path("images/0000")[1:])
         self.assertIn("lies outside of", self.packed("absolute.csv", "--file", "image_path", code=2).stderr)
         self.write("files.tar", b"x")
-        self.assertIn("extract a tar into a folder", self.packed("list.csv", "--file", "image_path", "--root", "files.tar", code=2).stderr)
+        self.assertIn("files.tar: not a tar file", self.packed("list.csv", "--file", "image_path", "--root", "files.tar", code=2).stderr)
+        self.assertIn("--root list.csv: neither a folder nor a tar or zip",
+                      self.packed("list.csv", "--file", "image_path", "--root", "list.csv", code=2).stderr)
         self.packed("list.csv", "--file", "image_path", "--root", "nowhere", code=3)
         self.assertIn("--root: only with --file", self.packed("list.csv", "--from", "table", "--root", "images", code=2).stderr)
 
@@ -392,6 +398,21 @@ class TableTest(CliTest):
         self.write("sounds/a.wav", b"RIFF")
         self.packed("sounds")
         self.assertEqual(self.types("out"), {"key": "utf8", "file_name": "utf8", "file": "bytes", "text": "utf8"})
+
+    def test_lists_of_files_are_refused_with_the_way(self):
+        self.write("in/a.jpg", tiny_jpeg())
+        for name in ("file_names", "page_file_names"):
+            self.write("in/metadata.jsonl", json.dumps({"file_name": "a.jpg", name: ["a.jpg", "b.jpg"]}) + "\n")
+            for words in (["in"], ["in", "--from", "table"]):
+                error = self.packed(*words, code=2).stderr
+                self.assertIn(f'in/metadata.jsonl: column "{name}" names several files in a row', error)
+                self.assertIn("docs/recipes.md, Several images in a sample", error)
+            self.packed("in", "--from", "files")
+            self.packed("in/metadata.jsonl", "--from", "table")
+            self.assertEqual(self.types("out")[name], "json")
+        self.write("in/metadata.jsonl", '{"file_name": "a.jpg", "file_names": "a.jpg"}\n')  # a text is no list
+        self.packed("in")
+        self.assertEqual(self.types("out")["file_names"], "utf8")
 
     def test_metadata_that_names_no_files_is_a_file(self):
         for content in (b"name,text\na.jpg,b\n", b"", b"\xff\xfe", b"file_name,file_name\n", b"_file_name\nx\n"):

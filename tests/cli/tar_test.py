@@ -201,6 +201,50 @@ class TarTest(CliTest):
         self.assertIn("a symbolic link to no file before it", self.shardctl("pack", "tars/x.tar", "-o", "q", "--from", "files",
                                                                             code=2).stderr)
 
+    # ---- tars as folders ----
+
+    def test_a_tar_of_class_folders_is_the_folder_that_it_would_become(self):
+        empty = tarfile.TarInfo("./ant/")
+        empty.type = tarfile.DIRTYPE
+        self.tar("in.tar", [empty, ("./dog/a.jpg", b"older"), ("./dog/a.jpg", tiny_jpeg()), ("dog//b.jpg", tiny_png()), ("/cat/deep/c.jpg", tiny_jpeg()),
+                            ("dog/._a.jpg", b"\x00\x05\x16\x07"), ("cat/.hidden.jpg", b"no picture"), self.link("cat/d.jpg", "dog//b.jpg")])
+        self.write("in/dog/a.jpg", tiny_jpeg())
+        self.write("in/dog/b.jpg", tiny_png())
+        self.write("in/cat/deep/c.jpg", tiny_jpeg())
+        self.write("in/cat/d.jpg", tiny_png())
+        os.mkdir(self.path("in/ant"))
+        for words in ([], ["--order", "path", "-j", "3"], ["--exclude", "b.jpg"]):
+            for given in ("in", "in.tar"):
+                self.shardctl("pack", given, "-o", f"{given}.out", "--from", "imagefolder", *words)
+            self.assertEqual(self.dataset("in.tar.out"), self.dataset("in.out"))
+            self.assertEqual(self.keys("in.out")[:1], self.keys("in.tar.out")[:1])
+            for given in ("in", "in.tar"):
+                shutil.rmtree(self.path(f"{given}.out"))
+        self.shardctl("pack", "in", "-o", "whole", "--from", "imagefolder", "--shard-samples", "2")
+        self.shardctl("plan-pack", "in.tar", "-o", "tasks", "--from", "imagefolder", "--tasks", "2", "--shard-samples", "2")
+        for task in ("1/2", "0/2"):
+            self.shardctl("pack", "-o", "tasks", "--task", task)
+        self.shardctl("pack", "-o", "tasks", "--finish")
+        self.assertEqual(self.dataset("tasks"), self.dataset("whole"))
+
+    def test_tars_that_are_no_folders(self):
+        picture = ("cat/a.jpg", tiny_jpeg())
+        whole = self.read(self.tar("whole.tar", [picture]))
+        self.write("cut.tar", whole[:600])
+        self.write("more.tar", whole + b"not a tar" * 100)
+        self.write("unnamed", whole)
+        self.tar("out.tar", [picture, ("cat/../../b.jpg", tiny_jpeg())])
+        self.tar("link.tar", [picture, self.link("cat/b.jpg", "/etc/passwd", tarfile.SYMTYPE)])
+        with open(self.path("holes"), "wb") as file:
+            file.truncate(1 << 20)
+        subprocess.run(["tar", "--sparse", "-C", self.folder, "-cf", self.path("sparse.tar"), "holes"], check=True)
+        for name, code, said in (("cut.tar", 1, "cut.tar: "), ("unnamed", 2, "unnamed: neither a directory nor a tar (*.tar) or zip (*.zip)"),
+                                 ("more.tar", 2, "behind the end mark there is more, which is no tar and is not read: extract it"),
+                                 ("out.tar", 2, "out.tar: member 'cat/../../b.jpg' has a name that leads out of the tar: extract it"),
+                                 ("link.tar", 2, "link.tar/cat/b.jpg: "), ("sparse.tar", 3, "sparse.tar: member 'holes': a sparse member of 1048576 bytes")):
+            with self.subTest(name):
+                self.assertIn(said, self.shardctl("pack", name, "-o", "none", "--from", "imagefolder", code=code).stderr)
+
     def test_tars_that_were_joined(self):
         for ending in ("", ".gz"):
             one = self.tar("one.tar", [(f"{i}.txt", b"x" * i) for i in range(30)])

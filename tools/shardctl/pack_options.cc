@@ -239,7 +239,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   line.Texts("--file", "COL[=NAME]", &arguments->file,
              "of tables: column COL names a file, whose bytes take the place of the name, or go into a column NAME; "
              "may be repeated");
-  line.Text("--root", "DIR", &root, "folder or zip of the files that --file is about [the folder of the table]");
+  line.Text("--root", "DIR", &root, "folder, zip or tar of the files that --file is about [the folder of the table]");
   line.Text("--names", "ENCODING", &names,
             "of names of files that are not UTF-8: their encoding, as gbk, euc-jp, koi8-r, latin1 (iconv -l lists "
             "them), or escape, which keeps such bytes as %XX; unpack gives the bytes back");

@@ -185,8 +185,8 @@ struct SourceOptions : InputOptions {
   std::string key;
   // For "table" only; InvalidArgument for other kinds: columns that name files, as COLUMN=NAME, where NAME is the
   // column that gets the files' bytes, or as COLUMN, where these take the place of the names. "auto" is then "table".
-  // Paths are relative to `root`, a directory or a zip (*.zip), or a directory in one; empty: the directory of the
-  // table. A path that leads out of it makes its sample a failure, as a missing file does.
+  // Paths are relative to `root`, a directory, zip (*.zip) or tar (*.tar), or a directory in one; empty: the directory
+  // of the table. A path that leads out of it makes its sample a failure, as a missing file does.
   std::vector<std::string> file;
   std::string root;
   // The most bytes of a tar's half pairs that wait for their other half.
@@ -206,8 +206,8 @@ struct SourceOptions : InputOptions {
   // InvalidArgument for a pattern that begins with '!'.
   std::vector<std::string> include, exclude;
   // The files to pack, in this order, instead of all that are found: paths relative to the one input, which must be a
-  // directory or a zip. Neighbours of one key are a sample. A file that is missing makes its sample a failure. "auto"
-  // is then "files". Not with include or exclude.
+  // directory or a zip, or for "imagefolder" a tar. Neighbours of one key are a sample. A file that is missing makes
+  // its sample a failure. "auto" is then "files". Not with include or exclude.
   std::optional<std::vector<std::string>> files;
   // The encoding of names of files that are not UTF-8, one that iconv(1) knows, such as GBK, EUC-JP, KOI8-R or LATIN1;
   // keys, columns, `include`, `exclude` and `files` are then text, and Unpack gives the bytes back. "escape" keeps
@@ -222,9 +222,10 @@ struct SourceOptions : InputOptions {
 
 // `kind` is "auto", "files", "imagefolder", "sa1b", "coco", "jsonl", "table", "webdataset" or "mds". Inputs are
 // directories, tars (plain or compressed) or zips, taken in the given order. A zip (*.zip) is read in place, as the
-// directory of its members; a member's checksum is compared when it is read. For "jsonl" and "table" they are files, or
+// directory of its members; a member's checksum is compared when it is read. For "imagefolder", "coco", "jsonl" and
+// "table" so is a tar (*.tar), and a compressed one is InvalidArgument. For "jsonl" and "table" they are files, or
 // directories of such files; for "webdataset" and "mds" they are datasets, read as by Convert; for "coco" an annotation
-// file (*.json) and the directory, zip or plain tar of its images, in either order; of panoptic segmentation also
+// file (*.json) and the directory, zip or tar of its images, in either order; of panoptic segmentation also
 // that of its PNGs, which comes behind the images if both have files of the same names. "auto" looks at the inputs:
 //
 // - shards of MDS, or folders of them: "mds"

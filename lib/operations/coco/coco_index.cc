@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -24,6 +25,7 @@ constexpr uint64_t kMostMembersBytes = uint64_t{16} << 20;  // each shard has th
 
 constexpr uint64_t kWindowBytes = uint64_t{1} << 20;
 constexpr uint64_t kMostPieceBytes = uint64_t{256} << 20;
+constexpr uint64_t kMostHeldBytes = uint64_t{1} << 30;
 
 // Bytes that matter outside of texts, and those that end a number or a word.
 constexpr std::array<bool, 256> kStructure = [] {
@@ -36,6 +38,30 @@ constexpr std::array<bool, 256> kBehindScalar = [] {
   for (const unsigned char c : std::string_view(",]}: \t\r\n")) table[c] = true;
   return table;
 }();
+
+// A file of a store in memory: the annotations of an image lie all over it, and each would be a request.
+class HeldFile final : public ForwardingFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<RandomAccessFile>> Read(std::unique_ptr<RandomAccessFile> file) {
+    std::string bytes(file->size(), '\0');
+    SHARDKIT_RETURN_IF_ERROR(file->ReadAt(0, bytes));
+    return std::make_unique<HeldFile>(std::move(file), std::move(bytes));
+  }
+  HeldFile(std::unique_ptr<RandomAccessFile> file, std::string bytes)
+      : ForwardingFile(std::move(file)), bytes_(std::move(bytes)) {}
+
+  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+    if (!RangeWithin(offset, buffer.size(), bytes_.size())) return OutOfRange(path(), ": read passes the end");
+    std::copy_n(bytes_.data() + offset, buffer.size(), buffer.data());
+    return absl::OkStatus();
+  }
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
+    return RandomAccessFile::ReadBatch(requests);
+  }
+
+ private:
+  const std::string bytes_;
+};
 
 // A window over the file that moves forward.
 class Window {
@@ -396,6 +422,9 @@ class CocoIndex::Reader {
 };
 
 absl::StatusOr<std::unique_ptr<CocoIndex>> CocoIndex::Read(std::unique_ptr<RandomAccessFile> file) {
+  if (IsUrl(file->path()) && file->size() <= kMostHeldBytes) {
+    SHARDKIT_ASSIGN_OR_RETURN(file, HeldFile::Read(std::move(file)));
+  }
   std::unique_ptr<CocoIndex> index(new CocoIndex(std::move(file)));
   SHARDKIT_RETURN_IF_ERROR(Reader(*index).Read());
   return index;

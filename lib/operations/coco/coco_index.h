@@ -25,7 +25,7 @@ struct JsonPiece {
 };
 
 // Thread-safe once made. Memory: 16 bytes for each annotation, while it is made up to 80; about 60 for each image. The
-// entries of an image are read again when it is packed.
+// entries of an image are read again when it is packed; a file of a store of up to 1 GiB is therefore held in memory.
 class CocoIndex {
  public:
   // Reads and parses the whole file. DataLoss, naming the place, for a file that is no JSON, or no list "images" of

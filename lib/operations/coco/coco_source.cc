@@ -7,14 +7,12 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "operations/sources/source_names.h"
-#include "operations/sources/tar_members.h"
 
 namespace shardkit::operations {
 namespace {
@@ -49,9 +47,9 @@ std::string KeyOf(std::string_view file_name) {
 // The place where the images are, or the PNGs. Thread-safe.
 class CocoImages {
  public:
-  // `path` is a directory, which a mounted zip is, too, or a tar. Names of files are relative to it, or to the one
-  // folder in it (train2017/) that has one of the `first` names. Of a tar the members are listed. InvalidArgument for
-  // another kind of file, a compressed tar, and when two folders have the first images.
+  // `path` is a directory, which a mounted archive is, too. Names of files are relative to it, or to the one folder in
+  // it (train2017/) that has one of the `first` names. InvalidArgument for another kind of file, and when two folders
+  // have the first images.
   static absl::StatusOr<std::unique_ptr<CocoImages>> Open(const std::string& path,
                                                           std::span<const std::string_view> first,
                                                           const SourceOptions& options);
@@ -68,17 +66,14 @@ class CocoImages {
 
  private:
   CocoImages(std::string path, const SourceOptions& options) : path_(std::move(path)), options_(options) {}
-  absl::Status ListTar();
   absl::Status FindFolder(std::span<const std::string_view> first);
   absl::StatusOr<bool> Has(std::string_view name) const;
   absl::Status CheckName(std::string_view file_name) const;
 
   const std::string path_;
   const SourceOptions options_;
-  bool tar_ = false;
   bool found_ = false;
   std::string folder_;  // within path_: empty, or ends in '/'
-  absl::flat_hash_map<std::string, std::shared_ptr<const RandomAccessFile>> members_;  // of a tar
 };
 
 absl::StatusOr<std::unique_ptr<CocoImages>> CocoImages::Open(const std::string& path,
@@ -86,39 +81,14 @@ absl::StatusOr<std::unique_ptr<CocoImages>> CocoImages::Open(const std::string& 
                                                              const SourceOptions& options) {
   std::unique_ptr<CocoImages> images(new CocoImages(path, options));
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
-  images->tar_ = info.type == FileType::kRegular;
-  if (!images->tar_ && info.type != FileType::kDirectory) {
+  if (info.type != FileType::kDirectory) {
     return InvalidArgument(path, ": neither a directory nor a tar or zip: give the place of the images");
   }
-  if (images->tar_) SHARDKIT_RETURN_IF_ERROR(images->ListTar());
   SHARDKIT_RETURN_IF_ERROR(images->FindFolder(first));
   return images;
 }
 
-absl::Status CocoImages::ListTar() {
-  const auto tar = TarMembers::Open(path_, options_);
-  if (absl::IsInvalidArgument(tar.status())) {
-    return InvalidArgument(path_, ": neither a directory nor a tar or zip: give the place of the images");
-  }
-  SHARDKIT_RETURN_IF_ERROR(tar.status());
-  TarMember member;
-  ByteArena arena;
-  while (true) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool more, (*tar)->Next(&member));
-    if (!more) return absl::OkStatus();
-    if (member.kind != TarMember::Kind::kFile) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const Value value, (*tar)->Read(member, /*stream_above=*/0, &arena));
-    if (!value.file) {
-      return InvalidArgument(path_,
-                             ": is a compressed tar, whose images cannot be read in the order of the annotation ",
-                             "file: decompress it, or extract it and give the directory");
-    }
-    members_.insert_or_assign(member.name, value.file);
-  }
-}
-
 absl::StatusOr<bool> CocoImages::Has(std::string_view name) const {
-  if (tar_) return members_.contains(ToAbsl(name));
   const auto info = options_.file_system->Stat(JoinPath(path_, name));
   if (absl::IsNotFound(info.status()) || absl::IsPermissionDenied(info.status())) return false;
   SHARDKIT_RETURN_IF_ERROR(info.status());
@@ -127,10 +97,7 @@ absl::StatusOr<bool> CocoImages::Has(std::string_view name) const {
 
 absl::Status CocoImages::FindFolder(std::span<const std::string_view> first) {
   std::set<std::string> folders;
-  for (const auto& [name, file] : members_) {
-    if (const size_t slash = name.find('/'); slash != name.npos) folders.insert(name.substr(0, slash + 1));
-  }
-  bool listed = tar_;
+  bool listed = false;
   for (const std::string_view name : first) {
     if (!CheckName(name).ok()) continue;
     SHARDKIT_ASSIGN_OR_RETURN(found_, Has(name));
@@ -157,10 +124,7 @@ absl::Status CocoImages::FindFolder(std::span<const std::string_view> first) {
   return absl::OkStatus();
 }
 
-std::string CocoImages::PathOf(std::string_view file_name) const {
-  if (tar_) return StrCat(path_, ": member '", folder_, file_name, "'");
-  return JoinPath(path_, StrCat(folder_, file_name));
-}
+std::string CocoImages::PathOf(std::string_view file_name) const { return JoinPath(path_, StrCat(folder_, file_name)); }
 
 absl::Status CocoImages::CheckName(std::string_view file_name) const {
   if (file_name.empty() || file_name.ends_with('/')) return InvalidArgument("\"file_name\" is none of a file");
@@ -169,19 +133,6 @@ absl::Status CocoImages::CheckName(std::string_view file_name) const {
 
 absl::StatusOr<Value> CocoImages::Load(std::string_view file_name, ByteArena* arena) const {
   if (const absl::Status status = CheckName(file_name); !status.ok()) return Annotate(status, PathOf(file_name));
-  if (tar_) {
-    const auto member = members_.find(StrCat(folder_, file_name));
-    if (member == members_.end()) return NotFound(PathOf(file_name), ": is missing, and the annotation file names it");
-    Value value;
-    if (member->second->size() >= options_.stream_above) {
-      value.file = member->second;
-      return value;
-    }
-    const std::span<char> memory = arena->Allocate(member->second->size());
-    SHARDKIT_RETURN_IF_ERROR(member->second->ReadAt(0, memory));
-    value.bytes = {memory.data(), memory.size()};
-    return value;
-  }
   const std::string path = PathOf(file_name);
   if (!options_.follow_links) {
     const std::string below = StrCat(folder_, file_name);
@@ -200,10 +151,6 @@ absl::StatusOr<Value> CocoImages::Load(std::string_view file_name, ByteArena* ar
 
 absl::StatusOr<uint64_t> CocoImages::Bytes(std::string_view file_name) const {
   if (!CheckName(file_name).ok()) return 0;
-  if (tar_) {
-    const auto member = members_.find(StrCat(folder_, file_name));
-    return member == members_.end() ? 0 : member->second->size();
-  }
   const auto info = options_.file_system->Stat(PathOf(file_name));
   if (absl::IsNotFound(info.status()) || absl::IsPermissionDenied(info.status())) return 0;
   SHARDKIT_RETURN_IF_ERROR(info.status());

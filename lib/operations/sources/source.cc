@@ -17,13 +17,13 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "foreign/mds/mds_directory.h"
 #include "foreign/webdataset/webdataset_names.h"
+#include "operations/archives/input_file_system.h"
 #include "operations/coco/coco_source.h"
 #include "operations/sa1b/sa1b_source.h"
 #include "operations/sa1b/sa1b_tar.h"
 #include "operations/sources/dataset_source.h"
 #include "operations/sources/files_source.h"
 #include "operations/sources/image_folder_source.h"
-#include "operations/sources/input_file_system.h"
 #include "operations/sources/source_names.h"
 #include "operations/sources/source_walk.h"
 #include "operations/sources/table_source.h"
@@ -511,9 +511,7 @@ absl::Status CheckRoot(const SourceOptions& options) {
   }
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(options.root));
   if (info.type == FileType::kDirectory) return absl::OkStatus();
-  return InvalidArgument("--root ", options.root,
-                         ": is neither a folder nor a zip: extract a tar into a folder, because members of a tar "
-                         "cannot be read in the order of a table");
+  return InvalidArgument("--root ", options.root, ": neither a folder nor a tar or zip");
 }
 
 absl::Status NoTypes(const std::string& path) {
@@ -576,7 +574,12 @@ absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& given) {
   SourceOptions options = given;
-  SHARDKIT_ASSIGN_OR_RETURN(auto opened, operations::OpenInputs(inputs, &options));
+  if (kind == "auto" && !options.file.empty()) kind = "table";
+  if (kind == "auto" && !options.files) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool coco, operations::CocoSource::AreInputs(inputs, options));
+    if (coco) kind = "coco";
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(auto opened, operations::OpenInputs(kind, inputs, &options));
   const auto other = [&](std::string_view found) -> absl::Status {
     const std::string_view input = inputs.empty() ? std::string_view() : inputs[0];
     if (options.group_by && found != "files") {
@@ -623,11 +626,6 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
   }
   if (inputs.empty()) return InvalidArgument("no input given");
   SHARDKIT_RETURN_IF_ERROR(operations::NameFilter::Check(options));
-  if (kind == "auto" && !options.file.empty()) kind = "table";
-  if (kind == "auto" && !options.files) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool coco, operations::CocoSource::AreInputs(inputs, options));
-    if (coco) kind = "coco";
-  }
   if (kind == "coco") {
     SHARDKIT_RETURN_IF_ERROR(other(kind));
     if (!options.types.empty()) return NoTypes(inputs[0]);
@@ -675,7 +673,7 @@ absl::StatusOr<std::unique_ptr<operations::FileSource>> operations::OpenFileSour
   if (kind == "sa1b") return std::make_unique<operations::Sa1bSource>(std::move(inputs), options);
   for (const operations::SourceInput& input : inputs) {
     if (!input.tar) continue;
-    return InvalidArgument(input.path, ": imagefolder expects a directory; extract the tar first");
+    return InvalidArgument(input.path, ": neither a directory nor a tar (*.tar) or zip (*.zip)");
   }
   return operations::ImageFolderSource::Open(std::move(inputs), options, classes);
 }

@@ -296,6 +296,21 @@ std::optional<std::string> NameEncoding::BytesOf(std::string_view text) const {
   return bytes;
 }
 
+bool NormalizeName(std::string* name) {
+  std::string normal;
+  const bool directory = name->ends_with('/');
+  for (std::string_view rest = *name; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find('/'));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    if (part == "..") return false;
+    if (part.empty() || part == ".") continue;
+    normal += StrCat(normal.empty() ? "" : "/", part);
+  }
+  if (directory && !normal.empty()) normal.push_back('/');
+  *name = std::move(normal);
+  return true;
+}
+
 absl::Status CheckKey(std::string_view key) {
   if (ValidUtf8(key)) return absl::OkStatus();
   return InvalidArgument(

@@ -122,6 +122,10 @@ class NameEncoding {
   bool escape_ = false;
 };
 
+// The name of an archive's member without "./", leading and double slashes. False for a name that leads out of the
+// archive.
+bool NormalizeName(std::string* name);
+
 // InvalidArgument when a key is not UTF-8, or a column name not UTF-8 of at most 255 bytes.
 absl::Status CheckKey(std::string_view key);
 absl::Status CheckExtension(std::string_view column);

@@ -12,7 +12,6 @@
 #include "base/strings.h"
 #include "codec/content_type.h"
 #include "dataset/dataset_files.h"
-#include "foreign/webdataset/webdataset_names.h"
 #include "operations/sources/source_names.h"
 
 namespace shardkit::operations {
@@ -43,7 +42,8 @@ std::string_view StemOf(std::string_view name) {
   return ending.empty() || stem <= 1 ? name : name.substr(0, name.size() - ending.size() - 1);
 }
 
-// Adds the table of a directory. False if there is none, or two, or one that names no files.
+// Adds the table of a directory. False if there is none, or two, or one that names no files. InvalidArgument for one
+// that names several files in a row by one column.
 absl::StatusOr<bool> AddMetadata(const std::string& directory, const SourceOptions& options, Tables* found) {
   std::optional<std::string> path;
   for (const std::string_view name : {"metadata.csv", "metadata.jsonl"}) {
@@ -59,8 +59,10 @@ absl::StatusOr<bool> AddMetadata(const std::string& directory, const SourceOptio
   if (!file.ok()) return false;
   const absl::StatusOr<std::unique_ptr<TableReader>> rows = TableReader::Open(*std::move(file));
   if (!rows.ok()) return false;
+  constexpr std::string_view kName = "file_name", kEnding = "_file_name", kNames = "file_names";
   std::string_view text;
   std::vector<std::pair<std::string, std::string>> names;  // with the values of the first row
+  std::string lists;                                       // a column of lists of files
   for (const std::string& name : (*rows)->format()->names) names.emplace_back(name, "");
   TableRow row;
   const absl::StatusOr<bool> more = (*rows)->Next(&text);
@@ -70,12 +72,20 @@ absl::StatusOr<bool> AddMetadata(const std::string& directory, const SourceOptio
     row.ForEach([&](std::string_view name, const TableValue& value) {
       std::string of_file;
       if (!value.AppendName(&of_file).ok()) of_file.clear();
+      const bool list = value.IsJson() && !value.IsNull() && of_file.empty();
+      if (list && (name == kNames || name.ends_with(StrCat("_", kNames)))) lists = name;
       names.emplace_back(name, std::move(of_file));
       return true;
     });
   }
   bool any = false;
-  constexpr std::string_view kName = "file_name", kEnding = "_file_name";
+  if (!lists.empty()) {
+    return InvalidArgument(
+        *path, ": column \"", lists,
+        "\" names several files in a row, and a value is one file: give each a column of its own, in ",
+        "Python (docs/recipes.md, Several images in a sample); --from files packs the files as they ",
+        "are, --from table ", *path, " the rows with the names");
+  }
   for (const auto& [name, value] : names) {
     if (name != kName && (!name.ends_with(kEnding) || name.size() == kEnding.size())) continue;
     any = true;
@@ -556,9 +566,6 @@ absl::StatusOr<Tables> FindTables(std::string_view kind, const std::vector<std::
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
     if (info.type != FileType::kDirectory) {
       if (path.ends_with(".parquet")) return NoParquet(path);
-      if (foreign::IsTarName(path)) {
-        return InvalidArgument(path, ": is a tar, and ", kind, " takes files, folders and zips: extract it first");
-      }
       if (table ? !IsTableName(path) : IsCsvName(path)) {
         return InvalidArgument(path, table ? ": tables are files *.csv, *.tsv, *.jsonl and *.ndjson, perhaps compressed"
                                            : ": is not of lines of JSON: --from table");

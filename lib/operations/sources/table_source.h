@@ -101,7 +101,7 @@ bool IsTableName(std::string_view name);
 absl::Status NoParquet(const std::string& path);
 
 // Adds Hugging Face's metadata.csv or metadata.jsonl, with columns file_name or *_file_name, of a directory, or else of
-// each of its `folders`. False if it is missing somewhere.
+// each of its `folders`. False if it is missing somewhere. InvalidArgument for columns file_names, of lists.
 absl::StatusOr<bool> FindMetadata(const std::string& path, std::vector<std::string> folders,
                                   const SourceOptions& options, Tables* found);
 

@@ -17,10 +17,10 @@
 #include "base/thread_pool.h"
 #include "dataset/write/dataset_job.h"
 #include "dataset/write/job_folder.h"
+#include "operations/archives/input_file_system.h"
 #include "operations/copy/conversion.h"
 #include "operations/pack/packer.h"
 #include "operations/sources/dataset_source.h"
-#include "operations/sources/input_file_system.h"
 #include "operations/tasks/pack_plan.h"
 #include "shardkit/dataset_reader.h"
 
@@ -305,7 +305,7 @@ class PlannedTasks {
     job.pack = head.pack;
     SHARDKIT_ASSIGN_OR_RETURN(job.schema, Schema::Create(head.columns));
     planned->source_options_ = head.source;
-    SHARDKIT_ASSIGN_OR_RETURN(planned->opened_, OpenInputs(head.inputs, &planned->source_options_));
+    SHARDKIT_ASSIGN_OR_RETURN(planned->opened_, OpenInputs(head.kind, head.inputs, &planned->source_options_));
     job.types = head.source.types;
     job.unit_bytes = planned->plan_->unit_bytes();
     job.open = [raw = planned.get()](uint64_t unit, PackPart* part) { return raw->OpenUnit(unit, part); };

@@ -15,13 +15,15 @@ struct AvifKind {
   avifPixelFormat format = AVIF_PIXEL_FORMAT_YUV444;
   bool exact = true;  // RGB without loss
   bool alpha = false;
-  int angle = -1;   // of 90 degrees, anticlockwise
-  int mirror = -1;  // 0: top and bottom, 1: left and right
+  bool premultiplied = false;  // colors, by alpha
+  int angle = -1;              // of 90 degrees, anticlockwise
+  int mirror = -1;             // 0: top and bottom, 1: left and right
 };
 
 avifImage* MakeAvifImage(const AvifKind& kind, const std::vector<uint8_t>& rgb, uint32_t width, uint32_t height) {
   avifImage* const image = avifImageCreate(width, height, kind.depth, kind.format);
   if (kind.exact) image->matrixCoefficients = AVIF_MATRIX_COEFFICIENTS_IDENTITY;
+  image->alphaPremultiplied = kind.premultiplied ? AVIF_TRUE : AVIF_FALSE;
   if (kind.angle >= 0) {
     image->transformFlags |= AVIF_TRANSFORM_IROT;
     image->irot.angle = static_cast<uint8_t>(kind.angle);
@@ -77,6 +79,22 @@ TEST(Avif, LosslessIsExactAndTransparencyIsDropped) {
   for (const bool alpha : {false, true}) {
     const std::vector<uint8_t> rgb = AvifSmooth();
     ExpectPixels(kAvifCodec, MakeAvif({.alpha = alpha}, rgb), rgb);
+  }
+}
+
+// As Pillow and browsers show them, with and without transparency.
+TEST(Avif, PremultipliedColorsAreDividedByAlpha) {
+  const std::vector<uint8_t> rgb = AvifSmooth();
+  const std::string file = MakeAvif({.alpha = true, .premultiplied = true}, rgb);
+  ASSERT_NE(file.find("prem"), file.npos);
+  const Image transparent = DecodeFile(kAvifCodec, file, 4), opaque = DecodeFile(kAvifCodec, file, 3);
+  for (size_t i = 0; i < rgb.size(); ++i) {
+    const int alpha = transparent.pixels[i / 3 * 4 + 3];
+    ASSERT_EQ(alpha, static_cast<uint8_t>(i / 3 * 3));
+    const int color = transparent.pixels[i / 3 * 4 + i % 3];
+    ASSERT_EQ(color, opaque.pixels[i]);
+    if (alpha == 0) continue;
+    ASSERT_LE(std::abs(color - rgb[i]), 255 / alpha + 1) << i;
   }
 }
 

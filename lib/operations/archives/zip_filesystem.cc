@@ -1,4 +1,4 @@
-#include "operations/sources/zip_filesystem.h"
+#include "operations/archives/zip_filesystem.h"
 
 #include <sys/stat.h>
 #include <unzip.h>
@@ -32,22 +32,6 @@ constexpr uint64_t kLargestRead = uint64_t{16} << 20;
 constexpr uint64_t kKeptBytes = uint64_t{1} << 20;  // of memory, by a handle that is not in use
 constexpr uint64_t kLocalHeaderBytes = 30 + 512;    // and what is beside the name
 constexpr uint64_t kLongestLink = 4096;
-
-// Without "./", leading and double slashes. False for a name that leads out of the zip.
-bool NormalizeName(std::string* name) {
-  std::string normal;
-  const bool directory = name->ends_with('/');
-  for (std::string_view rest = *name; !rest.empty();) {
-    const std::string_view part = rest.substr(0, rest.find('/'));
-    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
-    if (part == "..") return false;
-    if (part.empty() || part == ".") continue;
-    normal += StrCat(normal.empty() ? "" : "/", part);
-  }
-  if (directory && !normal.empty()) normal.push_back('/');
-  *name = std::move(normal);
-  return true;
-}
 
 }  // namespace
 

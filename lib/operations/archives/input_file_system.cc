@@ -1,4 +1,4 @@
-#include "operations/sources/input_file_system.h"
+#include "operations/archives/input_file_system.h"
 
 #include <algorithm>
 #include <optional>
@@ -9,8 +9,10 @@
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "foreign/webdataset/webdataset_names.h"
+#include "operations/archives/tar_filesystem.h"
+#include "operations/archives/zip_filesystem.h"
 #include "operations/sources/source_names.h"
-#include "operations/sources/zip_filesystem.h"
 
 namespace shardkit::operations {
 namespace {
@@ -26,17 +28,30 @@ bool IsZip(ReadableFileSystem& file_system, const std::string& path) {
   return magic == kZipMagics[0] || magic == kZipMagics[1];
 }
 
-// Of a path within a zip that zip, else the path.
-std::string ZipOr(const std::string& path) {
-  constexpr std::string_view kWithin = ".zip/";
-  const size_t within = absl::AsciiStrToLower(path).find(kWithin);
-  return within == path.npos ? path : path.substr(0, within + kWithin.size() - 1);
+bool IsTar(ReadableFileSystem& file_system, const std::string& path) {
+  if (!foreign::IsTarName(path)) return false;
+  const absl::StatusOr<FileInfo> info = file_system.Stat(path);
+  return info.ok() && info->type == FileType::kRegular;
+}
+
+// Others read a tar from front to back.
+bool TakesTarsAsFolders(std::string_view kind) {
+  return kind == "coco" || kind == "imagefolder" || kind == "jsonl" || kind == "table";
+}
+
+// Of a path within a zip or tar that archive, else the path.
+std::string ArchiveOr(ReadableFileSystem& file_system, const std::string& path) {
+  for (size_t end = path.find('/'); end != path.npos; end = path.find('/', end + 1)) {
+    const std::string above = path.substr(0, end);
+    if (IsZip(file_system, above) || IsTar(file_system, above)) return above;
+  }
+  return path;
 }
 
 // `base`, in which the names below `roots` are text.
 class NamesAsText final : public ForwardingReadableFileSystem {
  public:
-  NamesAsText(std::unique_ptr<ReadableFileSystem> base, NameEncoding names, std::vector<std::string> roots)
+  NamesAsText(std::shared_ptr<ReadableFileSystem> base, NameEncoding names, std::vector<std::string> roots)
       : ForwardingReads(*base), base_(std::move(base)), names_(std::move(names)), roots_(std::move(roots)) {}
 
   absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override {
@@ -69,36 +84,39 @@ class NamesAsText final : public ForwardingReadableFileSystem {
     return bytes ? StrCat(std::string_view(path).substr(0, *root), *bytes) : path;
   }
 
-  const std::unique_ptr<ReadableFileSystem> base_;
+  const std::shared_ptr<ReadableFileSystem> base_;
   const NameEncoding names_;
   const std::vector<std::string> roots_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<ReadableFileSystem>> OpenInputs(const std::vector<std::string>& inputs,
+absl::StatusOr<std::shared_ptr<ReadableFileSystem>> OpenInputs(std::string_view kind,
+                                                               const std::vector<std::string>& inputs,
                                                                SourceOptions* options) {
   SHARDKIT_ASSIGN_OR_RETURN(const NameEncoding names, NameEncoding::Create(options->names));
+  ReadableFileSystem& base = *options->file_system;
   std::vector<std::string> paths = inputs, others;
-  if (const std::string root = ZipOr(options->root); !root.empty() && std::ranges::find(inputs, root) == inputs.end()) {
-    paths.push_back(root);
-  }
-  auto zips = std::make_unique<ZipFileSystem>(*options->file_system, names);
+  const std::string root = ArchiveOr(base, options->root);
+  if (!root.empty() && std::ranges::find(inputs, root) == inputs.end()) paths.push_back(root);
+  std::vector<std::string> tars;
+  auto zips = std::make_unique<ZipFileSystem>(base, names);
   for (const std::string& path : paths) {
-    if (IsZip(*options->file_system, path)) {
+    if (IsZip(base, path)) {
       SHARDKIT_RETURN_IF_ERROR(zips->Mount(path));
+    } else if ((TakesTarsAsFolders(kind) || path == root) && IsTar(base, path)) {
+      tars.push_back(path);
     } else {
       others.push_back(path);
     }
   }
-  std::shared_ptr<ReadableFileSystem> opened;
-  if (!names.empty()) {
-    opened =
-        std::make_shared<NamesAsText>(std::move(zips), names, std::move(others));  // names in zips are text already
-  } else if (others.size() < paths.size()) {
-    opened = std::move(zips);
-  }
-  if (opened) options->file_system = opened.get();
+  if (names.empty() && others.size() == paths.size()) return nullptr;
+  auto archives = std::make_unique<TarFileSystem>(std::move(zips), names);
+  for (const std::string& path : tars) SHARDKIT_RETURN_IF_ERROR(archives->Mount(path));
+  std::shared_ptr<ReadableFileSystem> opened = std::move(archives);
+  // Names in archives are text already.
+  if (!names.empty()) opened = std::make_shared<NamesAsText>(std::move(opened), names, std::move(others));
+  options->file_system = opened.get();
   return opened;
 }
 
