@@ -20,7 +20,6 @@ from test_functions import PLACES, batches, doubled
 import shardkit as sk
 from shardkit._workers import end_later
 
-
 SAMPLES = 200
 
 
