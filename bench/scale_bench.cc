@@ -3,6 +3,7 @@
 //   scale_bench SHARDS SAMPLES [keys|blocks]
 //   scale_bench link SHARDS SAMPLES DATASET
 //   scale_bench rank DATASET RANK WORLD_SIZE
+//   scale_bench locks small|images|masks|pack|validate PATH THREADS RECORD
 //
 // The first makes two datasets in memory, each of SHARDS shards of SAMPLES samples: a number, and with "keys" a key;
 // with "blocks" each sample is a block. Prints what opening one takes, its manifest, a plan, an epoch's order, one step
@@ -13,17 +14,26 @@
 // reads such a dataset as one rank of a job does, with the default options and batches of 4096 over all ranks. Prints
 // what its first batch takes, finding any step, its first batch after resuming there, walking through the plan of an
 // epoch, and the memory of the process.
+//
+// "locks" delivers two epochs of a dataset in batches, packs files, or validates, and prints for each thread its
+// processor time and the locks it took, with RECORD 1 (locks.h).
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <random>
 
+#include "locks.h"
 #include "shardkit/copy.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/loader.h"
+#include "shardkit/pack.h"
+#include "shardkit/source.h"
+#include "shardkit/validate.h"
 #include "timing.h"
 
 using namespace shardkit;
@@ -182,6 +192,93 @@ int Rank(const std::string& path, uint64_t rank, uint64_t world_size) {
   return samples == 0;
 }
 
+// Prints what each thread did, and where: as offsets in this program, which have names in its table of symbols.
+void TellLocks(uint64_t units, double processor_seconds, uint64_t switches) {
+  Dl_info self{};
+  (void)dladdr(reinterpret_cast<const void*>(&TellLocks), &self);
+  std::printf("{\"units\": %" PRIu64 ", \"seconds\": %.9g, \"switches\": %" PRIu64 ", \"threads\": [", units,
+              processor_seconds, switches);
+  const char* before = "";
+  for (const LockingThread* thread = locking_threads; thread != nullptr; thread = thread->next) {
+    std::printf("%s{\"main\": %s, \"nanoseconds\": %" PRId64 ", \"wakes\": %" PRIu64 ", \"sites\": [",
+                std::exchange(before, ", "), thread == this_record.thread ? "true" : "false",
+                thread->end.load() - thread->begin, thread->wakes);
+    const char* comma = "";
+    for (const LockSite& site : thread->sites) {
+      std::printf(
+          "%s[%td, %" PRIuPTR ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRId64 "]", std::exchange(comma, ", "),
+          static_cast<const char*>(site.caller) - static_cast<const char*>(self.dli_fbase),
+          site.many ? 0 : reinterpret_cast<uintptr_t>(site.mutex), site.taken, site.waited, site.wakes, site.held);
+    }
+    std::printf("]}");
+  }
+  std::printf("]}\n");
+}
+
+uint64_t Switches() {
+  rusage usage{};
+  (void)getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_nvcsw + usage.ru_nivcsw);
+}
+
+LoaderOptions LoadingOf(std::string_view what, int threads) {
+  LoaderOptions options;
+  options.plan.seed = 1;
+  options.plan.batch_size = what == "small" ? 256 : what == "images" ? 64 : 8;
+  options.columns = {{.name = "bin"}};
+  if (what == "images") {
+    options.columns = {{.name = "jpg", .decode = ColumnDecode::kImage}};
+    options.geometry.kind = GeometryOptions::Kind::kRandomResizedCrop;
+  } else if (what == "masks") {
+    options.columns = {{.name = "masks", .decode = ColumnDecode::kMasks}};
+    options.geometry.kind = GeometryOptions::Kind::kResize;
+  }
+  if (what != "small") options.geometry.width = 224;
+  options.decode_threads = options.read_threads = threads;
+  options.epochs = 0;
+  return options;
+}
+
+// Without `record` only the processor time is measured, which recording adds to.
+int Locks(std::string_view what, const std::string& path, int threads, bool record) {
+  FileSystem& files = *PosixFileSystem();
+  uint64_t units = 0, switches = 0;
+  double seconds = 0;
+  MeasureClock();
+  const auto measure = [&](const std::function<void()>& work) {
+    recording = record;
+    ThisThread();
+    switches = Switches();
+    seconds = ProcessorSeconds();
+    work();
+    seconds = ProcessorSeconds() - seconds;
+    switches = Switches() - switches;
+    StopRecording();
+  };
+  if (what == "pack") {
+    const auto source = Must(OpenSource("files", {path}));
+    PackOptions options;
+    options.dataset.threads = threads;
+    options.dataset.sync = false;
+    measure([&] { units = Must(Pack(files, *source, path + ".packed", options)).samples; });
+    Must(RemoveTree(files, path + ".packed"));
+  } else if (what == "validate") {
+    units = Must(DatasetReader::Open(files, path))->sample_count();
+    ValidateOptions options;
+    options.threads = threads;
+    measure([&] { Must(Validate(files, path, options)); });
+  } else {
+    const auto loader = Must(Loader::Open(files, {{.path = path}}, LoadingOf(what, threads)));
+    const uint64_t epoch = loader->steps_left();
+    for (uint64_t i = 0; i < epoch; ++i) Must(loader->Next());  // memory is new
+    measure([&] {
+      for (; units < 2 * epoch; ++units) Must(loader->Next());
+    });
+  }
+  TellLocks(units, seconds, switches);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -189,6 +286,8 @@ int main(int argc, char** argv) {
   const auto number = [&](int i) { return std::strtoull(argv[i], nullptr, 10); };
   if (argc == 5 && std::string_view(argv[1]) == "link") return Link(number(2), number(3), argv[4]);
   if (argc == 5 && std::string_view(argv[1]) == "rank") return Rank(argv[2], number(3), number(4));
+  if (argc == 6 && std::string_view(argv[1]) == "locks")
+    return Locks(argv[2], argv[3], static_cast<int>(number(4)), number(5) != 0);
   const uint64_t shards = number(1), samples = number(2);
   const std::string_view what = argc > 3 ? argv[3] : "";
   const bool keys = what == "keys";

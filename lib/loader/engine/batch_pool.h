@@ -14,8 +14,9 @@
 
 namespace shardkit::loader {
 
-// Thread-safe. Outlives the loader while batches are held. Lock order: this lock is taken before the engine's. So while
-// the engine holds its own lock, it calls only functions that do not wait for this one.
+// Thread-safe. Outlives the loader while batches are held. Lock order: `closing_`, which others than the consumer
+// hardly take, then the engine's lock or `mutex_`. While the engine holds its own lock, it calls only functions that do
+// not wait for these.
 //
 // A batch is charged its estimated bytes when it is begun (Reserve), and its real bytes once it is laid out (Charge).
 class BatchPool {
@@ -77,22 +78,27 @@ class BatchPool {
 
   // Takes back the memory of a batch, which is not charged any more.
   void Give(std::unique_ptr<BatchStorage> storage) {
-    const uint64_t memory = storage->memory();
+    const uint64_t memory = storage->memory(), charged = storage->charged_;
     const BlockList held = std::exchange(storage->held_, {});
-    std::lock_guard lock(mutex_);
-    used_ -= storage->charged_;
-    if (!closed_ && free_.size() < free_.capacity() && used_ + free_bytes_ + memory <= Limit()) {
-      free_bytes_ += memory;
-      free_.push_back(std::move(storage));
-    } else {
-      storage.reset();  // before returned_ tells that there is room
+    {
+      std::lock_guard lock(mutex_);
+      if (!closed_ && free_.size() < free_.capacity() && used_ - charged + free_bytes_ + memory <= Limit()) {
+        used_ -= charged;
+        free_bytes_ += memory;
+        free_.push_back(std::move(storage));
+      }
     }
+    if (storage != nullptr) {
+      storage.reset();  // without the lock: it takes milliseconds for a large batch
+      used_ -= charged;
+    }
+    std::lock_guard lock(closing_);
     if (!closed_) returned_(held);
   }
 
   // Frees kept memory. Memory that comes back later is freed at once.
   void Close() {
-    std::lock_guard lock(mutex_);
+    std::scoped_lock lock(closing_, mutex_);
     closed_ = true;
     free_.clear();
     free_bytes_ = 0;
@@ -119,10 +125,11 @@ class BatchPool {
     }
   }
 
+  std::mutex closing_;  // held during a call of returned_
   mutable std::mutex mutex_;
   const uint64_t limit_;
   const std::function<void(const BlockList&)> returned_;
-  bool closed_ = false;
+  bool closed_ = false;  // written with both locks
   std::vector<std::unique_ptr<BatchStorage>> free_;
   uint64_t free_bytes_ = 0;
   std::atomic<uint64_t> used_ = 0;

@@ -93,12 +93,20 @@ void Engine::Run(std::string_view what, const Function& function) {
 }
 
 void Engine::Stop(const absl::Status& failure) {
-  Lock lock(mutex_);
+  Lock lock(*this);
   failure_.Update(failure);
   stopped_.Cancel();
   datasets_.file_system->CancelReads();
   for (std::condition_variable* waited : {&to_plan_, &to_read_, &to_read_more_, &to_decode_, &to_deliver_})
     waited->notify_all();
+}
+
+void Engine::Wake(const Wakes& wakes) {
+  if (wakes.planner) to_plan_.notify_one();
+  if (wakes.reader) to_read_.notify_one();
+  if (wakes.more_readers) to_read_more_.notify_all();
+  for (size_t i = wakes.decoders; i > 0; --i) to_decode_.notify_one();
+  if (wakes.consumer) to_deliver_.notify_all();
 }
 
 absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
@@ -118,7 +126,7 @@ bool Engine::AnythingToDeliver() const {
 
 bool Engine::WaitFor(Clock::duration timeout) {
   if (!waits_since_) waits_since_ = Clock::now();
-  Lock lock(mutex_);
+  Lock lock(*this);
   consumer_waiting_ = true;
   const bool ready = to_deliver_.wait_for(lock, timeout, [&] { return AnythingToDeliver(); });
   consumer_waiting_ = false;
@@ -129,9 +137,9 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::NextBatch() {
   const auto begin = std::exchange(waits_since_, std::nullopt).value_or(Clock::now());
   std::unique_ptr<BatchTask> task;
   {
-    Lock lock(mutex_);
+    Lock lock(*this);
     consumer_waiting_ = true;
-    to_deliver_.wait(lock, [&] { return AnythingToDeliver(); });
+    while (!AnythingToDeliver()) lock.Wait(to_deliver_);
     consumer_waiting_ = false;
     if (!failure_.ok()) return failure_;
     if (stopped_.cancelled()) return stopped_.Check("waiting for a batch");
@@ -192,7 +200,7 @@ void Engine::CountDelivery(const BatchTask& task, Clock::time_point begin) {
 // The consumer is done with a batch.
 void Engine::TakeBack(const BatchPool::BlockList& held) {
   Run("loader: taking back a batch", [&] {
-    Lock lock(mutex_);
+    Lock lock(*this);
     for (const auto& block : held) blocks_.Unhold(*block);
     WakeBlockedDecoders();
     WakePlanner();
@@ -202,7 +210,7 @@ void Engine::TakeBack(const BatchPool::BlockList& held) {
 
 LoaderReport Engine::Report() const {
   const uint64_t batch_memory = pool_->memory(), peak_batch_memory = pool_->peak();
-  Lock lock(mutex_);
+  std::lock_guard lock(mutex_);
   LoaderReport report = report_;
   if (first_next_) {
     report.seconds = std::chrono::duration<double>(Clock::now() - *first_next_).count();
@@ -249,9 +257,9 @@ void Engine::RunPlanner() {
   for (uint64_t epoch = cursor_.epoch; options_.epochs == 0 || epoch < options_.epochs; ++epoch) {
     if (!PlanEpoch(epoch, std::exchange(position, 0))) return;
   }
-  Lock lock(mutex_);
+  Lock lock(*this);
   all_planned_ = true;
-  to_deliver_.notify_all();
+  wakes_.consumer = true;
 }
 
 bool Engine::RoomToPlan(bool much) const {
@@ -260,20 +268,18 @@ bool Engine::RoomToPlan(bool much) const {
 
 // Wakes the planner only when there is room for many batches, because waking a thread costs more than planning a batch.
 void Engine::WakePlanner() {
-  if (!planner_waiting_) return;
-  if (RoomToPlan(true)) to_plan_.notify_one();
+  if (planner_waiting_ && RoomToPlan(true)) wakes_.planner = true;
 }
 
 // False when the loader has been stopped, or the epoch's blocks cannot be read.
 bool Engine::PlanEpoch(uint64_t epoch, uint64_t position) {
   auto order = plan_->Epoch(epoch);
   const uint64_t steps = plan_->StepsFrom(position);
-  std::vector<PlannedSample> samples;
   for (uint64_t step = 0; step < steps; ++step) {
     {
-      Lock lock(mutex_);
+      Lock lock(*this);
       planner_waiting_ = true;
-      to_plan_.wait(lock, [&] { return stopped_.cancelled() || RoomToPlan(false); });
+      while (!stopped_.cancelled() && !RoomToPlan(false)) lock.Wait(to_plan_);
       planner_waiting_ = false;
     }
     if (stopped_.cancelled()) return false;
@@ -287,36 +293,37 @@ bool Engine::PlanEpoch(uint64_t epoch, uint64_t position) {
       return false;
     }
     order = *std::move(covering);
-    auto task = planner_.PlanStep(*order, range, epoch, &samples);
-    task->epoch = epoch;
+    auto task = planner_.PlanStep(*order, range, epoch);
     task->step = step;
     task->steps_left_after = steps - step - 1;
     task->cursor_after =
         step + 1 < steps ? plan_->At(epoch, std::min(range.end, order->size())) : plan_->Begin(epoch + 1);
-    Admit(std::move(task), *order, samples);
+    Admit(std::move(task), *order);
   }
   return true;
 }
 
 // Delivered when it is its turn, as the errors of blocks are. Nothing is planned after it.
 void Engine::AdmitFailed(std::unique_ptr<BatchTask> task) {
-  Lock lock(mutex_);
+  Lock lock(*this);
   task->sequence = next_sequence_++;
   tasks_.push_back(std::move(task));
-  to_deliver_.notify_all();
+  wakes_.consumer = true;
 }
 
-void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order,
-                   const std::vector<PlannedSample>& samples) {
-  Lock lock(mutex_);
+void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order) {
+  Lock lock(*this);
   task->sequence = next_sequence_;
   task->missing = 1;  // keeps the batch incomplete until the end of this function
   BatchTask* const admitted = task.get();
   tasks_.push_back(std::move(task));  // first: blocks will point to it
   ++next_sequence_;
-  planner_.Claim(*admitted, order, samples, blocks_);
-  planned_samples_ += samples.size();
+  planner_.Claim(*admitted, order, blocks_);
+  planned_samples_ += admitted->references.size();
   WakeReaders();
+  lock.unlock();
+  planner_.PointToBlocks(*admitted);
+  lock.lock();
   if (--admitted->missing == 0) {
     complete_.insert(admitted);
     WakeDecoders(1);
@@ -376,11 +383,11 @@ bool Engine::FirstBatchFirst() const {
 
 void Engine::RunReader(int number) {
   const std::string name = StrCat("read ", number);
-  Lock lock(mutex_);
+  Lock lock(*this);
   while (!stopped_.cancelled()) {
     if (number >= ReadersNow()) {
       WakeReaders();  // this thread may have been woken in place of another
-      to_read_more_.wait(lock);
+      lock.Wait(to_read_more_);
       continue;
     }
     BalanceMemory();
@@ -393,7 +400,7 @@ void Engine::RunReader(int number) {
       const Wait kind = nothing && !blocks_.anything_readable() ? Wait::kStarved : Wait::kBlocked;
       const auto begin = read_counter_.BeginWait(kind);
       ++readers_waiting_;
-      to_read_.wait(lock);
+      lock.Wait(to_read_);
       --readers_waiting_;
       read_counter_.EndWait(kind, begin);
       continue;
@@ -427,15 +434,13 @@ void Engine::RunReader(int number) {
     const bool more =
         tuner_.Update(StageCounter::Seconds(end.time_since_epoch().count()), bytes_read_, waited_for, device_wait);
     SetReadAhead();
-    if (more) {
-      to_read_more_.notify_all();
-    }
+    if (more) wakes_.more_readers = true;
   }
 }
 
 // Wakes one more reader when there may be a block for it. That reader wakes the next one.
 void Engine::WakeReaders() {
-  if (readers_waiting_ > 0 && blocks_.anything_due(Oldest())) to_read_.notify_one();
+  if (readers_waiting_ > 0 && blocks_.anything_due(Oldest())) wakes_.reader = true;
 }
 
 // The decoding threads: which batch is laid out, filled and finished next, and by how many threads.
@@ -444,7 +449,7 @@ void Engine::RunDecoder(int number) {
   const std::string name = StrCat("decode ", number);
   std::optional<WorkerScratch> scratch;
   absl::Status filled;
-  Lock lock(mutex_);
+  Lock lock(*this);
   while (!stopped_.cancelled()) {
     const auto begin = Clock::now();
     if (!filling_.empty()) {
@@ -496,7 +501,7 @@ void Engine::RunDecoder(int number) {
       int& waiting = kind == Wait::kStarved ? decoders_starved_ : decoders_blocked_;
       const auto wait = decode_counter_.BeginWait(kind);
       ++waiting;
-      to_decode_.wait(lock);
+      lock.Wait(to_decode_);
       --waiting;
       decode_counter_.EndWait(kind, wait);
     }
@@ -505,16 +510,19 @@ void Engine::RunDecoder(int number) {
 
 void Engine::WakeDecoders(size_t most) {
   const size_t waiting = static_cast<size_t>(decoders_starved_ + decoders_blocked_);
-  for (size_t i = std::min(most, waiting); i > 0; --i) to_decode_.notify_one();
+  wakes_.decoders = std::min(wakes_.decoders + most, waiting);
 }
 
-// Wakes decoders that had no room, once there is room for more than one batch, or when the next batch is the oldest.
+// Wakes decoders that had no room, once there is room for more than one batch, or when the next batch is the oldest:
+// one for each batch that can be laid out. Where a batch is more than one thread's work, StartFilling wakes others.
 void Engine::WakeBlockedDecoders() {
   if (decoders_blocked_ == 0 || complete_.empty()) return;
   const BatchTask& next = **complete_.begin();
-  if (&next == tasks_.front().get() || ahead_bytes_ <= BatchesAheadBytes(BytesOf(next)) / 2) {
-    WakeDecoders(static_cast<size_t>(decoders_blocked_));
-  }
+  const uint64_t bytes = BytesOf(next), most = BatchesAheadBytes(bytes);
+  if (&next != tasks_.front().get() && ahead_bytes_ > most / 2) return;
+  const uint64_t room = (most - std::min(most, ahead_bytes_)) / std::max<uint64_t>(bytes, 1);
+  WakeDecoders(
+      std::clamp<uint64_t>(room, 1, std::min<uint64_t>(complete_.size(), static_cast<uint64_t>(decoders_blocked_))));
 }
 
 // What a batch will take. By the sample: the last batch of an epoch may be a small one, and is not to take the memory
@@ -563,7 +571,7 @@ void Engine::PutOff(Lock& lock, BatchTask& task) {
 // The oldest batch, its blocks, and the batches that the consumer holds may take more than the share of batches or of
 // blocks. Then the other share gives up what it does not need.
 void Engine::BalanceMemory() {
-  if (pool_->Lend(blocks_.over())) to_decode_.notify_all();
+  if (pool_->Lend(blocks_.over())) WakeDecoders(SIZE_MAX / 2);
   blocks_.Lend(pool_->over(), Oldest());
   ForgetIncomplete();
 }
@@ -604,13 +612,16 @@ void Engine::Finish(Lock& lock, BatchTask& task) {
     blocks_.Done(*task.blocks[i], task);
   }
   ForgetIncomplete();
-  if (hold) task.storage->held_ = std::move(task.blocks);
-  task.blocks.clear();
+  std::vector<std::shared_ptr<BlockEntry>> blocks = std::move(task.blocks);
+  if (hold) task.storage->held_ = std::move(blocks);
   task.done = true;
   planned_samples_ -= task.references.size();
   WakePlanner();
   WakeReaders();
-  if (&task == tasks_.front().get()) to_deliver_.notify_all();
+  if (&task == tasks_.front().get()) wakes_.consumer = true;
+  lock.unlock();
+  blocks.clear();  // without the lock: these counts are shared by all threads, and the last one frees a block
+  lock.lock();
 }
 
 }  // namespace shardkit::loader

@@ -69,12 +69,45 @@ class Engine : public Loader {
   std::string fallback_reason() const override { return datasets_.fallback_reason(); }
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  // Which threads to wake. Waking one takes longer than most of what is done with the lock, so it is done without.
+  struct Wakes {
+    bool planner = false;
+    bool reader = false;
+    bool more_readers = false;  // all that were not to work
+    bool consumer = false;
+    size_t decoders = 0;
+
+    bool operator==(const Wakes&) const = default;
+  };
+
+  // The engine's lock. Wakes the threads of wakes_ when it is given back.
+  class Lock : public std::unique_lock<std::mutex> {
+   public:
+    explicit Lock(Engine& engine) : unique_lock(engine.mutex_), engine_(engine) {}
+    ~Lock() {
+      if (owns_lock()) unlock();
+    }
+    void unlock() {
+      const Wakes wakes = std::exchange(engine_.wakes_, {});
+      unique_lock::unlock();
+      engine_.Wake(wakes);
+    }
+    // May return early, as every wait: where there are threads to wake first, it does no more than that.
+    void Wait(std::condition_variable& condition) {
+      if (engine_.wakes_ == Wakes{}) return condition.wait(*this);
+      unlock();
+      lock();
+    }
+
+   private:
+    Engine& engine_;
+  };
 
   absl::StatusOr<std::shared_ptr<const Batch>> NextBatch();
   bool AnythingToDeliver() const;
   // Ends all threads. `failure` becomes the reason unless it is OK or there is one already.
   void Stop(const absl::Status& failure);
+  void Wake(const Wakes& wakes);
   // Runs a thread, or a call into the loader from another thread. An exception stops the loader.
   template <typename Function>
   void Run(std::string_view what, const Function& function);
@@ -83,7 +116,7 @@ class Engine : public Loader {
   void RunPlanner();
   bool PlanEpoch(uint64_t epoch, uint64_t position);
   void AdmitFailed(std::unique_ptr<BatchTask> task);
-  void Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order, const std::vector<PlannedSample>& samples);
+  void Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order);
   bool RoomToPlan(bool much) const;
   void WakePlanner();
 
@@ -128,6 +161,7 @@ class Engine : public Loader {
   mutable std::mutex mutex_;
   absl::Status failure_;  // why it was stopped, unless it was cancelled
   std::condition_variable to_plan_, to_read_, to_read_more_, to_decode_, to_deliver_;
+  Wakes wakes_;
   BlockTable blocks_;
   ReaderTuner tuner_;
   std::deque<std::unique_ptr<BatchTask>> tasks_;  // in flight, oldest first

@@ -29,15 +29,24 @@ class BatchPlanner {
         plan_(plan),
         lane_windows_(places.size(), std::vector<LaneWindow<std::vector<ClaimedBlock>>>(plan.lanes() + 1)) {}
 
-  // The rank's samples of a step. *samples says where the order has each of them, or the row that it is in.
-  std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step, uint64_t epoch,
-                                      std::vector<PlannedSample>* samples);
+  // The rank's samples of a step. The batch is claimed and pointed to its blocks before the next one is planned.
+  std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step, uint64_t epoch);
 
-  // Claims the blocks of `samples`, which PlanStep returned with the batch, in the order of the batches. The batch has
-  // its epoch and its sequence. Call with the lock of `blocks`.
-  void Claim(BatchTask& task, const EpochOrder& order, const std::vector<PlannedSample>& samples, BlockTable& blocks);
+  // Claims the blocks of the batch, which has its sequence by now. Call with the lock of `blocks`, for which others
+  // wait: what takes time for each sample is done without it, before and afterwards.
+  void Claim(BatchTask& task, const EpochOrder& order, BlockTable& blocks);
+
+  // Tells each sample of the batch which of its blocks it lies in.
+  void PointToBlocks(BatchTask& task) const;
 
  private:
+  // The samples that a batch takes of a block for one window.
+  struct BlockUses {
+    PlannedSample first;
+    bool exact = false;  // the rank has all samples of the window, so that its uses of the block can be counted down
+    uint64_t count = 0;
+    uint32_t block = 0;  // in the batch
+  };
   struct ClaimedBlock {
     std::shared_ptr<BlockEntry> entry;
     uint64_t epoch;
@@ -68,10 +77,11 @@ class BatchPlanner {
     }
   };
   const PackedGroup& GroupOf(const PlannedSample& row, uint64_t epoch);
-  void AddRow(const PlannedSample& row, const SampleReference& reference, uint64_t epoch, BatchTask& task,
-              std::vector<PlannedSample>* samples);
+  void AddRow(const PlannedSample& row, const SampleReference& reference, uint64_t epoch, BatchTask& task);
+  uint32_t AddUse(const PlannedSample& sample, bool exact);
+  size_t SlotOf(const PlannedSample& sample, bool exact) const;
 
-  std::shared_ptr<BlockEntry> BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch, bool exact,
+  std::shared_ptr<BlockEntry> BlockFor(const EpochOrder& order, const BlockUses& uses, uint64_t epoch,
                                        BlockTable& blocks);
   static void Retire(std::vector<ClaimedBlock>& claimed, BlockTable& blocks);
 
@@ -82,6 +92,10 @@ class BatchPlanner {
   std::vector<std::vector<LaneWindow<std::vector<ClaimedBlock>>>> lane_windows_;  // by dataset and lane
   // Likewise, of those that have rows; the groups by their numbers.
   std::map<std::pair<uint32_t, uint32_t>, LaneWindow<std::map<uint32_t, PackedGroup>>> lane_groups_;
+
+  // Of the batch planned last. Until it points to its blocks, its samples have numbers of uses in place of blocks.
+  std::vector<BlockUses> uses_;
+  std::vector<uint32_t> slots_;  // a hash table of `uses_`: their numbers, from 1; 0 is free
 };
 
 }  // namespace shardkit::loader

@@ -90,9 +90,9 @@ namespace shardkit {
 std::vector<uint64_t> EpochOrder::RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const {
   std::vector<uint64_t> positions;
   if (lanes_ % world_size == 0 && WithinRows(step)) {
-    for (uint64_t i = 0, count = Plan::RankSlots(step, rank, world_size); i < count; ++i) {
-      positions.push_back(step.begin + (rank + world_size - step.begin % world_size) % world_size + i * world_size);
-    }
+    positions.resize(Plan::RankSlots(step, rank, world_size));
+    uint64_t next = step.begin + (rank + world_size - step.begin % world_size) % world_size;
+    for (uint64_t& position : positions) position = std::exchange(next, next + world_size);
     return positions;
   }
   const std::vector<uint64_t> ranks = SlotRanks(step, world_size);

@@ -127,15 +127,15 @@ void SimulatedRank::Plan(double now) {
     }
     order = *std::move(covering);
     if (std::exchange(order_, order) != order) ReadSection(now);
-    auto task = planner_.PlanStep(*order, plan.StepAt(0, step_), epoch_, &samples_);
-    task->epoch = epoch_;
+    auto task = planner_.PlanStep(*order, plan.StepAt(0, step_), epoch_);
     task->step = step_;
     task->sequence = next_sequence_++;
     task->missing = 1;
     BatchTask* const admitted = task.get();
     tasks_.push_back(std::move(task));
-    planner_.Claim(*admitted, *order, samples_, blocks_);
-    planned_samples_ += samples_.size();
+    planner_.Claim(*admitted, *order, blocks_);
+    planner_.PointToBlocks(*admitted);
+    planned_samples_ += admitted->references.size();
     if (--admitted->missing == 0) complete_.insert(admitted);
     if (++step_ == plan.StepsFrom(0)) {
       step_ = 0;

@@ -148,7 +148,6 @@ class SimulatedRank {
   std::function<void(double)> taker_;
   std::unordered_map<uint64_t, OpenShard> shards_;
   std::list<uint64_t> shards_used_;  // the last used first
-  std::vector<PlannedSample> samples_;
 };
 
 }  // namespace shardkit::loader
