@@ -25,6 +25,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gpu/pinned_pool.h"
@@ -76,8 +77,6 @@ class Engine : public Loader {
     bool more_readers = false;  // all that were not to work
     bool consumer = false;
     size_t decoders = 0;
-
-    bool operator==(const Wakes&) const = default;
   };
 
   // The engine's lock. Wakes the threads of wakes_ when it is given back.
@@ -92,11 +91,10 @@ class Engine : public Loader {
       unique_lock::unlock();
       engine_.Wake(wakes);
     }
-    // May return early, as every wait: where there are threads to wake first, it does no more than that.
+    // Wakes them before it waits, with the lock: what a thread finds to be so stays so until it waits.
     void Wait(std::condition_variable& condition) {
-      if (engine_.wakes_ == Wakes{}) return condition.wait(*this);
-      unlock();
-      lock();
+      engine_.Wake(std::exchange(engine_.wakes_, {}));
+      condition.wait(*this);
     }
 
    private:
