@@ -323,7 +323,9 @@ TEST_F(MdsDtypeTest, IsNotLookedForInAllShards) {
     WriteTree(*files, "/data", tree);
     const auto dataset = DatasetReader::Open(*files, "/data");
     EXPECT_EQ(dataset.ok(), missing == 7) << dataset.status();
-    if (!dataset.ok()) EXPECT_NE(Message(dataset.status()).find("/data/shard.00000.mds"), std::string::npos);
+    if (!dataset.ok()) {
+      EXPECT_NE(Message(dataset.status()).find("/data/shard.00000.mds"), std::string::npos);
+    }
   }
 }
 
