@@ -56,6 +56,10 @@ TEST_F(PatternsTest, FoldersThatWereChanged) {
   const auto with_removed = dataset::OpenWithRemoved(*files_, "/data{,-2}");
   ASSERT_TRUE(with_removed.ok()) << with_removed.status();
   EXPECT_EQ((*with_removed)->sample_count(), 65);
+  // In the other order, removed samples and added columns are those of the second dataset.
+  std::ranges::rotate(rows_, rows_.end() - 25);
+  Check({}, "/{data-2,data}");
+  Check({.columns = {"score", "key"}}, "/{data-2,data}");
 }
 
 TEST_F(PatternsTest, ShardsAlone) {
