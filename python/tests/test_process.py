@@ -240,7 +240,7 @@ def test_threads_end_with_the_last_reference(kind: str, dataset: str) -> None:
             made = KINDS[kind](dataset)
             del made
         end = time.monotonic() + 20  # the system forgets a thread a little after Python has joined it
-        while threads() != before:
+        while threads() > before:  # fewer, where one of what was made first had not ended yet
             assert time.monotonic() < end, (threads(), before)
             time.sleep(0.01)
     finally:

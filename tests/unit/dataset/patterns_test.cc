@@ -57,7 +57,7 @@ TEST_F(PatternsTest, FoldersThatWereChanged) {
   ASSERT_TRUE(with_removed.ok()) << with_removed.status();
   EXPECT_EQ((*with_removed)->sample_count(), 65);
   // In the other order, removed samples and added columns are those of the second dataset.
-  std::ranges::rotate(rows_, rows_.end() - 25);
+  std::rotate(rows_.begin(), rows_.end() - 25, rows_.end());
   Check({}, "/{data-2,data}");
   Check({.columns = {"score", "key"}}, "/{data-2,data}");
 }
