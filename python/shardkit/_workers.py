@@ -39,7 +39,7 @@ def end_later(threads: Sequence[threading.Thread]) -> None:
     """
     if threading.main_thread().is_alive():
         _ending.update(threads)
-    else:
+    elif threading.current_thread() is threading.main_thread():
         _wait(threads)
 
 

@@ -235,12 +235,14 @@ class TarTest(CliTest):
         self.write("unnamed", whole)
         self.tar("out.tar", [picture, ("cat/../../b.jpg", tiny_jpeg())])
         self.tar("link.tar", [picture, self.link("cat/b.jpg", "/etc/passwd", tarfile.SYMTYPE)])
+        self.tar("both.tar", [picture, ("cat", b"a file")])
         with open(self.path("holes"), "wb") as file:
             file.truncate(1 << 20)
         subprocess.run(["tar", "--sparse", "-C", self.folder, "-cf", self.path("sparse.tar"), "holes"], check=True)
         for name, code, said in (("cut.tar", 1, "cut.tar: "), ("unnamed", 2, "unnamed: neither a directory nor a tar (*.tar) or zip (*.zip)"),
                                  ("more.tar", 2, "behind the end mark there is more, which is no tar and is not read: extract it"),
                                  ("out.tar", 2, "out.tar: member 'cat/../../b.jpg' has a name that leads out of the tar: extract it"),
+                                 ("both.tar", 2, "both.tar: has two members of the name 'cat'; extract it and give the folder"),
                                  ("link.tar", 2, "link.tar/cat/b.jpg: "), ("sparse.tar", 3, "sparse.tar: member 'holes': a sparse member of 1048576 bytes")):
             with self.subTest(name):
                 self.assertIn(said, self.shardctl("pack", name, "-o", "none", "--from", "imagefolder", code=code).stderr)

@@ -21,7 +21,10 @@ class ValueFile final : public RandomAccessFile {
  public:
   // Bytes [begin, begin + size) of `shard`, which has them.
   ValueFile(std::shared_ptr<const RandomAccessFile> shard, uint64_t begin, uint64_t size)
-      : shard_(std::move(shard)), path_(shard_->path()), begin_(begin), size_(size) {}
+      : ValueFile(shard, shard->path(), begin, size) {}
+  // The same under another name.
+  ValueFile(std::shared_ptr<const RandomAccessFile> file, std::string path, uint64_t begin, uint64_t size)
+      : shard_(std::move(file)), path_(std::move(path)), begin_(begin), size_(size) {}
 
   ValueFile(std::string path, std::string bytes)
       : path_(std::move(path)), bytes_(std::move(bytes)), size_(bytes_.size()) {}

@@ -571,7 +571,7 @@ void Engine::PutOff(Lock& lock, BatchTask& task) {
 // The oldest batch, its blocks, and the batches that the consumer holds may take more than the share of batches or of
 // blocks. Then the other share gives up what it does not need.
 void Engine::BalanceMemory() {
-  if (pool_->Lend(blocks_.over())) WakeDecoders(SIZE_MAX / 2);
+  if (pool_->Lend(blocks_.over())) WakeDecoders(static_cast<size_t>(decode_threads_));
   blocks_.Lend(pool_->over(), Oldest());
   ForgetIncomplete();
 }

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "codec/content_type.h"
+#include "container/read/value_file.h"
 #include "operations/python_float.h"
 
 namespace shardkit::operations {
@@ -38,30 +39,6 @@ constexpr std::array<bool, 256> kBehindScalar = [] {
   for (const unsigned char c : std::string_view(",]}: \t\r\n")) table[c] = true;
   return table;
 }();
-
-// A file of a store in memory: the annotations of an image lie all over it, and each would be a request.
-class HeldFile final : public ForwardingFile {
- public:
-  static absl::StatusOr<std::unique_ptr<RandomAccessFile>> Read(std::unique_ptr<RandomAccessFile> file) {
-    std::string bytes(file->size(), '\0');
-    SHARDKIT_RETURN_IF_ERROR(file->ReadAt(0, bytes));
-    return std::make_unique<HeldFile>(std::move(file), std::move(bytes));
-  }
-  HeldFile(std::unique_ptr<RandomAccessFile> file, std::string bytes)
-      : ForwardingFile(std::move(file)), bytes_(std::move(bytes)) {}
-
-  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
-    if (!RangeWithin(offset, buffer.size(), bytes_.size())) return OutOfRange(path(), ": read passes the end");
-    std::copy_n(bytes_.data() + offset, buffer.size(), buffer.data());
-    return absl::OkStatus();
-  }
-  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
-    return RandomAccessFile::ReadBatch(requests);
-  }
-
- private:
-  const std::string bytes_;
-};
 
 // A window over the file that moves forward.
 class Window {
@@ -423,7 +400,10 @@ class CocoIndex::Reader {
 
 absl::StatusOr<std::unique_ptr<CocoIndex>> CocoIndex::Read(std::unique_ptr<RandomAccessFile> file) {
   if (IsUrl(file->path()) && file->size() <= kMostHeldBytes) {
-    SHARDKIT_ASSIGN_OR_RETURN(file, HeldFile::Read(std::move(file)));
+    // The annotations of an image lie all over it, and each would be a request.
+    std::string bytes(file->size(), '\0');
+    SHARDKIT_RETURN_IF_ERROR(file->ReadAt(0, bytes));
+    file = std::make_unique<container::ValueFile>(file->path(), std::move(bytes));
   }
   std::unique_ptr<CocoIndex> index(new CocoIndex(std::move(file)));
   SHARDKIT_RETURN_IF_ERROR(Reader(*index).Read());

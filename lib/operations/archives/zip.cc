@@ -1,5 +1,3 @@
-#include "operations/archives/zip_filesystem.h"
-
 #include <sys/stat.h>
 #include <unzip.h>
 #include <zlib.h>
@@ -8,13 +6,15 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
-#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "operations/archives/archive.h"
 
 namespace shardkit::operations {
 namespace {
@@ -33,11 +33,10 @@ constexpr uint64_t kKeptBytes = uint64_t{1} << 20;  // of memory, by a handle th
 constexpr uint64_t kLocalHeaderBytes = 30 + 512;    // and what is beside the name
 constexpr uint64_t kLongestLink = 4096;
 
-}  // namespace
-
-// A zip that is mounted.
-class ZipFileSystem::Zip {
+class Zip final : public Archive {
  public:
+  class Handle;
+  class Member;
   struct Entry {
     std::string name;
     unz64_file_pos place;  // in the central directory
@@ -49,8 +48,17 @@ class ZipFileSystem::Zip {
     bool link = false;
   };
 
-  static absl::StatusOr<std::unique_ptr<Zip>> Open(ReadableFileSystem& base, const std::string& path,
-                                                   const NameEncoding& names);
+  absl::Status Load(ReadableFileSystem& base, const std::string& path, const NameEncoding& names);
+
+  size_t size() const override { return entries_.size(); }
+  ListedEntry member(size_t number) const override {
+    const Entry& entry = entries_[number];
+    if (entry.name.ends_with('/')) return {entry.name, FileType::kDirectory, std::nullopt};
+    if (entry.link) return {entry.name, FileType::kSymbolicLink, std::nullopt};
+    return {entry.name, FileType::kRegular, entry.size};
+  }
+  absl::StatusOr<size_t> Follow(size_t number) override;
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> Open(size_t number, const std::string& path) override;
 
   const std::string& path() const { return path_; }
   const RandomAccessFile& file() const { return *file_; }
@@ -60,25 +68,6 @@ class ZipFileSystem::Zip {
     return offset < directory_offset_ ? std::string_view()
                                       : std::string_view(directory_).substr(offset - directory_offset_);
   }
-
-  const std::vector<Entry>& entries() const { return entries_; }
-  std::vector<Entry>::const_iterator LowerBound(std::string_view name) const {
-    return std::lower_bound(entries_.begin(), entries_.end(), name,
-                            [](const Entry& entry, std::string_view other) { return entry.name < other; });
-  }
-  // Null when there is none.
-  const Entry* Find(std::string_view name) const {
-    const auto found = LowerBound(name);
-    return found != entries_.end() && found->name == name ? &*found : nullptr;
-  }
-  bool HasDirectory(std::string_view name) const {
-    if (name.empty()) return true;
-    const std::string prefix = StrCat(name, "/");
-    const auto found = LowerBound(prefix);
-    return found != entries_.end() && found->name.starts_with(prefix);
-  }
-  // The file that a link leads to. NotFound when there is none.
-  absl::StatusOr<const Entry*> Follow(const Entry& link);
 
   absl::StatusOr<std::unique_ptr<Handle>> TakeHandle();
   void GiveHandle(std::unique_ptr<Handle> handle) {
@@ -103,7 +92,7 @@ class ZipFileSystem::Zip {
 };
 
 // One reader of minizip, which is for one thread. It reads through the memory of its zip and a buffer of its own.
-class ZipFileSystem::Handle {
+class Zip::Handle {
  public:
   static absl::StatusOr<std::unique_ptr<Handle>> Open(const Zip& zip) {
     std::unique_ptr<Handle> handle(new Handle(zip));
@@ -225,7 +214,7 @@ class ZipFileSystem::Handle {
 };
 
 // A member that is open.
-class ZipFileSystem::Member final : public RandomAccessFile {
+class Zip::Member final : public RandomAccessFile {
  public:
   Member(Zip& zip, const Zip::Entry& entry, std::string path) : zip_(zip), entry_(entry), path_(std::move(path)) {}
   ~Member() override { Close(); }
@@ -296,38 +285,35 @@ class ZipFileSystem::Member final : public RandomAccessFile {
   mutable uint64_t data_offset_ = 0;        // in the zip; 0 until the member was opened
 };
 
-absl::StatusOr<std::unique_ptr<ZipFileSystem::Zip>> ZipFileSystem::Zip::Open(ReadableFileSystem& base,
-                                                                             const std::string& path,
-                                                                             const NameEncoding& names) {
-  auto zip = std::make_unique<Zip>();
-  zip->path_ = path;
-  SHARDKIT_ASSIGN_OR_RETURN(zip->file_, base.OpenForReading(path));
-  const uint64_t size = zip->file_->size();
+absl::Status Zip::Load(ReadableFileSystem& base, const std::string& path, const NameEncoding& names) {
+  path_ = path;
+  SHARDKIT_ASSIGN_OR_RETURN(file_, base.OpenForReading(path));
+  const uint64_t size = file_->size();
   const auto keep = [&](uint64_t offset) {
-    zip->directory_.resize(size - offset);
-    zip->directory_offset_ = offset;
-    return zip->file_->ReadAt(offset, zip->directory_);
+    directory_.resize(size - offset);
+    directory_offset_ = offset;
+    return file_->ReadAt(offset, directory_);
   };
   SHARDKIT_RETURN_IF_ERROR(keep(size - std::min(size, kTailBytes)));
   // minizip finds no end record at offset 0.
-  if (zip->directory_offset_ == 0 && zip->directory_.starts_with(kEmptyMagic)) return zip;
+  if (directory_offset_ == 0 && directory_.starts_with(kEmptyMagic)) return absl::OkStatus();
   {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto handle, Handle::Open(*zip));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto handle, Handle::Open(*this));
     unz_global_info64 info;
     SHARDKIT_RETURN_IF_ERROR(Annotate(handle->Check(unzGetGlobalInfo64(handle->get(), &info)), path));
-    if (info.number_entry == 0) return zip;
+    if (info.number_entry == 0) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(Annotate(handle->Check(unzGoToFirstFile(handle->get())), path));
     const uint64_t directory = unzGetOffset64(handle->get());
-    if (directory < zip->directory_offset_ && size - directory <= kLargestDirectory)
+    if (directory < directory_offset_ && size - directory <= kLargestDirectory)
       SHARDKIT_RETURN_IF_ERROR(keep(directory));
   }
-  SHARDKIT_ASSIGN_OR_RETURN(auto handle, Handle::Open(*zip));
-  SHARDKIT_RETURN_IF_ERROR(zip->List(*handle, names));
-  zip->GiveHandle(std::move(handle));
-  return zip;
+  SHARDKIT_ASSIGN_OR_RETURN(auto handle, Handle::Open(*this));
+  SHARDKIT_RETURN_IF_ERROR(List(*handle, names));
+  GiveHandle(std::move(handle));
+  return absl::OkStatus();
 }
 
-absl::Status ZipFileSystem::Zip::List(Handle& handle, const NameEncoding& names) {
+absl::Status Zip::List(Handle& handle, const NameEncoding& names) {
   // Python's zipfile and Info-ZIP read names that are not marked as UTF-8 as CP437; macOS marks none.
   // Where iconv does not know it, such names are no text.
   const NameEncoding old = NameEncoding::Create("CP437").value_or(NameEncoding());
@@ -373,23 +359,19 @@ absl::Status ZipFileSystem::Zip::List(Handle& handle, const NameEncoding& names)
   }
   SHARDKIT_RETURN_IF_ERROR(Annotate(handle.Check(code), path_));
   std::ranges::stable_sort(entries_, {}, &Entry::name);
-  for (size_t i = 1; i < entries_.size(); ++i) {
-    // Of directories, "a/", there may be several.
-    const std::string& before = entries_[i - 1].name;
-    if (before.ends_with('/') || (entries_[i].name != before && !HasDirectory(before))) continue;
-    return InvalidArgument(path_, ": has two members of the name '", before, "'; unzip it and pack the folder");
-  }
-  return absl::OkStatus();
+  return CheckNames(path_, "unzip it and pack the folder");
 }
 
-absl::StatusOr<const ZipFileSystem::Zip::Entry*> ZipFileSystem::Zip::Follow(const Entry& link) {
-  const Entry* entry = &link;
-  for (int links = 0; entry != nullptr && entry->link; ++links) {
-    if (links == 8 || entry->size > kLongestLink || !entry->supported)
-      return NotFound(path_, "/", link.name, ": cannot follow the link");
-    std::string target(entry->size, '\0');
-    SHARDKIT_RETURN_IF_ERROR(Member(*this, *entry, StrCat(path_, "/", entry->name)).ReadAt(0, target));
-    std::string_view folder = std::string_view(entry->name).substr(0, entry->name.rfind('/') + 1);
+absl::StatusOr<size_t> Zip::Follow(size_t number) {
+  const std::string& link = entries_[number].name;
+  std::optional<size_t> at = number;
+  for (int links = 0; at && entries_[*at].link; ++links) {
+    const Entry& entry = entries_[*at];
+    if (links == 8 || entry.size > kLongestLink || !entry.supported)
+      return NotFound(path_, "/", link, ": cannot follow the link");
+    std::string target(entry.size, '\0');
+    SHARDKIT_RETURN_IF_ERROR(Member(*this, entry, StrCat(path_, "/", entry.name)).ReadAt(0, target));
+    std::string_view folder = std::string_view(entry.name).substr(0, entry.name.rfind('/') + 1);
     std::string_view rest = target;
     while (rest.starts_with("../") && !folder.empty()) {
       rest.remove_prefix(3);
@@ -397,13 +379,21 @@ absl::StatusOr<const ZipFileSystem::Zip::Entry*> ZipFileSystem::Zip::Follow(cons
       folder = folder.substr(0, folder.rfind('/') + 1);
     }
     std::string name = StrCat(folder, rest);
-    entry = !target.starts_with('/') && NormalizeName(&name) ? Find(name) : nullptr;
+    at = !target.starts_with('/') && NormalizeName(&name) ? Find(name) : std::nullopt;
   }
-  if (entry == nullptr) return NotFound(path_, "/", link.name, ": a link to a file that is not in the zip");
-  return entry;
+  if (!at) return NotFound(path_, "/", link, ": a link to a file that is not in the zip");
+  return *at;
 }
 
-absl::StatusOr<std::unique_ptr<ZipFileSystem::Handle>> ZipFileSystem::Zip::TakeHandle() {
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> Zip::Open(size_t number, const std::string& path) {
+  const Entry& entry = entries_[number];
+  if (!entry.supported) {
+    return InvalidArgument(path, ": is compressed by another method than deflate: unzip it and pack the folder");
+  }
+  return std::make_unique<Member>(*this, entry, path);
+}
+
+absl::StatusOr<std::unique_ptr<Zip::Handle>> Zip::TakeHandle() {
   {
     const std::lock_guard lock(mutex_);
     if (!handles_.empty()) {
@@ -415,80 +405,13 @@ absl::StatusOr<std::unique_ptr<ZipFileSystem::Handle>> ZipFileSystem::Zip::TakeH
   return Handle::Open(*this);
 }
 
-ZipFileSystem::ZipFileSystem(ReadableFileSystem& base, NameEncoding names)
-    : ForwardingReads(base), names_(std::move(names)) {}
-ZipFileSystem::~ZipFileSystem() = default;
+}  // namespace
 
-absl::Status ZipFileSystem::Mount(const std::string& path) {
-  SHARDKIT_ASSIGN_OR_RETURN(zips_[path], Zip::Open(base(), path, names_));
-  return absl::OkStatus();
-}
-
-std::pair<ZipFileSystem::Zip*, std::string_view> ZipFileSystem::Find(std::string_view path) const {
-  const std::string_view whole = path.substr(0, path.find_last_not_of('/') + 1);
-  for (size_t end = whole.size(); end != whole.npos; end = end == 0 ? whole.npos : whole.rfind('/', end - 1)) {
-    const auto found = zips_.find(whole.substr(0, end));
-    if (found != zips_.end()) return {found->second.get(), whole.substr(std::min(end + 1, whole.size()))};
-  }
-  return {};
-}
-
-absl::StatusOr<std::unique_ptr<RandomAccessFile>> ZipFileSystem::OpenForReading(const std::string& path, ReadMode mode,
-                                                                                std::optional<uint64_t> size) {
-  const auto [zip, name] = Find(path);
-  if (zip == nullptr) return base().OpenForReading(path, mode, size);
-  const Zip::Entry* entry = zip->Find(name);
-  if (entry == nullptr) return NotFound(path, ": is not in the zip");
-  if (entry->link) {
-    SHARDKIT_ASSIGN_OR_RETURN(entry, zip->Follow(*entry));
-  }
-  if (!entry->supported) {
-    return InvalidArgument(path, ": is compressed by another method than deflate: unzip it and pack the folder");
-  }
-  return std::make_unique<Member>(*zip, *entry, path);
-}
-
-absl::StatusOr<FileInfo> ZipFileSystem::Stat(const std::string& path, bool follow) {
-  const auto [zip, name] = Find(path);
-  if (zip == nullptr) return base().Stat(path, follow);
-  FileInfo info;
-  const Zip::Entry* entry = zip->Find(name);
-  if (entry != nullptr && entry->link && follow) {
-    SHARDKIT_ASSIGN_OR_RETURN(entry, zip->Follow(*entry));
-  }
-  if (entry != nullptr) {
-    info.type = entry->link ? FileType::kSymbolicLink : FileType::kRegular;
-    info.size = entry->size;
-  } else if (zip->HasDirectory(name)) {
-    info.type = FileType::kDirectory;
-  } else {
-    return NotFound(path, ": is not in the zip");
-  }
-  return info;
-}
-
-absl::Status ZipFileSystem::ForEachEntry(const std::string& path, const TakeEntry& take) {
-  const auto [zip, name] = Find(path);
-  if (zip == nullptr) return base().ForEachEntry(path, take);
-  if (!zip->HasDirectory(name)) return NotFound(path, ": is not a directory in the zip");
-  const std::string prefix = name.empty() ? std::string() : StrCat(name, "/");
-  const auto end = zip->entries().end();
-  for (auto entry = zip->LowerBound(prefix); entry != end && entry->name.starts_with(prefix);) {
-    const std::string_view rest = std::string_view(entry->name).substr(prefix.size());
-    const size_t slash = rest.find('/');
-    if (slash != rest.npos) {
-      SHARDKIT_RETURN_IF_ERROR(take({rest.substr(0, slash), FileType::kDirectory, std::nullopt}));
-      // Behind all that is in it: '0' follows '/'.
-      entry = zip->LowerBound(StrCat(prefix, rest.substr(0, slash), "0"));
-      continue;
-    }
-    if (!rest.empty()) {
-      const ListedEntry file = {rest, FileType::kRegular, entry->size};
-      SHARDKIT_RETURN_IF_ERROR(take(entry->link ? ListedEntry{rest, FileType::kSymbolicLink, std::nullopt} : file));
-    }
-    ++entry;
-  }
-  return absl::OkStatus();
+absl::StatusOr<std::unique_ptr<Archive>> OpenZip(ReadableFileSystem& file_system, const std::string& path,
+                                                 const NameEncoding& names) {
+  auto zip = std::make_unique<Zip>();
+  SHARDKIT_RETURN_IF_ERROR(zip->Load(file_system, path, names));
+  return zip;
 }
 
 }  // namespace shardkit::operations
