@@ -12,7 +12,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Both fixed: what is tried depends on the change alone, neither on chance nor on the machine. tests/nightly searches.
-FUZZ_RUNS = 1000
+FUZZ_RUNS = 300
 FUZZ_SEED = 1
 # Seconds after which a part does not begin: on a slow machine continuous integration ends before it is stopped. A part left out
 # counts as one skipped test, and is in tests/nightly. The part for another processor takes six minutes, and finds little that the

@@ -287,7 +287,7 @@ class ConditionsTest(UploadTest):
 
     def test_killed_at_any_moment(self):
         """There is no dataset or the whole one; a later run finishes it with the same bytes. SHARDKIT_STORE_KILLS says how often."""
-        kills = int(os.environ.get("SHARDKIT_STORE_KILLS", "12"))
+        kills = int(os.environ.get("SHARDKIT_STORE_KILLS", "6"))
         files, generator = self.make_input("files", 600, "300"), random.Random(20261129)
         options = ("--shard-samples", "60", "--block-size", "1KiB", "-j", "2")
         self.shardctl("pack", files, "-o", self.path("local"), *options)
