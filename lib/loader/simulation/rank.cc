@@ -57,7 +57,8 @@ SimulatedRank::SimulatedRank(SimulatedJob& job, uint64_t rank, uint64_t world_si
       blocks_(BlockMemory(job.options.memory_bytes), StoredBytes(job.plan)),
       tuner_(job.options.read_threads == 0 && slow_threads_ == 0,
              job.options.read_threads > 0 ? job.options.read_threads : std::max(slow_threads_, 1),
-             job.options.decode_threads, read_threads_) {
+             job.options.decode_threads, read_threads_),
+      processors_(job.options.decode_threads, job.at) {
   SetReadAhead();
 }
 
@@ -164,13 +165,21 @@ double SimulatedRank::OpenShardOf(double now, const BlockEntry& entry, Simulated
   return open;
 }
 
+// As Engine::FirstBatchFirst.
+bool SimulatedRank::FirstBatchFirst() const {
+  if (decoded_any_ || tasks_.empty()) return false;
+  const BatchTask& first = *tasks_.front();
+  return first.blocks.size() > 1 && 2 * first.missing > first.blocks.size() &&
+         std::ranges::none_of(first.blocks, [](const auto& block) { return block->state == BlockState::kWanted; });
+}
+
 void SimulatedRank::StartReads(double now) {
   const auto readers = [&] {
     if (job_.options.read_threads > 0 || decoded_any_) return tuner_.threads();
     return FirstReadThreads(tuner_.threads(), job_.options.decode_threads, read_threads_, blocks_.share(),
                             block_bytes_);
   };
-  while (reading_ < readers()) {
+  while (reading_ < readers() && !FirstBatchFirst()) {
     const std::shared_ptr<BlockEntry> entry = blocks_.BeginRead(Oldest());
     if (entry == nullptr) break;
     ++reading_;
@@ -182,8 +191,8 @@ void SimulatedRank::StartReads(double now) {
       const double there = job_.storage.ReadBlock(open, node_, entry->key, entry->place.length, counts);
       job_.at(there, [this, entry, there] {
         const double rate = job_.options.check_bytes_per_second;
-        const double end = rate > 0 ? Work(there, static_cast<double>(entry->place.length) / rate) : there;
-        job_.at(end, [this, entry, end] { EndRead(end, entry); });
+        processors_.Work(there, rate > 0 ? static_cast<double>(entry->place.length) / rate : 0, 1,
+                         [this, entry](double end) { EndRead(end, entry); });
       });
     });
   }
@@ -212,23 +221,16 @@ void SimulatedRank::Decode(double now) {
   task->at_work = true;
   for (const auto& block : task->blocks) blocks_.Begin(*block);
   decoding_ = decoded_any_ = true;
-  const double end = Work(now, static_cast<double>(task->references.size()) * job_.options.decode_seconds);
-  job_.at(end, [this, task, end] {
+  const auto finish = [this, task](double end) {
     for (const auto& block : task->blocks) blocks_.Done(*block, *task);
     task->blocks.clear();
     task->done = true;
     planned_samples_ -= task->references.size();
     decoding_ = false;
     Advance(end);
-  });
-}
-
-// The rank's processors take one thing after another, together. Returns when they are done with what takes one of them
-// so many seconds.
-double SimulatedRank::Work(double now, double seconds) {
-  seconds /= job_.options.decode_threads;
-  processor_seconds_ += seconds;
-  return processors_free_ = std::max(now, processors_free_) + seconds;
+  };
+  processors_.Work(now, static_cast<double>(task->references.size()) * job_.options.decode_seconds,
+                   job_.options.decode_threads, finish);
 }
 
 void SimulatedRank::Deliver(double now) {
@@ -237,6 +239,35 @@ void SimulatedRank::Deliver(double now) {
   job_.epochs[tasks_.front()->epoch].samples += tasks_.front()->references.size();
   tasks_.pop_front();
   std::exchange(taker_, nullptr)(now);
+}
+
+void SimulatedProcessors::Advance(double now) {
+  if (threads_ > 0) each_ += (now - now_) * Rate();
+  now_ = now;
+}
+
+void SimulatedProcessors::Work(double now, double seconds, int threads, std::function<void(double)> done) {
+  seconds_ += seconds / count_;
+  Advance(now);
+  tasks_.push({each_ + seconds / threads, next_number_++, threads, std::move(done)});
+  threads_ += threads;
+  AwaitNext();
+}
+
+// What comes in between changes the rate, and waits once more.
+void SimulatedProcessors::AwaitNext() {
+  if (tasks_.empty()) return;
+  const double time = now_ + std::max(0.0, tasks_.top().end - each_) / Rate();
+  at_(time, [this, time, awaited = ++awaited_] {
+    if (awaited != awaited_) return;
+    Advance(time);
+    const Task task = tasks_.top();
+    tasks_.pop();
+    each_ = task.end;  // without what rounding has left
+    threads_ -= task.threads;
+    AwaitNext();
+    task.done(time);
+  });
 }
 
 namespace {

@@ -1,15 +1,18 @@
 // One rank's loader in virtual time: the engine's planner, block table and policies, without threads and bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
 #include <memory>
 #include <optional>
+#include <queue>
 #include <random>
 #include <set>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -77,6 +80,46 @@ class SimulatedStorage {
   double requests_busy_ = 0;
 };
 
+// A rank's processors in virtual time. What there is to do shares them equally, as threads do.
+//
+// One thread at a time; `now` must not decrease. Times are seconds.
+class SimulatedProcessors {
+ public:
+  using At = std::function<void(double time, std::function<void()> run)>;  // as SimulatedJob::at
+
+  // `at` must outlive this.
+  SimulatedProcessors(int count, const At& at) : count_(count), at_(at) {}
+
+  // Calls `done` when `threads` threads have done what takes one processor so many seconds.
+  void Work(double now, double seconds, int threads, std::function<void(double now)> done);
+
+  double seconds() const { return seconds_; }  // of all processors together, given to Work so far
+
+ private:
+  struct Task {
+    double end = 0;  // in each_
+    uint64_t number = 0;
+    int threads = 0;
+    std::function<void(double)> done;
+
+    bool operator<(const Task& other) const { return std::tie(other.end, other.number) < std::tie(end, number); }
+  };
+
+  double Rate() const { return std::min(1.0, static_cast<double>(count_) / threads_); }
+  void Advance(double now);
+  void AwaitNext();
+
+  const int count_;
+  const At& at_;
+  std::priority_queue<Task> tasks_;
+  uint64_t next_number_ = 0;
+  int threads_ = 0;       // of all tasks
+  double now_ = 0;        // of the last call
+  double each_ = 0;       // seconds that a thread which was always there would have had
+  uint64_t awaited_ = 0;  // calls of AwaitNext
+  double seconds_ = 0;
+};
+
 // What all simulated ranks share.
 struct SimulatedJob {
   const SimulationOptions& options;
@@ -104,7 +147,7 @@ class SimulatedRank {
   void Next(double now, std::function<void(double now)> take);
 
   uint64_t peak_block_memory() const { return blocks_.peak(); }
-  double processor_seconds() const { return processor_seconds_; }
+  double processor_seconds() const { return processors_.seconds(); }
 
  private:
   struct OpenShard {
@@ -115,11 +158,11 @@ class SimulatedRank {
   void ReadInTurn(double now, std::vector<uint64_t> reads, SimulatedEpoch* counts);
   void Advance(double now);
   void Plan(double now);
+  bool FirstBatchFirst() const;
   void StartReads(double now);
   void EndRead(double now, const std::shared_ptr<BlockEntry>& entry);
   void Decode(double now);
   void Deliver(double now);
-  double Work(double now, double seconds);
   double OpenShardOf(double now, const BlockEntry& entry, SimulatedEpoch* counts);
   void SetReadAhead();
   void ReadSection(double now);
@@ -143,8 +186,7 @@ class SimulatedRank {
   bool decoding_ = false, decoded_any_ = false;
   uint64_t ahead_bytes_ = 0;
   double bytes_read_ = 0;
-  double processors_free_ = 0;  // when all begun so far is done
-  double processor_seconds_ = 0;
+  SimulatedProcessors processors_;
   std::function<void(double)> taker_;
   std::unordered_map<uint64_t, OpenShard> shards_;
   std::list<uint64_t> shards_used_;  // the last used first
