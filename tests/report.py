@@ -37,7 +37,7 @@ WITHOUT_PACKAGE = "needs the package"  # the beginning of a reason to skip, in t
 SCRIPTS = ["cli", "golden", "kill", "loader", "gpu", "interop", "remote", "examples", "bench", "docs", "view"]  # of tests/
 LONG = ["loader", "fault", "dataset", "tests/remote/faults_test.py", "tests/cli/bench_test.py", "tests/cli/device_test.py",
         "tests/kill/kill_test.py", "tests/kill/tasks_test.py", "tests/interop/upload_test.py", "tests/interop/mds_read_test.py",
-        "python/tests/test_made.py"]
+        *(f"python/tests/test_{name}.py" for name in ("examples", "torch", "arguments", "made"))]
 LINTED = ["python", "examples", "tests/clusters", "tests/frameworks"]  # by ruff
 # Without what counts system calls, sends signals or limits memory, which are qemu's own there.
 CROSS_SCRIPTS = ["cli/platforms_test.py"]

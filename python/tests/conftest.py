@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -167,6 +170,21 @@ class Ranges(BaseHTTPRequestHandler):
 def hang() -> threading.Event:
     """When it is set, shards are not answered."""
     return threading.Event()
+
+
+class _Cycle:
+    itself: _Cycle
+
+
+def collect_garbage() -> None:
+    """Collect garbage, also while another thread does, when `gc.collect` does nothing."""
+    cycle = _Cycle()
+    cycle.itself = cycle
+    left = weakref.ref(cycle)
+    del cycle
+    while left() is not None:  # the time limit of tests ends this
+        gc.collect()
+        time.sleep(0.001)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import signal
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import collect_garbage
 
 import shardkit as sk
 
@@ -217,7 +217,7 @@ def resident() -> int:
 
 @pytest.mark.parametrize("where", PLACES)
 def test_threads_and_processes_end_with_the_rows(where: dict[str, Any]) -> None:
-    gc.collect()
+    collect_garbage()
     rows = iter(sk.rows(counted, range(2000), **where))
     assert next(rows)["number"] == 0
     del rows

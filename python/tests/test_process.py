@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import collect_garbage
 
 import shardkit as sk
 
@@ -232,7 +233,7 @@ KINDS: dict[str, Callable[[str], Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_end_with_the_last_reference(kind: str, dataset: str) -> None:
     KINDS[kind](dataset)  # starts what the process keeps
-    gc.collect()
+    collect_garbage()
     gc.disable()
     try:
         before = threads()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import served
+from conftest import collect_garbage, served
 
 import shardkit as sk
 from shardkit import wds
@@ -289,7 +289,7 @@ def test_an_iteration_ends_with_the_next(tars: str) -> None:
     def threads() -> int:
         return sum(thread.name.startswith("shardkit-wds") for thread in threading.enumerate())
 
-    gc.collect()
+    collect_garbage()
     while threads() > 0:
         time.sleep(0.01)
     gc.disable()

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import collect_garbage
 from test_functions import PLACES, batches, doubled
 
 import shardkit as sk
@@ -56,7 +57,7 @@ def test_threads_and_processes_end_with_their_loader(dataset: str) -> None:
             each for each in [*links, *Path("/proc/self/maps").read_text().splitlines()] if "shardkit-samples" in each
         ]
 
-    gc.collect()
+    collect_garbage()
     assert ours() == set()
     for where in PLACES[1:]:
         for taken in (0, 2, SAMPLES):
@@ -65,7 +66,7 @@ def test_threads_and_processes_end_with_their_loader(dataset: str) -> None:
             if taken == 2:
                 list(loader)  # begins the epoch again, on the same workers
             del loader
-            gc.collect()
+            collect_garbage()
             while ours() or memory():  # the time limit of tests ends this
                 time.sleep(0.001)
 
