@@ -80,7 +80,8 @@ class JsonlTest(CliTest):
         for i in range(3):
             self.write(f"in/{i}.jsonl", lines([{**row, "key": f"{i}-{row['key']}"} for row in ROWS]))
         self.shardctl("pack", "in", "-o", "whole", "--shard-samples", "250")
-        self.shardctl("plan-pack", "in", "-o", "tasks", "--tasks", "2", "--shard-samples", "250")
+        plan = self.shardctl("plan-pack", "in", "-o", "tasks", "--tasks", "2", "--shard-samples", "250", "--json").json()
+        self.assertEqual(plan["units"], 3)
         for task in ("1/2", "0/2"):
             self.shardctl("pack", "-o", "tasks", "--task", task)
         self.shardctl("pack", "-o", "tasks", "--finish")

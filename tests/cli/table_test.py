@@ -328,11 +328,14 @@ class TableTest(CliTest):
         words = ["in", "--from", "table", "--file", "image_path=image", "--shard-samples", "25"]
         self.packed(*words)
         self.assertEqual(self.types("out")["n"], "f64")
-        self.shardctl("plan-pack", *words, "-o", "tasks", "--tasks", "2")
+        self.assertEqual(self.shardctl("plan-pack", *words, "-o", "tasks", "--tasks", "2", "--json").json()["units"], 3)
         for task in ("1/2", "0/2"):
             self.shardctl("pack", "-o", "tasks", "--task", task)
         self.shardctl("pack", "-o", "tasks", "--finish")
         self.assertEqual(self.dataset("tasks"), self.dataset("out"))
+        self.assertEqual(self.shardctl("plan-pack", "in/0.csv", "-o", "one", "--tasks", "2").stderr,
+                         "shardctl: note: there are fewer units than tasks, so some tasks have nothing to do: a table or tar is one unit, so "
+                         "divide a long one\n")
         whole = self.dataset("out")
         again = ["pack", *words[:-1], "5", "-o", "out", "--resume"]
         shutil.rmtree(self.path("out"))

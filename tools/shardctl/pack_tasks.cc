@@ -57,7 +57,9 @@ int RunPlanPack(int argc, char** argv) {
   Stdout().Flush();
   for (const std::string& warning : plan->warnings) PrintError("shardctl: warning: " + warning);
   if (arguments.tasks > std::max<uint64_t>(plan->units, 1)) {
-    Note("there are fewer units than tasks, so some tasks have nothing to do: a smaller --shard-size makes more units");
+    const std::string way = plan->samples.has_value() ? "a smaller --shard-size makes more units"
+                                                      : "a table or tar is one unit, so divide a long one";
+    Note("there are fewer units than tasks, so some tasks have nothing to do: " + way);
   }
   return kExitSuccess;
 }

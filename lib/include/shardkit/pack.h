@@ -78,7 +78,7 @@ absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options
 struct PackPlan {
   uint64_t units = 0;
   uint64_t input_bytes = 0;           // of files and tars, and of datasets the stored bytes of blocks
-  std::optional<uint64_t> samples;    // empty when there are tars, which nobody has looked into
+  std::optional<uint64_t> samples;    // empty when there are tars or tables, which nobody has looked into
   std::vector<std::string> warnings;  // see Source::warnings; none of ReadPackPlan
 };
 
