@@ -426,7 +426,7 @@ class PackTest(CliTest):
             with self.subTest(name):
                 said = f"files *.{ending} of the input are packed as they are, not the samples in them: to have those, {way}"
                 meant = " (--from files says that it is meant)"
-                for given, where in (("in", ""), ("in.tar", ", extracted from the tar")):
+                for given, where in (("in", ""), ("in.tar", "" if "--from" in way else ", extracted from the tar")):
                     found, stderr = self.pack(given)
                     self.assertEqual((found["source"], stderr), ("files", f"shardctl: note: {said}{where}{meant}\n"))
                     self.assertEqual(self.pack(given, "--from", "files")[1], "")
@@ -462,9 +462,12 @@ class PackTest(CliTest):
             tar.add(self.path("in"), "")
         found, said = self.pack("photos.tar")
         self.assertEqual((found["source"], sorted(found["keys"])), ("files", [f"photos/{key[:-4]}" for key in keys]))
-        self.assertEqual(said, "shardctl: note: photos.tar: its images lie in folders: are these classes? Then extract it and pack the "
-                               "folder, to have labels (--from files says that it is meant)\n")
+        note = "its images lie in folders: are these classes? Then {}, to have labels (--from files says that it is meant)\n"
+        self.assertEqual(said, "shardctl: note: photos.tar: " + note.format("pack with --from imagefolder"))
         self.assertEqual(self.pack("photos.tar", "--from", "files")[1], "")
+        with tarfile.open(self.path("photos.tar.gz"), "w:gz") as tar:
+            tar.add(self.path("in"), "")
+        self.assertEqual(self.pack("photos.tar.gz")[1], "shardctl: note: photos.tar.gz: " + note.format("extract it and pack the folder"))
         self.write("in/photos/cat/1.json", "{}")  # a sample of two files: no class folders
         with tarfile.open(self.path("pairs.tar"), "w") as tar:
             tar.add(self.path("in"), "")
@@ -477,6 +480,59 @@ class PackTest(CliTest):
             self.write(f"{deep}a/1.jpg", tiny_jpeg())
             self.write(f"{deep}b/2.jpg", tiny_jpeg())
             self.assertEqual(self.pack(f"deep{depth}")[0]["source"], source)
+
+    def archives(self, folder):
+        """A zip and a tar of the folder."""
+        for kind in ("zip", "tar"):
+            shutil.make_archive(self.path(folder), kind, self.path(folder))
+        return f"{folder}.zip", f"{folder}.tar"
+
+    def test_imagefolder_of_an_archive_of_one_folder(self):
+        for name in ("cat/1.jpg", "dog/2.jpg", "dog/deep/3.jpg"):
+            self.write(f"in/photos/{name}", tiny_jpeg())
+        keys = ["cat/1.jpg", "dog/2.jpg", "dog/deep/3.jpg"]
+        def found(given, *words):
+            found, said = self.pack(given, "--from", "imagefolder", *words)
+            return found["classes"], found["keys"], said
+        self.assertEqual(found("in")[:2], (["photos"], [f"photos/{key}" for key in keys]), "the user has named this folder")
+        self.shardctl("pack", "in/photos", "-o", "whole", "--from", "imagefolder", "--shard-samples", "1")
+        for given in self.archives("in"):
+            note = f"shardctl: note: {given}: its classes are the folders in {given}/photos\n"
+            self.assertEqual(found(given), (["cat", "dog"], keys, note))
+            self.assertEqual(found(given, "--order", "path", "--exclude", "/photos/dog/deep/"),
+                             (["cat", "dog"], keys[:2], note + "shardctl: warning: 1 file or folder was left out by --include and --exclude\n"))
+            self.assertEqual(found(given, "--include", "photos/cat/*")[:2], (["cat", "dog"], keys[:1]))
+            self.write("list", "photos/dog/2.jpg\n./photos/cat/1.jpg\n")
+            self.assertEqual(found(given, "--files-from", "list"), (["cat", "dog"], keys[:2], note))
+            run = self.shardctl("plan-pack", given, "-o", "tasks", "--from", "imagefolder", "--tasks", "2", "--shard-samples", "1")
+            self.assertIn("its classes are the folders in", run.stderr)
+            for task in ("1/2", "0/2"):
+                self.shardctl("pack", "-o", "tasks", "--task", task)
+            self.shardctl("pack", "-o", "tasks", "--finish")
+            self.assertEqual(self.dataset("tasks"), self.dataset("whole"))
+            shutil.rmtree(self.path("tasks"))
+        self.write("in/photos/notes.txt", "x")  # as in a folder of this name
+        self.write("in/.DS_Store", "x")
+        for given in self.archives("in"):
+            run = self.shardctl("pack", given, "-o", "no", "--from", "imagefolder", code=2)
+            self.assertIn(f"{given}/photos/notes.txt: lies outside of the class directories", run.stderr)
+        self.write("in/photos/4.jpg", tiny_jpeg())  # a class
+        os.remove(self.path("in/photos/notes.txt"))
+        for given in self.archives("in"):
+            self.assertEqual(found(given)[0], ["photos"])
+        os.remove(self.path("in/photos/4.jpg"))
+        self.write("in/4.jpg", tiny_jpeg())
+        for given in self.archives("in"):
+            run = self.shardctl("pack", given, "-o", "no", "--from", "imagefolder", code=2)
+            self.assertIn(f"{given}/4.jpg: lies outside of the class directories", run.stderr)
+
+    def test_patterns_are_relative_to_the_input(self):
+        for name in ("cat/1.jpg", "dog/2.jpg", "dog/3.jpg"):
+            self.write(f"in/photos/{name}", tiny_jpeg())
+        for given in ("in", self.archives("in")[0]):
+            for words in (["--exclude", "photos/dog/3.jpg"], ["--include", "/photos/*/1.jpg", "--include", "photos/dog/2.jpg"]):
+                found, _ = self.pack(given, *words)
+                self.assertEqual((found["source"], found["keys"]), ("imagefolder", ["cat/1.jpg", "dog/2.jpg"]))
 
     def test_empty_input(self):
         os.mkdir(self.path("nothing"))

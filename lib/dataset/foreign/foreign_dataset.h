@@ -87,6 +87,8 @@ std::string_view WithoutCompression(std::string_view name);
 // How to have the samples of a file or folder of another program that holds many, by its base name, such as
 // "train.parquet" or "rows.jsonl.gz". Empty for other names.
 std::string_view WayIntoShards(std::string_view name);
+// What the way begins with where it is an option of pack.
+inline constexpr std::string_view kWayByOption = "pack with --from ";
 
 // Reads from kOriginName what the samples of the dataset in a directory were before they were converted. Empty when
 // there is no such file.

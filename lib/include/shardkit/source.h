@@ -223,7 +223,8 @@ struct SourceOptions : InputOptions {
 // `kind` is "auto", "files", "imagefolder", "sa1b", "coco", "jsonl", "table", "webdataset" or "mds". Inputs are
 // directories, tars (plain or compressed) or zips, taken in the given order. A zip (*.zip) is read in place, as the
 // directory of its members; a member's checksum is compared when it is read. For "imagefolder", "coco", "jsonl" and
-// "table" so is a tar (*.tar), and a compressed one is InvalidArgument. For "jsonl" and "table" they are files, or
+// "table" so is a tar (*.tar), and a compressed one is InvalidArgument. For "imagefolder" an archive of one folder is
+// that folder, if it holds two or more folders and no images. For "jsonl" and "table" they are files, or
 // directories of such files; for "webdataset" and "mds" they are datasets, read as by Convert; for "coco" an annotation
 // file (*.json) and the directory, zip or tar of its images, in either order; of panoptic segmentation also
 // that of its PNGs, which comes behind the images if both have files of the same names. "auto" looks at the inputs:

@@ -53,6 +53,12 @@ class ListedGroups final : public GroupWalk {
   std::string_view directory_;
 };
 
+// The rules of a source, where the paths that patterns match begin with the input's folder.
+WalkRules Within(const SourceInput& input, const SourceOptions& options, WalkRules rules) {
+  if (rules.filter) rules.filter = std::make_shared<NameFilter>(options, input.folder);
+  return rules;
+}
+
 }  // namespace
 
 void FileList::Add(const TreeUnit& unit, size_t sample) {
@@ -102,7 +108,8 @@ absl::StatusOr<std::string> ListNames(const std::vector<std::string>& names, Nam
 std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const SourceInput& input, NameSplit split,
                                       WalkRules rules, PassedOver* passed_over) {
   if (input.listed) return std::make_unique<ListedGroups>(input.listed, split);
-  return std::make_unique<TreeWalk>(options.file_system, input.path, split, rules, passed_over);
+  return std::make_unique<TreeWalk>(options.file_system, input.path, split, Within(input, options, std::move(rules)),
+                                    passed_over);
 }
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> FileSource::NextFromTar(size_t /*max_samples*/) {
@@ -207,8 +214,9 @@ absl::StatusOr<std::vector<std::string>> FileSource::FindKeyByName(std::string_v
     const std::string folder = JoinPath(input.path, DirectoryPart(key));
     SHARDKIT_ASSIGN_OR_RETURN(const bool there, dataset::Exists(*options_.file_system, folder));
     if (!there) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const auto listing, DirectoryListing::Read(*options_.file_system, input.path,
-                                                                         DirectoryPart(key), split, rules_));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
+                              DirectoryListing::Read(*options_.file_system, input.path, DirectoryPart(key), split,
+                                                     Within(input, options_, rules_)));
     for (size_t i = 0; i < listing->size(); ++i) {
       std::string name(listing->name(i));
       std::ranges::replace(name, '\0', '.');

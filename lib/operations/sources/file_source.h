@@ -35,6 +35,8 @@ struct SourceInput {
   std::shared_ptr<const std::string> listed;
   // Of a table that was found in a directory: what its keys begin with, empty or a folder and a slash.
   std::string key_prefix = {};
+  // The end of `path` that was not given but found, empty or a folder and a slash.
+  std::string folder = {};
 };
 
 // Samples of a tree as bytes, in the order of their listing: for packing in tasks, which then list nothing.
@@ -74,9 +76,9 @@ class FileSource : public Source {
 
   std::vector<std::string> notes() const override { return notes_; }
   std::vector<std::string> warnings() const override;
-  // The kind was not asked for but found. `notes` are what to say of that.
-  void SetDetected(std::vector<std::string> notes) {
-    detected_ = true;
+  // What to say of what was found. `detected`: so was the kind.
+  void SetFound(bool detected, std::vector<std::string> notes) {
+    detected_ = detected;
     notes_ = std::move(notes);
   }
 

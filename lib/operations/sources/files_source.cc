@@ -25,6 +25,9 @@ constexpr uint64_t kManyBinBytes = uint64_t{16} << 20;
 // A sample with more members is unusual: names may be divided at the wrong dot.
 constexpr size_t kManyMembers = 32;
 
+// Whether other kinds of sources take the tar for a folder.
+bool IsPlainTar(std::string_view path) { return path.ends_with(".tar"); }
+
 class TarUnit : public TarredUnit {
  public:
   std::string Names(size_t sample) const override {
@@ -83,16 +86,19 @@ std::map<std::string, std::string> FilesSource::metadata() const {
 std::vector<std::string> FilesSource::notes() const {
   std::vector<std::string> notes = FileSource::notes();
   if (!detected_) return notes;
-  const bool tar = std::ranges::any_of(inputs_, &SourceInput::tar);
   for (const auto& [ending, way] : containers_) {
+    const auto extract = [&, &way = way](const SourceInput& input) {
+      return input.tar && !(IsPlainTar(input.path) && way.starts_with(dataset::kWayByOption));
+    };
     notes.push_back(StrCat("files *.", ending,
                            " of the input are packed as they are, not the samples in them: ", "to have those, ", way,
-                           tar ? ", extracted from the tar" : "", " (--from files says that it is meant)"));
+                           std::ranges::any_of(inputs_, extract) ? ", extracted from the tar" : "",
+                           " (--from files says that it is meant)"));
   }
   if (!classes_in_.empty()) {
-    notes.push_back(StrCat(classes_in_,
-                           ": its images lie in folders: are these classes? Then extract it and pack the folder, to "
-                           "have labels (--from files says that it is meant)"));
+    notes.push_back(StrCat(classes_in_, ": its images lie in folders: are these classes? Then ",
+                           IsPlainTar(classes_in_) ? "pack with --from imagefolder" : "extract it and pack the folder",
+                           ", to have labels (--from files says that it is meant)"));
   }
   return notes;
 }

@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<FileSource>> ImageFolderSource::Open(std::vector<
     if (!classes.empty()) break;
     SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
                               DirectoryListing::Read(*options.file_system, input.path, "", NameSplit::kNever,
-                                                     RulesOf(options, PassOver::kHidden)));
+                                                     RulesOf(options, PassOver::kHidden, input.folder)));
     for (size_t i = 0; i < listing->size(); ++i) {
       if (listing->kind(i) != EntryKind::kDirectory) continue;
       labels.emplace(listing->name(i).substr(0, listing->name(i).size() - 1), 0);

@@ -118,28 +118,68 @@ bool IsImageFile(const WalkedFile& file) {
 // So many directories may lie around the class directories.
 constexpr int kDirectoriesAround = 4;
 
-struct ImageFolder {
-  std::string path;   // of the class directories: an archive often has all in one directory
-  bool fits = false;  // two or more class directories, nothing beside them, and only images below
-  std::vector<std::string> classes;
-  std::string but;  // where it does not fit and yet looks like it: the first file that is wrong
+// Where the class directories lie: an archive often has all in one directory.
+struct ClassFolders {
+  std::string path;
+  std::string folder;  // as SourceInput::folder
+  std::vector<std::string> names;
+  bool images = false;  // beside them
 };
 
-absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& path, const SourceOptions& options, int depth = 0) {
-  const WalkRules rules = RulesOf(options, PassOver::kHidden);
+// The directories of the input, or of the innermost directory around which there is nothing else.
+absl::StatusOr<ClassFolders> FindClassFolders(const std::string& path, const SourceOptions& options) {
+  ClassFolders found{.path = path, .folder = {}, .names = {}};
+  for (int depth = 0;; ++depth) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
+                              DirectoryListing::Read(*options.file_system, found.path, "", NameSplit::kNever,
+                                                     RulesOf(options, PassOver::kHidden, found.folder)));
+    found.names.clear();
+    for (size_t i = 0; i < listing->size(); ++i) {
+      const std::string_view name = listing->name(i);
+      if (listing->kind(i) == EntryKind::kDirectory) found.names.emplace_back(name.substr(0, name.size() - 1));
+      found.images =
+          found.images || (listing->kind(i) == EntryKind::kFile && codec::IsImageExtension(LastExtension(name)));
+    }
+    if (found.names.size() != 1 || listing->size() != 1 || depth == kDirectoriesAround) return found;
+    found.path = JoinPath(found.path, found.names[0]);
+    found.folder += StrCat(found.names[0], "/");
+  }
+}
+
+std::string FoundWithin(const std::string& path, const ClassFolders& found) {
+  return StrCat(path, ": its classes are the folders in ", found.path);
+}
+
+// An archive is often made of one folder, which then is meant: nobody can name it as an input, as the directory that it
+// becomes could be. It is such a folder, and no class, if it holds two or more folders and no images beside them. Adds
+// to *notes.
+absl::Status FindClassesInArchives(ReadableFileSystem& given, const SourceOptions& options,
+                                   std::vector<SourceInput>* inputs, std::vector<std::string>* notes) {
+  for (SourceInput& input : *inputs) {
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, given.Stat(input.path));
+    if (info.type == FileType::kDirectory || input.tar) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(ClassFolders found, FindClassFolders(input.path, options));
+    if (found.folder.empty() || found.names.size() < 2 || found.images) continue;
+    notes->push_back(FoundWithin(input.path, found));
+    input.path = std::move(found.path);
+    input.folder = std::move(found.folder);
+  }
+  return absl::OkStatus();
+}
+
+struct ImageFolder {
+  ClassFolders classes;
+  bool fits = false;  // two or more class directories, nothing beside them, and only images below
+  std::string but;    // where it does not fit and yet looks like it: the first file that is wrong
+};
+
+absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& input, const SourceOptions& options) {
   ImageFolder found;
-  found.path = path;
-  SHARDKIT_ASSIGN_OR_RETURN(const auto top,
-                            DirectoryListing::Read(*options.file_system, path, "", NameSplit::kNever, rules));
-  for (size_t i = 0; i < top->size(); ++i) {
-    const std::string_view name = top->name(i);
-    if (top->kind(i) == EntryKind::kDirectory) found.classes.emplace_back(name.substr(0, name.size() - 1));
-  }
-  if (found.classes.size() == 1 && top->size() == 1 && depth < kDirectoriesAround) {
-    return LookAtImageFolder(JoinPath(path, found.classes[0]), options, depth + 1);
-  }
-  if (found.classes.size() < 2) return found;
-  TreeWalk walk(options.file_system, path, NameSplit::kLastDot, rules);
+  SHARDKIT_ASSIGN_OR_RETURN(found.classes, FindClassFolders(input, options));
+  if (found.classes.names.size() < 2) return found;
+  const std::string& path = found.classes.path;
+  TreeWalk walk(options.file_system, path, NameSplit::kLastDot,
+                RulesOf(options, PassOver::kHidden, found.classes.folder));
   WalkedGroup group;
   size_t images = 0, others = 0, limit = kLookedAtFiles;
   while (images + others < limit) {
@@ -394,9 +434,10 @@ absl::StatusOr<DetectedInputs> DetectedTables(std::string_view kind, const std::
   return DetectedInputs{kind, std::move(found.inputs), {}, std::move(found.files)};
 }
 
-// The input with SourceOptions::files of it.
+// The input with SourceOptions::files of it. `given` and `notes` are as for FindClassesInArchives.
 absl::StatusOr<std::vector<SourceInput>> ListedInput(std::string_view kind, const std::vector<std::string>& inputs,
-                                                     const SourceOptions& options) {
+                                                     const SourceOptions& options, ReadableFileSystem& given,
+                                                     std::vector<std::string>* notes) {
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(inputs[0]));
   if (inputs.size() > 1 || info.type != FileType::kDirectory) {
     return InvalidArgument(inputs[inputs.size() - 1], ": --files-from names files of one input, a directory or a zip");
@@ -405,14 +446,20 @@ absl::StatusOr<std::vector<SourceInput>> ListedInput(std::string_view kind, cons
     return InvalidArgument("--include and --exclude: not with --files-from, which names all files");
   }
   const NameSplit split = kind == "files" ? SplitOf(options) : kind == "sa1b" ? NameSplit::kLastDot : NameSplit::kNever;
+  std::vector<SourceInput> listed{{.path = inputs[0], .tar = false, .listed = nullptr}};
+  if (kind == "imagefolder") SHARDKIT_RETURN_IF_ERROR(FindClassesInArchives(given, options, &listed, notes));
   // A list that find has written has the bytes.
   SHARDKIT_ASSIGN_OR_RETURN(const NameEncoding names, NameEncoding::Create(options.names));
   std::vector<std::string> files = *options.files;
   for (std::string& name : files) {
     if (!ValidUtf8(name)) name = names.TextOf(name);
+    if (listed[0].folder.empty()) continue;
+    while (name.starts_with("./")) name.erase(0, 2);
+    if (name.starts_with(listed[0].folder)) name.erase(0, listed[0].folder.size());
   }
   SHARDKIT_ASSIGN_OR_RETURN(std::string list, ListNames(files, split));
-  return std::vector<SourceInput>{{inputs[0], false, std::make_shared<const std::string>(std::move(list))}};
+  listed[0].listed = std::make_shared<const std::string>(std::move(list));
+  return listed;
 }
 
 // A kind other than "files" means that every input is of that kind. InvalidArgument when inputs are datasets of shards,
@@ -480,20 +527,21 @@ absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths,
   }
   detected.kind = "imagefolder";
   for (size_t i = 0; i < folders.size(); ++i) {
-    std::string& path = detected.inputs[i].path;
-    if (folders[i].path == path) continue;
-    detected.notes.push_back(StrCat(path, ": its classes are the folders in ", folders[i].path,
-                                    " (--from files packs the files as they are)"));
-    path = folders[i].path;
+    SourceInput& input = detected.inputs[i];
+    const ClassFolders& classes = folders[i].classes;
+    if (classes.folder.empty()) continue;
+    detected.notes.push_back(StrCat(FoundWithin(input.path, classes), " (--from files packs the files as they are)"));
+    input.path = classes.path;
+    input.folder = classes.folder;
   }
-  if (std::ranges::all_of(folders,
-                          [](const ImageFolder& found) { return std::ranges::all_of(found.classes, IsSplitName); })) {
-    const ImageFolder& found = folders[0];
-    detected.notes.push_back(StrCat(found.path, ": the classes are named ", found.classes[0], ", ", found.classes[1],
-                                    found.classes.size() > 2 ? ", …" : "",
+  if (std::ranges::all_of(
+          folders, [](const ImageFolder& found) { return std::ranges::all_of(found.classes.names, IsSplitName); })) {
+    const ClassFolders& found = folders[0].classes;
+    detected.notes.push_back(StrCat(found.path, ": the classes are named ", found.names[0], ", ", found.names[1],
+                                    found.names.size() > 2 ? ", …" : "",
                                     ": are the classes in these folders? Then "
                                     "pack each by itself, as ",
-                                    JoinPath(found.path, found.classes[0]),
+                                    JoinPath(found.path, found.names[0]),
                                     " (--from imagefolder says that it is meant)"));
   }
   return detected;
@@ -633,16 +681,17 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     return operations::CocoSource::Open(inputs, options, std::move(opened));
   }
   std::vector<operations::SourceInput> looked_at;
-  std::optional<std::vector<std::string>> notes;  // of what was found
+  const bool detected = kind == "auto" && !options.files;
+  std::vector<std::string> notes;  // of what was found
   if (options.files) {
     if (kind == "auto") kind = "files";
-    SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::ListedInput(kind, inputs, options));
-  } else if (kind == "auto") {
-    SHARDKIT_ASSIGN_OR_RETURN(operations::DetectedInputs detected, operations::DetectKind(inputs, options));
-    kind = detected.kind;
-    looked_at = std::move(detected.inputs);
-    notes = std::move(detected.notes);
-    options.file = std::move(detected.files);
+    SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::ListedInput(kind, inputs, options, *given.file_system, &notes));
+  } else if (detected) {
+    SHARDKIT_ASSIGN_OR_RETURN(operations::DetectedInputs found, operations::DetectKind(inputs, options));
+    kind = found.kind;
+    looked_at = std::move(found.inputs);
+    notes = std::move(found.notes);
+    options.file = std::move(found.files);
     if (kind == "webdataset" || kind == "mds") {
       SHARDKIT_RETURN_IF_ERROR(other(kind));
       return OpenDatasets(kind, inputs, options, opened);
@@ -653,11 +702,14 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     options.file = std::move(found.files);
   } else {
     SHARDKIT_ASSIGN_OR_RETURN(looked_at, operations::LookAtInputs(inputs, options));
+    if (kind == "imagefolder") {
+      SHARDKIT_RETURN_IF_ERROR(operations::FindClassesInArchives(*given.file_system, options, &looked_at, &notes));
+    }
   }
   SHARDKIT_RETURN_IF_ERROR(other(kind));
   if (!options.root.empty()) SHARDKIT_RETURN_IF_ERROR(CheckRoot(options));
   SHARDKIT_ASSIGN_OR_RETURN(auto source, operations::OpenFileSource(kind, std::move(looked_at), options));
-  if (notes) source->SetDetected(*std::move(notes));
+  source->SetFound(detected, std::move(notes));
   source->KeepFileSystem(std::move(opened));
   return source;
 }

@@ -145,7 +145,8 @@ absl::Status NameFilter::Check(const SourceOptions& options) {
   return absl::OkStatus();
 }
 
-bool NameFilter::Takes(std::string_view path, bool directory) const {
+bool NameFilter::Takes(std::string_view name, bool directory) const {
+  const std::string path = StrCat(folder_, name);
   const auto matches = [&](const std::vector<std::string>& patterns) {
     return std::ranges::any_of(patterns, [&](std::string_view pattern) { return Matches(pattern, path, directory); });
   };

@@ -62,21 +62,24 @@ bool IsLeftoverName(std::string_view base_name, bool directory);
 inline constexpr std::string_view kAppleDoublePrefix = "._";
 inline constexpr std::string_view kAppleDoubleMagic("\x00\x05\x16\x07", 4);
 
-// The files that SourceOptions::include and exclude choose. Paths are relative to the input.
+// The files that SourceOptions::include and exclude choose.
 class NameFilter {
  public:
-  explicit NameFilter(const SourceOptions& options) : include_(options.include), exclude_(options.exclude) {}
+  // `folder` is empty, or a folder in the input and a slash.
+  explicit NameFilter(const SourceOptions& options, std::string_view folder = {})
+      : include_(options.include), exclude_(options.exclude), folder_(folder) {}
 
   // InvalidArgument for an empty pattern, and one that begins with '!', which negates in other programs.
   static absl::Status Check(const SourceOptions& options);
 
   bool chooses() const { return !include_.empty() || !exclude_.empty(); }
 
-  // Whether a file is chosen, or a directory is to be looked into.
-  bool Takes(std::string_view path, bool directory) const;
+  // Whether a file is chosen, or a directory is to be looked into. `name` is relative to the folder.
+  bool Takes(std::string_view name, bool directory) const;
 
  private:
   std::vector<std::string> include_, exclude_;
+  std::string folder_;
 };
 
 // What was passed over, in the order in which it was found.

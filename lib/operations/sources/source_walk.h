@@ -38,9 +38,9 @@ struct WalkRules {
   std::shared_ptr<const NameFilter> filter;  // null: all names
 };
 
-// `pass_over` is what a source passes over that does not keep hidden files.
-inline WalkRules RulesOf(const SourceOptions& options, PassOver pass_over) {
-  auto filter = std::make_shared<NameFilter>(options);
+// `pass_over` is what a source passes over that does not keep hidden files; `folder` is as for NameFilter.
+inline WalkRules RulesOf(const SourceOptions& options, PassOver pass_over, std::string_view folder = {}) {
+  auto filter = std::make_shared<NameFilter>(options, folder);
   if (!filter->chooses()) filter = nullptr;
   return {options.keep_hidden ? PassOver::kNothing : pass_over, options.follow_links, std::move(filter)};
 }
