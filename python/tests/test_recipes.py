@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -21,12 +22,14 @@ from test_guides import programs, require, run
 from tfrecords import example, field, records, varint
 
 import shardkit as sk
+from shardkit.schema import describe
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = programs("recipes.md")
 # The packages that the recipes need, and the row of docs/pack.md.
 PACKAGES = {
     "Parquet, and datasets of Hugging Face": ["pyarrow"],
+    "Images with a metadata.parquet": ["pyarrow"],
     "Arrow: DuckDB, polars, pandas": ["pyarrow"],
     "TFRecord": ["crc32c"],
     "LMDB": ["lmdb"],
@@ -96,6 +99,43 @@ def check_parquet(dataset: Path) -> None:
     found = list(samples(dataset).values())
     assert found == [{"image": PNG if i % 2 else JPEG, "label": i} for i in range(3)]
     assert sk.open(dataset).classes == ["a", "b", "c"]
+
+
+PHOTOS = {"a.jpg": (JPEG, 7), "b/c.png": (PNG, None)}
+
+
+def make_photos_of_rows(folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name, (image, _) in PHOTOS.items():
+        write(folder / "photos" / name, image)
+    labels = pa.array([label for _, label in PHOTOS.values()], pa.int16())
+    pq.write_table(pa.table({"file_name": list(PHOTOS), "label": labels}), folder / "photos" / "metadata.parquet")
+
+
+def check_photos_of_rows(dataset: Path) -> None:
+    assert samples(dataset) == {
+        name: {"file_name": name, "image": image, "label": label} for name, (image, label) in PHOTOS.items()
+    }
+    schema = sk.open(dataset).schema
+    assert (describe(schema["image"]), describe(schema["label"])) == ("image", "i16?")
+
+
+def test_metadata_in_parquet_is_refused_with_the_recipe(tmp_path: Path) -> None:
+    require(sys.executable, ["pyarrow"])
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    way = "docs/recipes.md, Images with a metadata.parquet"
+    make_photos_of_rows(tmp_path)
+    folder = tmp_path / "photos"
+    shutil.make_archive(str(folder), "zip", folder)
+    for given in ("photos", "photos.zip"):
+        assert f"{given}/metadata.parquet: " in typed(tmp_path, f"shardctl pack {given} -o OUT")
+        assert way in typed(tmp_path, f"shardctl pack {given} -o OUT")
+    pq.write_table(pa.table({"profile_name": list(PHOTOS), "label": [1, 2]}), folder / "metadata.parquet")
+    assert typed(tmp_path, "shardctl pack photos -o OUT") == ""  # it names no files
 
 
 # Arrow
@@ -239,6 +279,7 @@ def check_photos(dataset: Path) -> None:
 Case = tuple[Callable[[Path], None], Callable[[Path], None]]
 INPUTS: dict[str, Case] = {
     "Parquet, and datasets of Hugging Face": (make_parquet, check_parquet),
+    "Images with a metadata.parquet": (make_photos_of_rows, check_photos_of_rows),
     "Arrow: DuckDB, polars, pandas": (make_people, check_people),
     "TFRecord": (make_tfrecord, check_tfrecord),
     "LMDB": (lambda folder: make_lmdb(folder / "bedroom_val_lmdb", LSUN), check_lsun),

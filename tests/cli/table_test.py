@@ -417,6 +417,45 @@ class TableTest(CliTest):
         self.packed("in")
         self.assertEqual(self.types("out")["file_names"], "utf8")
 
+    @staticmethod
+    def parquet(*names):
+        """The end of a Parquet file: a schema with the names, each behind its length."""
+        schema = b"".join(bytes([len(name)]) + name.encode() for name in ("schema", *names))
+        return b"PAR1" + schema + len(schema).to_bytes(4, "little") + b"PAR1"
+
+    def test_metadata_in_parquet_is_refused_with_the_way(self):
+        way = "give sk.pack the rows as in docs/recipes.md, Images with a metadata.parquet"
+        note = "shardctl: note: files *.parquet of the input are packed as they are, not the samples in them: to have those, "
+        for place in ("", "train/"):
+            for names in (["file_name"], ["label", "depth_file_name"], ["file_names"], ["page_file_names"]):
+                shutil.rmtree(self.path("in"), ignore_errors=True)
+                self.write(f"in/{place}a.jpg", tiny_jpeg())
+                self.write(f"in/{place}metadata.parquet", self.parquet(*names))
+                for kind in ("zip", "tar"):
+                    shutil.make_archive(self.path("in"), kind, self.path("in"))
+                for words in (["in"], ["in.zip"], *([each, "--from", "table"] for each in ("in", "in.zip", "in.tar"))):
+                    with self.subTest(words=words, place=place, names=names):
+                        self.assertIn(f"shardctl: {words[0]}/{place}metadata.parquet: names files, as Hugging Face's metadata does, and "
+                                      f"Parquet is read by Python alone: {way}; --from files packs the files as they are\n",
+                                      self.packed(*words, code=2).stderr)
+                self.assertEqual(self.packed("in.tar").stderr, f"{note}{way}, extracted from the tar (--from files says that it is meant)\n")
+                self.assertEqual(self.packed("in", "--from", "files").stderr, "")
+        self.write("in/test/b.jpg", tiny_jpeg())  # a folder without metadata
+        self.assertIn("sources.parquet(FILES)", self.packed("in").stderr)
+        shutil.rmtree(self.path("in"))
+        self.write("in/a.jpg", tiny_jpeg())
+        whole = self.parquet("file_name")
+        for content in (self.parquet("profile_name"), self.parquet(), b"", b"PAR1", whole[:-1], whole[:-5] + b"\xffPAR1"):
+            self.write("in/metadata.parquet", content)
+            shutil.make_archive(self.path("in"), "tar", self.path("in"))
+            for given in ("in", "in.tar"):
+                with self.subTest(given=given, content=content):
+                    self.assertIn("give sk.pack of Python shardkit.sources.parquet(FILES)", self.packed(given).stderr)
+        self.write("in/metadata.parquet", whole)
+        self.write("in/metadata.csv", "file_name\na.jpg\n")  # which one?
+        self.assertIn("from files", self.packed("in").stdout)
+        self.assertIn("from table", self.packed("in", "--exclude", "*.parquet").stdout)
+
     def test_metadata_that_names_no_files_is_a_file(self):
         for content in (b"name,text\na.jpg,b\n", b"", b"\xff\xfe", b"file_name,file_name\n", b"_file_name\nx\n"):
             shutil.rmtree(self.path("in"), ignore_errors=True)

@@ -241,7 +241,8 @@ struct SourceOptions : InputOptions {
 // - all else: "files"
 //
 // NotFound for a missing input. InvalidArgument for an unknown kind, an input that does not match it, types that are
-// not of byte strings or not allowed for this source, and with "auto" a dataset of shards, which is for Convert.
+// not of byte strings or not allowed for this source, and with "auto" a dataset of shards, which is for Convert, and a
+// metadata.parquet that names files.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& options = {});
 

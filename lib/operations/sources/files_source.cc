@@ -11,6 +11,7 @@
 #include "codec/content_type.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "operations/sources/source_names.h"
+#include "operations/sources/table_source.h"
 
 namespace shardkit::operations {
 namespace {
@@ -211,6 +212,9 @@ absl::Status FilesSource::FindTarColumns(const SourceInput& input, FoundColumns*
       const std::string name = StrCat(BasePart(sample.key), SuffixOfColumn(value.column));
       NoteContainer(split_ == NameSplit::kNever ? BasePart(sample.key) : name, sample.values.size(),
                     value.value.length());
+      if (name == kParquetMetadataName && ParquetNamesFiles(value.value)) {
+        containers_.insert_or_assign("parquet", std::string(kParquetMetadataWay));
+      }
       std::optional<Type>* const type = found->Unknown(value.column);
       if (type == nullptr || !sample.status.ok()) continue;
       SHARDKIT_RETURN_IF_ERROR(found->Check(input.path));

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
@@ -18,6 +20,7 @@ namespace shardkit::operations {
 namespace {
 
 constexpr uint64_t kInferredRows = 256;
+constexpr uint64_t kLargestSchema = uint64_t{16} << 20;  // of Parquet
 
 class RowsUnit : public TarredUnit {
  public:
@@ -43,10 +46,11 @@ std::string_view StemOf(std::string_view name) {
 }
 
 // Adds the table of a directory. False if there is none, or two, or one that names no files. InvalidArgument for one
-// that names several files in a row by one column.
+// that names several files in a row by one column, and for Parquet.
 absl::StatusOr<bool> AddMetadata(const std::string& directory, const SourceOptions& options, Tables* found) {
   std::optional<std::string> path;
-  for (const std::string_view name : {"metadata.csv", "metadata.jsonl"}) {
+  for (const std::string_view name :
+       {std::string_view("metadata.csv"), std::string_view("metadata.jsonl"), kParquetMetadataName}) {
     const std::string there = JoinPath(directory, name);
     SHARDKIT_ASSIGN_OR_RETURN(const bool exists, dataset::Exists(*options.file_system, there));
     if (!exists || !NameFilter(options).Takes(name, /*directory=*/false)) continue;
@@ -57,6 +61,14 @@ absl::StatusOr<bool> AddMetadata(const std::string& directory, const SourceOptio
   // What cannot be read as a table is a file like others.
   auto file = options.file_system->OpenForReading(*path);
   if (!file.ok()) return false;
+  if (path->ends_with(kParquetMetadataName)) {
+    Value parquet;
+    parquet.file = *std::move(file);
+    if (!ParquetNamesFiles(parquet)) return false;
+    return InvalidArgument(*path,
+                           ": names files, as Hugging Face's metadata does, and Parquet is read by Python alone: ",
+                           kParquetMetadataWay, "; --from files packs the files as they are");
+  }
   const absl::StatusOr<std::unique_ptr<TableReader>> rows = TableReader::Open(*std::move(file));
   if (!rows.ok()) return false;
   constexpr std::string_view kName = "file_name", kEnding = "_file_name", kNames = "file_names";
@@ -533,6 +545,25 @@ absl::StatusOr<std::vector<std::string>> TableSource::FindKey(std::string_view k
     }
   }
   return found;
+}
+
+bool ParquetNamesFiles(const Value& parquet) {
+  const auto read = [&](uint64_t offset, std::span<char> to) {
+    if (parquet.file) return parquet.file->ReadAt(offset, to).ok();
+    std::ranges::copy(parquet.bytes.substr(offset, to.size()), to.begin());
+    return true;
+  };
+  char end[8] = {};  // how many bytes the schema has, and the magic
+  if (parquet.length() < sizeof(end)) return false;
+  const uint64_t schema_end = parquet.length() - sizeof(end);
+  if (!read(schema_end, end) || std::string_view(end + 4, 4) != "PAR1") return false;
+  const auto length = LoadLittle<uint32_t>(end);
+  if (length > std::min(kLargestSchema, schema_end)) return false;
+  std::string schema(length, '\0');
+  if (!read(schema_end - length, schema)) return false;
+  // The length of a name precedes it: 9, 10.
+  const std::string_view names[] = {"\tfile_name", "\nfile_names", "_file_name"};
+  return std::ranges::any_of(names, [&](std::string_view name) { return schema.find(name) != schema.npos; });
 }
 
 bool IsTableName(std::string_view name) { return IsCsvName(name) || IsJsonLinesName(name); }

@@ -100,8 +100,17 @@ bool IsTableName(std::string_view name);
 // That another program reads it.
 absl::Status NoParquet(const std::string& path);
 
+// Hugging Face's table of a folder in a form that is not read here, and what to do.
+inline constexpr std::string_view kParquetMetadataName = "metadata.parquet";
+inline constexpr std::string_view kParquetMetadataWay =
+    "give sk.pack the rows as in docs/recipes.md, Images with a metadata.parquet";
+
+// Whether such a file has columns that name files, by the names in its schema. False for another file.
+bool ParquetNamesFiles(const Value& parquet);
+
 // Adds Hugging Face's metadata.csv or metadata.jsonl, with columns file_name or *_file_name, of a directory, or else of
-// each of its `folders`. False if it is missing somewhere. InvalidArgument for columns file_names, of lists.
+// each of its `folders`. False if it is missing somewhere. InvalidArgument for columns file_names, of lists, and for a
+// metadata.parquet with such columns.
 absl::StatusOr<bool> FindMetadata(const std::string& path, std::vector<std::string> folders,
                                   const SourceOptions& options, Tables* found);
 
