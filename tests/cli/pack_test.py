@@ -4,7 +4,7 @@ import os
 import shutil
 import tarfile
 
-from support import CliTest, tiny_bmp, tiny_jpeg, tiny_png
+from support import CliTest, STEP, tiny_bmp, tiny_jpeg, tiny_png
 
 
 class PackTest(CliTest):
@@ -418,7 +418,7 @@ class PackTest(CliTest):
                 "train.bin": ("bin", "give sk.pack of Python what their own library reads, as dicts"),
                 "a.beton": ("beton", "pack the files that they were made from"), "a.zip": ("zip", "pack the zip itself"),
                 "data.mdb": ("mdb", "give sk.pack of Python what lmdb reads, as dicts")}
-        for name, (ending, way) in ways.items():
+        for number, (name, (ending, way)) in enumerate(ways.items()):
             self.write("in/other.txt", "x")
             os.truncate(self.write(f"in/{name}", "x"), 16 << 20 if name == "train.bin" else 1)
             with tarfile.open(self.path("in.tar"), "w") as tar:
@@ -429,10 +429,12 @@ class PackTest(CliTest):
                 for given, where in (("in", ""), ("in.tar", ", extracted from the tar")):
                     found, stderr = self.pack(given)
                     self.assertEqual((found["source"], stderr), ("files", f"shardctl: note: {said}{where}{meant}\n"))
-                    self.assertEqual(self.pack(given, "--from", "files")[1], "")
-                run = self.shardctl("plan-pack", "in", "-o", "tasks", "--tasks", "1")
-                self.assertEqual(run.stderr, f"shardctl: note: {said}{meant}\n")
-                shutil.rmtree(self.path("tasks"))
+                    if number % STEP == 0:
+                        self.assertEqual(self.pack(given, "--from", "files")[1], "")
+                if number % STEP == 0:
+                    run = self.shardctl("plan-pack", "in", "-o", "tasks", "--tasks", "1")
+                    self.assertEqual(run.stderr, f"shardctl: note: {said}{meant}\n")
+                    shutil.rmtree(self.path("tasks"))
             shutil.rmtree(self.path("in"))
         for name in ("a.jpg.csv", "a.txt", "small.bin", "b.csv", "b.txt"):  # a.jpg.csv and b.csv are parts of samples
             self.write(f"in/{name}", "x")

@@ -364,7 +364,7 @@ TEST_F(ViewTest, RepairKeepsChangedColumnsAndRemovedSamples) {
     const std::vector<Row> without = repaired();
     EXPECT_EQ(without.size() < rows_.size(), !of_columns);
     ExpectRowsOf(rows_, without, of_columns);
-    for (size_t at = 0; at < content.size(); at += 97) {
+    for (size_t at = 0; at < content.size(); at += 97 * TestStep()) {
       std::string damaged = content;
       damaged[at] = static_cast<char>(damaged[at] ^ 4);
       WriteFile(*files_, "/data/" + name, damaged);
