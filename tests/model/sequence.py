@@ -13,6 +13,8 @@ import shardkit as sk
 
 TYPES = ("i64", "utf8?", "bytes?", "f32[2]?", "i32[]?")
 Row = dict[str, Any]
+# In memory where there is a file system of it, for it takes most of the time to wait for a device.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 KEY = ""  # of a row: the key, whatever its column is called
 COLUMNS = ("columns_add", "columns_add_in_order", "columns_drop", "columns_rename")
 # As often as they are to be made.
@@ -93,7 +95,7 @@ class Sequence:
 
     def gone(self, model: Model) -> list[str]:
         """Some keys of removed samples, which are as new ones."""
-        return self.some(sorted(set(model.gone) - model.keys()))
+        return self.some(sorted(set(model.gone) - model.keys()), self.random.randrange(2))
 
     def column_name(self, model: Model) -> str:
         """A name that no column has, though one may have had it."""
@@ -153,7 +155,7 @@ class Sequence:
         columns = dict(model.columns)
         for name in self.some([name for name, kind in columns.items() if kind.endswith("?")]):
             del columns[name]  # their values are absent
-        if random.random() < 0.15:
+        if random.random() < 0.3:
             columns[self.column_name(model)] = random.choice(TYPES[1:])
         rows = self.new_rows(columns, keys)
         options = self.options()
@@ -229,7 +231,14 @@ class Sequence:
         assert sum(len(part.rows) for part in parts.values()) == len(model.rows)
         for part in parts.values():
             self.check(part)
-        return self.random.choice([part for part in parts.values() if part.rows])
+        if self.random.random() < 0.5:
+            return self.random.choice([part for part in parts.values() if part.rows])
+        first, second = parts.values()
+        path = os.path.join(self.folder, self.name("d"))
+        how = self.random.choice(({}, {"by_reference": True}, {"copy": True}))
+        self.log.append(f"merge the parts {how}")
+        sk.merge([first.path, second.path], path, progress=False, **how)
+        return Model(path, dict(model.columns), first.rows + second.rows, model.key_column, first.changed and "copy" not in how)
 
     def merge(self) -> Model | None:
         model, random = self.current, self.random
