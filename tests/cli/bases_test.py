@@ -20,7 +20,6 @@ class BasesTest(CliTest):
             self.write(f"more/{i}.txt", f"text {i}")
         self.write("rows", "".join(f'{{"id": "{i:02}", "score": {i}}}\n' for i in range(40) if i % 3))
         self.write("notes", "".join(f'{{"id": "{i:02}", "note": "note {i}", "score": {-i}}}\n' for i in range(0, 40, 2)))
-        self.write("keys", "03\n07\n11\n22\nnone\n")
         self.pack("in", "plain", "--codec", "txt=none")
         shutil.copytree(self.path("plain"), self.path("grown"))
         for words in (["columns", "add", "grown", "--from", "rows", "--key", "id"], ["rm", "grown", "--range", "1:3,6:12"]):
@@ -63,33 +62,23 @@ class BasesTest(CliTest):
         self.assert_bases_unchanged(message)
         return made, copy
 
-    def test_the_samples_are_those_of_copies(self):
-        selections = [(["--where", "key = 'none'"], 0, 0), (["--where", "key != ''"], 24, 4), (["--range", "7:8"], 1, 1),
-                      (["--range", "3:5,13:"], 13, 3), (["--range", "12:18"], 6, 1), (["--keys-from", "keys"], 4, 3),
-                      (["--where", "key ~ '*3'", "--range", ":20"], 2, 2), (["--sample", "30%", "--seed", "2"], None, None)]
-        for source in self.bases:
-            for words, samples, shards in selections:
-                with self.subTest(source=source, words=words):
-                    made, copy = self.check_parts(["filter", source, *words], [""], words)
-                    self.assertEqual(set(made), ENTRY | SELECTION | {"keys_missing"})
-                    self.assertEqual({**made, "by_reference": False}, {**copy, "output": "out", **{
-                        name: made[name] for name in ("bytes", "shards", "seconds")}})
-                    self.assertTrue(made["by_reference"])
-                    if source == "plain" and samples is not None:
-                        self.assertEqual((made["samples"], made["shards"]), (samples, shards))
-                        self.assertEqual(self.bases_of("out"), {"plain": self.path("plain")} if samples else {})
-            with self.subTest(source=source):
-                made, copy = self.check_parts(["split", source, "--into", "a=40%,b=30%,c=30%"], ["/a", "/b", "/c"], source)
-                self.assertEqual([part["samples"] for part in made["parts"]], [part["samples"] for part in copy["parts"]])
-                self.assertEqual(set(made) - ENTRY - SELECTION, {"parts", "seed"})
-                self.shardctl("merge", "out/a", "out/b", "out/c", "-o", "out/all", "--by-reference")
-                listed = [sorted(line.split()[-1] for line in self.shardctl("ls", name).stdout.splitlines()) for name in ("out/all", source)]
-                self.assertEqual(*listed)
-                self.assertEqual(self.shardctl("validate", "out/all", "--json").json()["reports"][0]["repeated_keys"], 0)
+    def test_filter_and_split(self):
+        for words, samples, shards in ((["--where", "key = 'none'"], 0, 0), (["--range", "3:5,13:"], 13, 3)):
+            with self.subTest(words=words):
+                made, copy = self.check_parts(["filter", "plain", *words], [""], words)
+                self.assertEqual(set(made), ENTRY | SELECTION | {"keys_missing"})
+                self.assertEqual({**made, "by_reference": False}, {**copy, "output": "out", **{
+                    name: made[name] for name in ("bytes", "shards", "seconds")}})
+                self.assertTrue(made["by_reference"])
+                self.assertEqual((made["samples"], made["shards"]), (samples, shards))
+                self.assertEqual(self.bases_of("out"), {"plain": self.path("plain")} if samples else {})
+        made, copy = self.check_parts(["split", "changed", "--into", "a=40%,b=30%,c=30%"], ["/a", "/b", "/c"], "split")
+        self.assertEqual([part["samples"] for part in made["parts"]], [part["samples"] for part in copy["parts"]])
+        self.assertEqual(set(made) - ENTRY - SELECTION, {"parts", "seed"})
 
     def test_merging(self):
         self.pack("more", "other", "--codec", "txt=none")
-        for inputs, keep in ((["plain", "other"], False), (["other", "grown"], False), (["changed"], False), (["plain", "grown", "plain"], True)):
+        for inputs, keep in ((["plain", "other"], False), (["plain", "grown", "plain"], True)):
             with self.subTest(inputs=inputs):
                 if keep:
                     refused = self.shardctl("merge", *inputs, "-o", "none", "--by-reference", code=2)
@@ -109,46 +98,6 @@ class BasesTest(CliTest):
         for words in (["merge", "mds"], ["filter", "mds", "--range", "1:"], ["split", "mds", "--into", "a=50%"]):
             self.shardctl(*words, "-o", "none", "--by-reference", code=3)
             self.assertFalse(os.path.exists(self.path("none")))
-
-    def test_changes_never_touch_the_base(self):
-        for name, options in (("mine", ["--by-reference"]), ("copy", [])):
-            self.shardctl("filter", "changed", "-o", name, "--range", "2:14", *options)
-        self.assertEqual(set(self.bases_of("mine")), {"changed"})
-        changes = [
-            (["columns", "add", "DATASET", "--from", "notes", "--key", "id"], True),
-            (["columns", "rename", "DATASET", "words=text"], True),
-            (["columns", "set", "DATASET", "text", "language=en"], True),
-            (["rm", "DATASET", "--where", "score < -16 or key = '14'"], True),
-            (["pack", "more", "--append", "-o", "DATASET"], True),
-            (["index", "DATASET"], True),
-            (["compact", "DATASET", "--lost", "50%"], True),
-            (["columns", "drop", "DATASET", "note"], True),
-            (["rm", "DATASET", "--where", "key = '16'"], True),
-            (["compact", "DATASET", "--purge"], None),
-            (["compact", "DATASET", "--fold", "--purge"], False),
-        ]
-        before = self.seen("mine")
-        generations = []
-        for words, refers in changes:
-            with self.subTest(words=words):
-                for name in ("mine", "copy"):
-                    self.shardctl(*[name if word == "DATASET" else word for word in words])
-                self.assert_same("mine", "copy", words)
-                self.assert_bases_unchanged(words)
-                if refers is not None:
-                    self.assertEqual(bool(self.bases_of("mine")), refers)
-                if refers:
-                    self.assertEqual(self.seen("mine", "--at", "1")[1], before[1], words)
-                    shutil.rmtree(self.path("repaired"), ignore_errors=True)
-                    self.shardctl("repair", "mine", "-o", "repaired")
-                    self.assert_same("repaired", "copy", words)
-                    self.assertEqual(self.bases_of("repaired"), {})
-                    self.assert_bases_unchanged(words)
-                generations.append(self.shardctl("history", "mine", "--json").json()["generations"][-1]["samples"])
-        self.assertEqual(generations[:5], [12, 12, 12, 9, 15])
-        for name in self.bases:
-            shutil.rmtree(self.path(name))
-        self.assert_same("mine", "copy")
 
     def test_bases_of_bases_are_named_themselves(self):
         self.shardctl("filter", "plain", "-o", "first", "--range", "3:", "--by-reference")

@@ -7,7 +7,7 @@ import tarfile
 import unittest
 import zipfile
 
-from support import CliTest, tiny_jpeg, tiny_png
+from support import CliTest, STEP, tiny_jpeg, tiny_png
 
 FILES = {"a/b/one.jpg": tiny_jpeg(), "a/b/one.json": b"{}", "a/two.jpg": tiny_jpeg(16, 8), "a/two.txt": b"two", "c/three.txt": b"3",
          "c/drafts/four.txt": b"4", "five.txt": b"5", "log": b"l"}
@@ -59,9 +59,9 @@ class ChooseTest(Base):
             (["--exclude", "/*.txt"], set(FILES) - {"five.txt"}), (["--include", "[af]*.txt"], {"five.txt", "c/drafts/four.txt"}),
             (["--include", "t?o.*"], {"a/two.jpg", "a/two.txt"}), (["--include", "*", "--exclude", "*.j*"], set(FILES) - jpg - {"a/b/one.json"}),
         ]
-        sources = ["in", self.tar(), self.zip()]
-        for options, expected in cases:
-            for source in sources:
+        archives = self.tar(), self.zip()
+        for number, (options, expected) in enumerate(cases):
+            for source in ("in", *(archives if number % STEP == 0 else ())):
                 with self.subTest(options=options, source=source):
                     self.assertEqual(self.taken(*options, source=source), expected)
 
@@ -150,7 +150,7 @@ class ChooseTest(Base):
         self.tar("tars/in.tar")
         # WebDataset passes over the name without a dot.
         for source, most in (("in", 6), (self.tar(), 6), (self.zip(), 6), ("tars", 5)):
-            for limit in (1, 3, 5, 6, 100):
+            for limit in (1, 3, 5, 6, 100)[::STEP]:
                 expected = min(limit, most)
                 with self.subTest(source=source, limit=limit):
                     self.shardctl("pack", source, "-o", "out", "--limit", limit)
@@ -320,7 +320,7 @@ class ZipTest(Base):
         for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             self.zip("small.zip", method, small)
             content = self.read("small.zip")
-            for at in range(0, len(content), 3):
+            for at in range(0, len(content), 3 * STEP):
                 bad = bytearray(content)
                 bad[at] ^= 0x41
                 self.write("bad.zip", bytes(bad))

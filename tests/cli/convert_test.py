@@ -17,14 +17,6 @@ class ConvertTest(CliTest):
     def values(self, dataset):
         return self.shardctl("ls", dataset, "--values-xxh3").stdout
 
-    def test_there_and_back(self):
-        self.pack_small_files("out", "--shard-samples", "2")
-        self.convert("out", "tars", "webdataset", "--shard-samples", "2")
-        self.convert("tars", "back", "shard", "--shard-samples", "2")
-        self.assertEqual(self.dataset("back"), self.dataset("out"))
-        self.shardctl("unpack", "back", "-o", "files")
-        self.assertEqual(self.tree("files"), self.tree("in"))
-
     def test_an_absent_value_of_an_unknown_type_becomes_an_empty_one(self):
         os.makedirs(self.path("later"))
         shutil.copy(os.path.join(support.ROOT, "format-spec", "golden", "valid", "unknown-type.shard"), self.path("later"))
@@ -84,16 +76,6 @@ class ConvertTest(CliTest):
                 self.assertEqual((member.mode, member.uid, member.gid, member.mtime), (0o644, 0, 0, 0))
                 self.assertEqual(tar.extractfile(member).read(), self.read("sa1b", member.name))
 
-    def test_threads_do_not_change_a_byte(self):
-        self.many_files(count=200)
-        self.shardctl("pack", "many", "-o", "out", "--block-size", "16KiB")
-        for to, options in (("shard", ["--block-size", "16KiB"]), ("webdataset", []), ("mds", ["--compression", "zstd", "--hash", "xxh3_64,md5"])):
-            for jobs in (1, 2, 5):
-                self.convert("out", f"{to}{jobs}", to, "-j", jobs, "--shard-size", "128KiB", *options)
-            self.assertGreater(len(self.tree(f"{to}1")), 6)
-            self.assertEqual(self.tree(f"{to}1"), self.tree(f"{to}2"))
-            self.assertEqual(self.tree(f"{to}1"), self.tree(f"{to}5"))
-
     def test_tasks_are_the_whole(self):
         self.many_files(count=50)
         self.shardctl("pack", "many", "-o", "out", "--block-size", "16KiB")
@@ -104,7 +86,7 @@ class ConvertTest(CliTest):
             options = ("--shard-size", "40KiB", "--columns", "key,bin")
             self.convert(source, f"whole-{to}", "shard", *options)
             self.assertGreater(len(self.tree(f"whole-{to}")), 4)
-            for tasks in (1, 3, 40):
+            for tasks in (3, 1, 40)[::support.STEP]:
                 name = f"{to}-{tasks}"
                 with self.subTest(name):
                     for i in range(tasks):

@@ -1,25 +1,15 @@
-"""Promises of pack: the same bytes with any number of threads, parts that merge, nothing lost."""
+"""Promises of pack: storage, classes, grouping, what is told and refused; nothing lost."""
 import json
 import os
 import shutil
 import tarfile
 
-from support import CliTest, tiny_bmp, tiny_jpeg, tiny_png
+from support import CliTest, STEP, tiny_bmp, tiny_jpeg, tiny_png
 
 
 class PackTest(CliTest):
     def hashes(self, dataset):
         return self.shardctl("ls", dataset, "--values-xxh3").stdout
-
-    def test_threads_do_not_change_a_byte(self):
-        self.many_files(count=300)
-        self.small_files("many/small")
-        for jobs in (1, 2, 7):
-            self.shardctl("pack", "many", "-o", f"out{jobs}", "-j", jobs, "--shard-size", "256KiB", "--block-size", "32KiB",
-                          "--codec", "txt=zstd:5")
-        self.assertGreater(len(self.tree("out1")), 4)
-        self.assertEqual(self.tree("out1"), self.tree("out2"))
-        self.assertEqual(self.tree("out1"), self.tree("out7"))
 
     def test_storage_is_that_of_the_values_or_of_the_option(self):
         os.makedirs(self.path("values"))
@@ -47,53 +37,6 @@ class PackTest(CliTest):
                 self.assertEqual(self.shardctl("cat", dataset, "--key", "07", "-c", column).stdout, "07" * (length // 2))
             self.shardctl("unpack", dataset, "-o", f"{dataset}.files")
             self.assertEqual(self.tree(f"{dataset}.files"), self.tree("values"))
-
-    def test_threads_do_not_change_sa1b_with_dictionaries(self):
-        self.shardctl("synth", "sa1b", "-o", "pairs", "--count", "12", "--width", "160", "--height", "120",
-                      "--min-objects", "4", "--max-objects", "9")
-        for jobs in (1, 2, 7):
-            self.shardctl("pack", "pairs", "-o", f"out{jobs}", "-j", jobs, "--shard-samples", "5", "--block-size", "64KiB",
-                          "--dictionary", "masks=16KiB", "--dictionary", "bbox")
-        self.assertEqual(self.tree("out1"), self.tree("out2"))
-        self.assertEqual(self.tree("out1"), self.tree("out7"))
-        self.shardctl("validate", "--deep", "out1")
-        self.shardctl("unpack", "out1", "-o", "again")
-        self.assertEqual(self.tree("pairs"), self.tree("again"))
-
-    def test_the_same_samples_are_not_merged_twice(self):
-        self.many_files(count=20)
-        self.shardctl("pack", "many", "-o", "one")
-        self.shardctl("pack", "many", "-o", "same")
-        run = self.shardctl("merge", "one", "same", "-o", "refused", code=2)
-        self.assertIn("holds the same samples as one/00000000.shard", run.stderr)
-        self.assertFalse(os.path.exists(self.path("refused")))
-
-    def test_shard_samples(self):
-        self.many_files(count=25)
-        self.shardctl("pack", "many", "-o", "out", "--shard-samples", "10")
-        shards = self.shardctl("ls", "out", "--shards", "--json").json()["shards"]
-        self.assertEqual([shard["samples"] for shard in shards], [10, 10, 5])
-
-    def test_tar_and_directory_hold_the_same(self):
-        self.small_sa1b(count=5)
-        with tarfile.open(self.path("pairs.tar"), "w") as tar:
-            for name in sorted(os.listdir(self.path("sa1b"))):
-                tar.add(self.path("sa1b", name), arcname=name)
-        self.shardctl("pack", "sa1b", "-o", "from_directory")
-        self.shardctl("pack", "pairs.tar", "-o", "from_tar")
-        self.assertEqual(sorted(self.hash_sets("from_directory")), sorted(self.hash_sets("from_tar")))
-
-    def hash_sets(self, dataset):
-        return [json.dumps(json.loads(line)["columns"]) for line in self.hashes(dataset).splitlines()]
-
-    def test_image_folder(self):
-        for name in ("cat/a.jpg", "cat/b.jpg", "dog/c.jpg"):
-            self.write(f"classes/{name}", tiny_jpeg() + name.encode())
-        run = self.shardctl("pack", "classes", "-o", "out")
-        self.assertIn("from imagefolder", run.stdout)
-        self.assertEqual(self.shardctl("cat", "out", "--key", "dog/c.jpg", "--column", "label", "--decode").stdout, "1\n")
-        self.shardctl("unpack", "out", "-o", "again")
-        self.assertEqual(self.tree("classes"), self.tree("again"))
 
     def test_classes_are_mixed_unless_by_path(self):
         for i in range(200):
@@ -418,7 +361,7 @@ class PackTest(CliTest):
                 "train.bin": ("bin", "give sk.pack of Python what their own library reads, as dicts"),
                 "a.beton": ("beton", "pack the files that they were made from"), "a.zip": ("zip", "pack the zip itself"),
                 "data.mdb": ("mdb", "give sk.pack of Python what lmdb reads, as dicts")}
-        for name, (ending, way) in ways.items():
+        for number, (name, (ending, way)) in enumerate(ways.items()):
             self.write("in/other.txt", "x")
             os.truncate(self.write(f"in/{name}", "x"), 16 << 20 if name == "train.bin" else 1)
             with tarfile.open(self.path("in.tar"), "w") as tar:
@@ -429,10 +372,12 @@ class PackTest(CliTest):
                 for given, where in (("in", ""), ("in.tar", "" if "--from" in way else ", extracted from the tar")):
                     found, stderr = self.pack(given)
                     self.assertEqual((found["source"], stderr), ("files", f"shardctl: note: {said}{where}{meant}\n"))
-                    self.assertEqual(self.pack(given, "--from", "files")[1], "")
-                run = self.shardctl("plan-pack", "in", "-o", "tasks", "--tasks", "1")
-                self.assertEqual(run.stderr, f"shardctl: note: {said}{meant}\n")
-                shutil.rmtree(self.path("tasks"))
+                    if number % STEP == 0:
+                        self.assertEqual(self.pack(given, "--from", "files")[1], "")
+                if number % STEP == 0:
+                    run = self.shardctl("plan-pack", "in", "-o", "tasks", "--tasks", "1")
+                    self.assertEqual(run.stderr, f"shardctl: note: {said}{meant}\n")
+                    shutil.rmtree(self.path("tasks"))
             shutil.rmtree(self.path("in"))
         for name in ("a.jpg.csv", "a.txt", "small.bin", "b.csv", "b.txt"):  # a.jpg.csv and b.csv are parts of samples
             self.write(f"in/{name}", "x")

@@ -18,6 +18,7 @@ BUILD = os.environ.get("SHARDKIT_BUILD_DIR", os.path.join(ROOT, "build"))
 SHARDCTL = os.path.abspath(os.environ.get("SHARDCTL", os.path.join(BUILD, "tools", "shardctl")))
 DATA = os.path.abspath(os.environ.get("SHARDKIT_TEST_DATA", os.path.join(ROOT, "..", "shared", "data")))
 # Then golden/*.txt are written from the command's present output: read the difference before you commit it.
+STEP = int(os.environ.get("SHARDKIT_TEST_STEP", "1"))  # one of so many cases is taken: tests/support/effort.h
 UPDATE = os.environ.get("SHARDKIT_UPDATE_GOLDEN") == "1"
 # Speeds are not tested here, so that `bench` measures the machine only for a tenth of the time.
 ENVIRONMENT = dict(os.environ, LC_ALL="C.UTF-8", SHARDKIT_TEST_HASTE="1")

@@ -13,10 +13,12 @@ import shardkit as sk
 
 TYPES = ("i64", "utf8?", "bytes?", "f32[2]?", "i32[]?")
 Row = dict[str, Any]
+# In memory where there is a file system of it, for it takes most of the time to wait for a device.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 KEY = ""  # of a row: the key, whatever its column is called
 COLUMNS = ("columns_add", "columns_add_in_order", "columns_drop", "columns_rename")
 # As often as they are to be made.
-CHANGES = ("append", "append", "filter", "split", "merge", "index", *COLUMNS, "remove", "remove", "compact", "compact")
+CHANGES = ("append", "append", "filter", "split", "merge", "copy", "index", *COLUMNS, "remove", "remove", "compact", "compact")
 CHANGES_OF_NONE = ("append", "append", "index", "columns_drop", "columns_rename", "compact")  # where all samples were removed
 
 
@@ -31,6 +33,7 @@ class Model:
         self.columns = columns
         self.rows = rows
         self.changed = changed  # whether columns ever were added, renamed or dropped
+        self.gone: list[str] = []  # keys of removed samples
         self.generations: dict[int, tuple[dict[str, str], list[Row], str]] = {}
 
     def keys(self) -> set[str]:
@@ -46,6 +49,10 @@ class Model:
         self.generations[newest] = (dict(self.columns), list(self.rows), self.key_column)
 
 
+def plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return a is not None and b is not None and a.dtype == b.dtype and np.array_equal(a, b)
@@ -55,9 +62,7 @@ def same(a: Any, b: Any) -> bool:
 def compare(found: Any, expected: Row, columns: dict[str, str], key_column: str) -> None:
     assert list(found) == [key_column, *columns], (list(found), key_column, list(columns))
     for name in found:
-        value, wanted = found[name], expected.get(KEY if name == key_column else name)
-        if isinstance(value, np.generic):
-            value = value.item()
+        value, wanted = plain(found[name]), expected.get(KEY if name == key_column else name)
         assert same(value, wanted), (expected[KEY], name, value, wanted)
 
 
@@ -69,6 +74,7 @@ class Sequence:
         self.folder = folder
         self.log: list[str] = []
         self.made = 0  # datasets, keys and columns, for their names
+        self.column_names: list[str] = []
         self.current = self.pack()
 
     # Input.
@@ -87,12 +93,22 @@ class Sequence:
             return np.array([random.random(), random.randrange(9)], np.float32)
         return np.arange(random.randrange(0, 4), dtype=np.int32)
 
+    def gone(self, model: Model) -> list[str]:
+        """Some keys of removed samples, which are as new ones."""
+        return self.some(sorted(set(model.gone) - model.keys()), self.random.randrange(2))
+
+    def column_name(self, model: Model) -> str:
+        """A name that no column has, though one may have had it."""
+        free = set(self.column_names) - {model.key_column, *model.columns}
+        return self.random.choice(sorted(free)) if free and self.random.random() < 0.5 else self.name("c")
+
     def name(self, kind: str) -> str:
         self.made += 1
+        if kind == "c":
+            self.column_names.append(f"c{self.made}")
         return f"{kind}{self.made}"
 
-    def new_rows(self, columns: dict[str, str], count: int, keys: list[str] | None = None) -> list[Row]:
-        keys = keys or [self.name("k") for _ in range(count)]
+    def new_rows(self, columns: dict[str, str], keys: list[str]) -> list[Row]:
         return [{KEY: key} | {name: self.value(kind) for name, kind in columns.items()} for key in keys]
 
     def options(self) -> dict[str, Any]:
@@ -122,7 +138,7 @@ class Sequence:
 
     def pack(self) -> Model:
         columns = {"n": "i64"} | {self.name("c"): self.random.choice(TYPES[1:]) for _ in range(self.random.randrange(3))}
-        rows = self.new_rows(columns, self.random.randrange(1, 12))
+        rows = self.new_rows(columns, [self.name("k") for _ in range(self.random.randrange(1, 12))])
         path = os.path.join(self.folder, self.name("d"))
         options = self.options()
         self.log.append(f"pack {path}: {columns}, {len(rows)} samples, {options}")
@@ -134,14 +150,14 @@ class Sequence:
         mode = random.choice(("refuse", "skip", "add"))
         there = list(dict.fromkeys(row[KEY] for row in model.rows))
         again = self.some(there) if random.random() < 0.5 else []
-        keys = again + [self.name("k") for _ in range(random.randrange(0 if again else 1, 6))]
+        keys = again + [self.name("k") for _ in range(random.randrange(0 if again else 1, 6))] + self.gone(model)
         random.shuffle(keys)
         columns = dict(model.columns)
         for name in self.some([name for name, kind in columns.items() if kind.endswith("?")]):
             del columns[name]  # their values are absent
-        if random.random() < 0.15:
-            columns[self.name("c")] = random.choice(TYPES[1:])
-        rows = self.new_rows(columns, len(keys), keys)
+        if random.random() < 0.3:
+            columns[self.column_name(model)] = random.choice(TYPES[1:])
+        rows = self.new_rows(columns, keys)
         options = self.options()
         self.log.append(f"append {mode}: {columns}, {len(keys)} samples, {len(again)} of them there, {options}")
         try:
@@ -165,10 +181,11 @@ class Sequence:
         random = self.random
         rows = model.rows
         given: dict[str, Any] = {}
-        if model.columns.get("n") in ("i64", "i64?") and random.random() < 0.6:
-            least = random.randrange(-5, 25)
-            given["where"] = f"n >= {least}"
-            rows = [row for row in rows if row.get("n") is not None and row["n"] >= least]
+        numbers = [name for name, kind in model.columns.items() if kind in ("i64", "i64?")]
+        if numbers and random.random() < 0.6:
+            name, least = random.choice(numbers), random.randrange(-5, 25)
+            given["where"] = f"{name} >= {least}"
+            rows = [row for row in rows if row.get(name) is not None and row[name] >= least]
         if random.random() < 0.4:
             given["keys"] = self.some(sorted(model.keys()), 1)
             rows = [row for row in rows if row[KEY] in given["keys"]]
@@ -214,7 +231,14 @@ class Sequence:
         assert sum(len(part.rows) for part in parts.values()) == len(model.rows)
         for part in parts.values():
             self.check(part)
-        return self.random.choice([part for part in parts.values() if part.rows])
+        if self.random.random() < 0.5:
+            return self.random.choice([part for part in parts.values() if part.rows])
+        first, second = parts.values()
+        path = os.path.join(self.folder, self.name("d"))
+        how = self.random.choice(({}, {"by_reference": True}, {"copy": True}))
+        self.log.append(f"merge the parts {how}")
+        sk.merge([first.path, second.path], path, progress=False, **how)
+        return Model(path, dict(model.columns), first.rows + second.rows, model.key_column, first.changed and "copy" not in how)
 
     def merge(self) -> Model | None:
         model, random = self.current, self.random
@@ -223,8 +247,8 @@ class Sequence:
             return None
         other = os.path.join(self.folder, self.name("d"))
         again = random.random() < 0.3
-        keys = self.some(sorted(model.keys()), 1) if again else None
-        rows = self.new_rows(columns, random.randrange(1, 6), keys)
+        keys = self.some(sorted(model.keys()), 1) if again else [self.name("k"), *self.gone(model)]
+        rows = self.new_rows(columns, keys)
         self.write(other, columns, rows, **self.options())
         if model.key_column != "key":
             sk.rename_columns(other, {"key": model.key_column})
@@ -243,21 +267,37 @@ class Sequence:
         assert given["keep_repeated_keys"] or not again, "keys of several datasets were not refused"
         return Model(path, columns, model.rows + rows, model.key_column, model.changed and not given["copy"])
 
-    def index(self) -> Model:
-        self.log.append("index")
+    def copy(self) -> Model:
+        """All samples, stored again."""
         model = self.current
+        path = os.path.join(self.folder, self.name("d"))
+        how = self.random.choice((sk.convert, sk.reshard, sk.repair))
+        options: dict[str, Any] = {"sync": False} if how is sk.repair else self.options()
+        self.log.append(f"{how.__name__} {options}")
+        how(model.path, path, progress=False, **options)
+        assert not sk.diff(model.path, path, progress=False), "a difference was found"
+        return Model(path, dict(model.columns), model.rows, model.key_column, model.changed and how is sk.repair)
+
+    def index(self) -> Model:
+        model = self.current
+        lost = [name for name in sorted(os.listdir(model.path)) if name.endswith(".segment") and self.random.random() < 0.3]
+        self.log.append(f"index without {lost}")
+        for name in lost:
+            os.remove(os.path.join(model.path, name))
+        self.check(model)  # from the shards
         sk.index(model.path)
         # A column of appended samples, none of which is left, may be in no shard any more.
         there = {column.name for column in sk.open(model.path).schema}
         lost = [name for name in model.columns if name not in there]
         assert all(row.get(name) is None for row in model.rows for name in lost), lost
         model.columns = {name: kind for name, kind in model.columns.items() if name in there}
+        model.rows = [{name: value for name, value in row.items() if name not in lost} for row in model.rows]
         return model
 
     def columns_add(self) -> Model:
         model, random = self.current, self.random
         replaced = [name for name in model.columns if random.random() < 0.2]
-        name = random.choice(replaced) if replaced else self.name("c")
+        name = random.choice(replaced) if replaced else self.column_name(model)
         kind = random.choice(TYPES[1:])
         chosen = self.some(sorted(model.keys()), 1)
         values = {key: self.value(kind) for key in chosen}
@@ -274,7 +314,7 @@ class Sequence:
     def columns_add_in_order(self) -> Model:
         """Row i of an array is of sample i."""
         model = self.current
-        name = self.name("c")
+        name = self.column_name(model)
         self.log.append(f"columns add {name}, i64: in order")
         numbers = np.array([self.random.randrange(100) for _ in model.rows], np.int64)
         sk.add_columns(model.path, {name: numbers})
@@ -300,7 +340,9 @@ class Sequence:
         names = [name for name in self.some([model.key_column, *model.columns], 1) if name != "n"]
         if not names:
             return None
-        targets = names[1:] + names[:1] if len(names) > 1 and self.random.random() < 0.5 else [self.name("c") for _ in names]
+        targets = [self.column_name(model), *(self.name("c") for _ in names[1:])]
+        if len(names) > 1 and self.random.random() < 0.5:
+            targets = names[1:] + names[:1]
         renamed = dict(zip(names, targets, strict=True))
         self.log.append(f"columns rename {renamed}")
         sk.rename_columns(model.path, renamed)
@@ -320,6 +362,7 @@ class Sequence:
         assert (report.removed, report.samples) == (len(gone), len(model.rows) - len(gone)), report
         ids = {id(row) for row in gone}
         model.rows = [row for row in model.rows if id(row) not in ids]
+        model.gone = model.gone + [row[KEY] for row in gone]
         return model
 
     def compact(self) -> Model:
@@ -344,14 +387,24 @@ class Sequence:
     # Comparisons.
 
     def check(self, model: Model) -> None:
-        """Compare the dataset in order, by ordinal and by key."""
+        """Compare the dataset in order, by ordinal and by key, and some columns of it."""
         self.compare(sk.open(model.path), model.columns, model.rows, model.key_column)
         with_index = sk.open(model.path)
         for row in self.random.sample(model.rows, min(3, len(model.rows))):
             first = next(i for i, other_row in enumerate(model.rows) if other_row[KEY] == row[KEY])
             assert with_index.find(row[KEY]) == first
             compare(with_index[first], model.rows[first], model.columns, model.key_column)
-        assert with_index.find("no such key") is None
+            for name in [name for name, kind in model.columns.items() if kind == "bytes?"]:
+                value = with_index.open_value(first, name)
+                assert (value and value.read()) == model.rows[first].get(name), name
+        for key in ["no such key", *set(model.gone) - model.keys()]:
+            assert with_index.find(key) is None, key
+        columns = [model.key_column, *self.some(list(model.columns))]
+        self.random.shuffle(columns)
+        part = sk.open(model.path, columns=columns)
+        assert part.schema.names == columns
+        for found, row in zip(part, model.rows, strict=True):
+            assert all(same(plain(found[name]), row.get(KEY if name == model.key_column else name)) for name in columns)
 
     def compare(self, dataset: sk.Dataset, columns: dict[str, str], rows: list[Row], key_column: str) -> None:
         assert len(dataset) == len(rows), (len(dataset), len(rows))
@@ -366,11 +419,20 @@ class Sequence:
         self.compare(sk.open(model.path, generation=generation), *model.generations[generation])
 
     def check_loader(self, model: Model) -> None:
-        """An epoch has each sample once."""
-        columns = ["n"] if "n" in model.columns else None
-        loader = sk.Loader(model.path, 3, columns=columns, decode_threads=1, read_threads=1)
-        found = sorted(key for batch in loader for key in batch.sample_keys)
-        assert found == sorted(row[KEY] for row in model.rows)
+        """An epoch has each sample once, with all of its values."""
+        loader = sk.Loader(model.path, 3, columns=list(model.columns), decode_threads=1, read_threads=1)
+        seen = []
+        for batch in loader:
+            for i, ordinal in enumerate(batch.ordinals.tolist()):
+                seen.append(ordinal)
+                row = model.rows[ordinal]
+                assert batch.sample_keys[i] == row[KEY]
+                for name in model.columns:
+                    assert batch.present(name)[i] == (row.get(name) is not None), (row[KEY], name)
+                    if row.get(name) is not None:
+                        value = batch[name][i]
+                        assert same(bytes(value) if isinstance(row[name], bytes) else plain(value), row[name]), (row[KEY], name)
+        assert sorted(seen) == list(range(len(model.rows)))
 
     def others(self) -> dict[str, tuple[int, int]]:
         """Length and time of the files of all datasets but this one, which may refer to them."""

@@ -181,25 +181,6 @@ TEST_F(AppendTest, WhereAnIndexIsDamagedJoiningReadsTheShards) {
   }
 }
 
-TEST_F(AppendTest, KeysAreFoundInEverySegmentAndAfterJoining) {
-  // Each sample's key, and one that none has.
-  const auto expect_keys = [&](const DatasetReader& dataset, size_t count) {
-    BlockBuffer buffer;
-    for (size_t i = 0; i < 40; ++i) {
-      const auto found = dataset.FindKey(Samples(i, i + 1)[0].key, &buffer);
-      ASSERT_TRUE(found.ok()) << found.status();
-      EXPECT_EQ(*found, i < count ? std::optional<uint64_t>(i) : std::nullopt) << i;
-    }
-  };
-  const auto open = [&] { return *DatasetReader::Open(*files_, "/data"); };
-  Append(20, 24);
-  Append(24, 35);
-  ASSERT_EQ(Listed().segments.size(), 3u);
-  expect_keys(*open(), 35);
-  ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
-  expect_keys(*open(), 35);
-}
-
 TEST_F(AppendTest, WhereASegmentIsDamagedJoiningReadsTheKeysOfTheShards) {
   Append(20, 30);
   ASSERT_TRUE(CompactDataset(*files_, "/data").ok());

@@ -2,7 +2,6 @@
 #include "dataset/bases.h"
 
 #include <algorithm>
-#include <random>
 
 #include "base/hash.h"
 #include "base/strings.h"
@@ -77,25 +76,6 @@ TEST_F(BasesTest, AllThatADatasetDoes) {
   EXPECT_TRUE(ReadTree(*files_, "/base") == base_) << Describe(ReadTree(*files_, "/base"));
   ASSERT_TRUE(CompactDataset(*files_, "/data", {.fold = true, .purge = true}).ok());
   EXPECT_EQ(ReadManifest(*files_, "/data")->bases.size(), 0u);
-  EXPECT_TRUE(ReadTree(*files_, "/base") == base_);
-  ASSERT_TRUE(RemoveTree(*files_, "/base").ok());
-  Check();
-}
-
-TEST_F(BasesTest, ColumnsOfTheManifestChange) {
-  AddColumn(Score(), &ScoreOf);
-  Refer();
-  Manifest manifest = *ReadManifest(*files_, "/data");
-  AddColumn(Score(), [](uint64_t sample) { return ScoreOf(sample + 1); });
-  Check();
-  EXPECT_TRUE(ReadTree(*files_, "/base") == base_);
-}
-
-TEST_F(BasesTest, FoldingMakesAWholeDataset) {
-  Refer();
-  const auto folded = CompactDataset(*files_, "/data", {.fold = true, .purge = true});
-  ASSERT_TRUE(folded.ok()) << folded.status();
-  EXPECT_EQ(folded->manifest.bases.size(), 0u);
   EXPECT_TRUE(ReadTree(*files_, "/base") == base_);
   ASSERT_TRUE(RemoveTree(*files_, "/base").ok());
   Check();
@@ -198,20 +178,6 @@ TEST_F(BasesTest, RepairMakesAWholeDataset) {
   EXPECT_EQ(ValidateText(*files_, "/whole"), "");
 }
 
-TEST_F(BasesTest, BasesOfBasesAreOnesOwn) {
-  AddColumn(Score(), &ScoreOf);
-  Refer();
-  AddColumn(Text("caption"), [](uint64_t sample) { return StrCat("of ", sample); });
-  MergeOptions options;
-  options.by_reference = true;
-  const auto merged = MergeDatasets(*files_, {"/data"}, "/third", options);
-  ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_EQ(merged->bases.size(), 2u);
-  ASSERT_TRUE(files_->RemoveFile("/base/dataset.json").ok());
-  ASSERT_TRUE(files_->RemoveFile("/data/dataset.json").ok());
-  EXPECT_EQ(ScanRows(*files_, "/third"), rows_);
-}
-
 TEST_F(BasesTest, OneShardInTwoBases) {
   Refer();
   MergeOptions options;
@@ -226,73 +192,6 @@ TEST_F(BasesTest, OneShardInTwoBases) {
   EXPECT_EQ(ValidateText(*files_, "/twice"), "");
   options.copy = true;
   EXPECT_TRUE(absl::IsInvalidArgument(MergeDatasets(*files_, {"/base"}, "/no", options).status()));
-}
-
-// By reference a selection has the samples that it has as a copy.
-TEST_F(BasesTest, SelectionsAreThoseOfCopies) {
-  Remove({2, 3, 30});
-  AddColumn(Score(), &ScoreOf);
-  Refer();
-  std::mt19937 random(1);
-  std::vector<SampleSelection> selections(1);
-  for (const auto& range :
-       std::vector<std::pair<uint64_t, uint64_t>>{{0, 0}, {0, 1}, {9, 18}, {8, 19}, {36, 37}, {0, 37}}) {
-    selections.emplace_back().ranges = {range};
-  }
-  for (int i = 0; i < 12; ++i) {
-    SampleSelection& selection = selections.emplace_back();
-    selection.keys.emplace();
-    const size_t share = 1 + random() % 12;
-    for (const Row& row : rows_) {
-      if (random() % 12 < share) selection.keys->push_back(row.at("key"));
-    }
-  }
-  FilterOptions copy, refer;
-  refer.by_reference = true;
-  for (const SampleSelection& selection : selections) {
-    for (const std::string input : {"/base", "/data"}) {
-      const auto copied = Filter(*files_, input, "/copied", selection, copy);
-      ASSERT_TRUE(copied.ok()) << copied.status();
-      const auto referred = Filter(*files_, input, "/referred", selection, refer);
-      ASSERT_TRUE(referred.ok()) << referred.status();
-      EXPECT_EQ(referred->pack.samples, copied->pack.samples);
-      EXPECT_EQ(referred->pack.manifest.seen_samples(), copied->pack.samples);
-      EXPECT_EQ(ScanRows(*files_, "/referred"), ScanRows(*files_, "/copied"));
-      EXPECT_EQ(ValidateText(*files_, "/referred"), "");
-      const auto dataset = DatasetReader::Open(*files_, "/referred");
-      BlockBuffer buffer;
-      uint64_t next = 0;
-      for (const Row& row : ScanRows(*files_, "/copied")) {
-        EXPECT_EQ(*(*dataset)->FindKey(row.at("key"), &buffer), next++);
-      }
-      for (size_t i = 0; i < (*dataset)->shard_count(); ++i) EXPECT_GT((*dataset)->Shard(i)->samples, 0u);
-      ASSERT_TRUE(RemoveTree(*files_, "/copied").ok());
-      ASSERT_TRUE(RemoveTree(*files_, "/referred").ok());
-    }
-  }
-  const auto split = Split(*files_, "/data", "/parts", {{"a", 0.5}, {"b", 0.5}}, 3, refer);
-  ASSERT_TRUE(split.ok()) << split.status();
-  ASSERT_TRUE(Split(*files_, "/data", "/copies", {{"a", 0.5}, {"b", 0.5}}, 3, copy).ok());
-  for (const std::string part : {"/a", "/b"}) {
-    EXPECT_EQ(ScanRows(*files_, "/parts" + part), ScanRows(*files_, "/copies" + part));
-  }
-  // The parts together are the whole again, in another order.
-  for (const bool by_reference : {true, false}) {
-    MergeOptions merge;
-    merge.by_reference = by_reference;
-    const auto merged = MergeDatasets(*files_, {"/parts/a", "/parts/b"}, "/again", merge);
-    ASSERT_TRUE(merged.ok()) << merged.status();
-    std::vector<Row> rows = ScanRows(*files_, "/again");
-    std::ranges::sort(rows, {}, [](const Row& row) { return row.at("key"); });
-    EXPECT_EQ(rows, rows_);
-    const auto report = Validate(*files_, "/again", {});
-    ASSERT_TRUE(report.ok()) << report.status();
-    EXPECT_TRUE(report->ok());
-    EXPECT_EQ(report->warnings.size(), 0u);
-    EXPECT_EQ(report->repeated_keys, 0u);
-    ASSERT_TRUE(RemoveTree(*files_, "/again").ok());
-  }
-  EXPECT_TRUE(ReadTree(*files_, "/base") == base_);
 }
 
 class CountShards final : public ForwardingFileSystem {

@@ -131,48 +131,6 @@ TEST_F(CompactTest, TheResultDoesNotDependOnThreads) {
   Check();
 }
 
-TEST_F(CompactTest, ColumnFilesGoWithTheSamples) {
-  AddColumn(Score(), ScoreOf);
-  AddColumn(Text("text"), [](uint64_t i) { return std::optional("text " + std::to_string(i)); });
-  Append(40, 60);
-  Remove({1, 2, 3, 11, 39, 44, 45, 46, 58});
-  for (const double share : {0.2, 0.01}) {
-    const auto report = CompactDataset(*files_, "/data", {.least_lost = share});
-    ASSERT_TRUE(report.ok()) << report.status();
-    EXPECT_GT(report->shards_rewritten, 0u);
-    Check();
-  }
-  EXPECT_FALSE(ReadManifest(*files_, "/data")->removed.has_value());
-}
-
-TEST_F(CompactTest, FoldingPutsColumnsIntoShards) {
-  AddColumn(Score(), ScoreOf);
-  AddColumn(Text("text"), [](uint64_t i) { return std::optional("text " + std::to_string(i)); });
-  Append(40, 60);
-  Remove({1, 2, 3, 11, 39, 44, 45, 46, 58});
-  const auto report = CompactDataset(*files_, "/data", {.fold = true, .purge = true});
-  ASSERT_TRUE(report.ok()) << report.status();
-  Check();
-  const Manifest manifest = *ReadManifest(*files_, "/data");
-  EXPECT_TRUE(manifest.shards_have_columns());
-  EXPECT_FALSE(manifest.removed.has_value());
-  for (const auto& [name, content] : ReadTree(*files_, "/data")) EXPECT_EQ(name.find(".columns"), name.npos) << name;
-}
-
-TEST_F(CompactTest, AllSamplesCanBePurged) {
-  AddColumn(Score(), ScoreOf);
-  Remove({3});
-  const auto all = RemoveSamples(*files_, "/data", {.ranges = {{0, UINT64_MAX}}});
-  ASSERT_TRUE(all.ok()) << all.status();
-  rows_.clear();
-  ASSERT_TRUE(CompactDataset(*files_, "/data", {.purge = true}).ok());
-  Check();
-  EXPECT_TRUE(ReadManifest(*files_, "/data")->shards.empty());
-  Append(0, 10);
-  for (Row& row : rows_) row.erase("score");
-  Check();
-}
-
 TEST_F(CompactTest, NoByteOfARemovedSampleIsLeft) {
   // With dictionaries, and with the sample's values in a column file, too.
   DatasetWriterOptions options = SmallShards(20, 4);

@@ -56,17 +56,6 @@ TEST_F(ExistingKeysTest, AreLeftOutAndCounted) {
   EXPECT_TRUE(ReadTree(*files_, "/data") == tree) << Describe(ReadTree(*files_, "/data"));
 }
 
-TEST_F(ExistingKeysTest, AreAddedAndTheFirstIsFound) {
-  const auto summary = Append(ExistingKeys::kAdd, Samples(10, 30));
-  ASSERT_TRUE(summary.ok()) << summary.status();
-  const auto dataset = DatasetReader::Open(*files_, "/data");
-  ASSERT_TRUE(dataset.ok()) << dataset.status();
-  EXPECT_EQ((*dataset)->sample_count(), 40u);
-  BlockBuffer buffer;
-  EXPECT_EQ(*(*dataset)->FindKey(Samples(12, 13)[0].key, &buffer), std::optional<uint64_t>(12));
-  EXPECT_EQ(*(*dataset)->FindKey(Samples(25, 26)[0].key, &buffer), std::optional<uint64_t>(35));
-}
-
 TEST_F(ExistingKeysTest, AreFoundWhereTheSegmentIsLost) {
   ASSERT_TRUE(files_->RemoveFile("/data/dataset.segment").ok());
   EXPECT_TRUE(absl::IsAlreadyExists(Append(ExistingKeys::kRefuse, Samples(10, 11)).status()));

@@ -62,11 +62,6 @@ TEST_F(HistoryTest, SaysWhatEachGenerationDidAndReadsIt) {
     ASSERT_TRUE(dataset.ok()) << dataset.status();
     EXPECT_EQ((*dataset)->summary().generation, generation);
     EXPECT_EQ(ScanRows(**dataset), RowsOf(Samples(0, count)));
-    BlockBuffer buffer;
-    EXPECT_EQ(*(*dataset)->FindKey(Samples(10, 11)[0].key, &buffer), std::optional<uint64_t>(10));
-    EXPECT_EQ(*(*dataset)->FindKey(Samples(50, 51)[0].key, &buffer), std::nullopt);
-    EXPECT_EQ(**(*dataset)->ReadValue(12, *(*dataset)->FindColumn("image"), &buffer),
-              RowOf(Samples(12, 13)[0]).at("image"));
     // Those of the last two are sure to be there.
     EXPECT_EQ((*dataset)->index_problem().empty(), generation >= 3) << (*dataset)->index_problem();
   }

