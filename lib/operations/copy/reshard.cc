@@ -267,7 +267,6 @@ absl::StatusOr<PackReport> Reshard(FileSystem& file_system, const std::string& i
   return Guarded("resharding", [&]() -> absl::StatusOr<PackReport> {
     SHARDKIT_RETURN_IF_ERROR(CheckOptions(file_system, output, options));
     ConvertOptions convert{options};
-    if (options.shuffle) convert.keep_blocks = false;
     if (options.shuffle) convert.pack.dataset.job += StrCat("\nshuffle ", *options.shuffle);
     SHARDKIT_ASSIGN_OR_RETURN(const auto source, operations::OpenConversion(file_system, {input}, convert));
     return options.shuffle ? Shuffle(file_system, *source, output, convert, options)
