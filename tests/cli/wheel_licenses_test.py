@@ -48,6 +48,7 @@ class WheelLicensesTest(CliTest):
         self.wheel = self.path("some-1-py3-none-any.whl")
         with WheelFile(self.wheel, "w") as wheel:
             wheel.writestr("some/__init__.py", "")
+            wheel.write(shutil.which("true"), "some-1.data/scripts/command")
             wheel.writestr("some-1.dist-info/licenses/LICENSE", "its own\n")
             wheel.writestr("some-1.dist-info/METADATA", "Metadata-Version: 2.4\nName: some\nVersion: 1\nLicense-File: LICENSE\n\nText.\n")
             wheel.writestr("some-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
@@ -61,6 +62,7 @@ class WheelLicensesTest(CliTest):
         folder = "some-1.dist-info/licenses/"
         with zipfile.ZipFile(self.wheel) as wheel:
             names = wheel.namelist()
+            self.assertEqual(wheel.getinfo("some-1.data/scripts/command").external_attr >> 16 & 0o777, 0o755)
             texts = {name.removeprefix(folder) for name in names if name.startswith(folder)}
             metadata = wheel.read("some-1.dist-info/METADATA").decode()
             record = wheel.read("some-1.dist-info/RECORD").decode().splitlines()
