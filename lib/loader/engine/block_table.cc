@@ -349,4 +349,12 @@ void BlockTable::Forget(BlockEntry& entry) {
   entries_.erase(key);  // may destroy the entry
 }
 
+bool FirstBatchFirst(const BatchTask& oldest, bool reads_wait) {
+  const auto& blocks = oldest.blocks;
+  if (oldest.sequence > 0 || oldest.done || blocks.size() < 2) return false;
+  if (oldest.missing == 0) return !reads_wait;
+  return 2 * oldest.missing > blocks.size() &&
+         std::ranges::none_of(blocks, [](const auto& block) { return block->state == BlockState::kWanted; });
+}
+
 }  // namespace shardkit::loader

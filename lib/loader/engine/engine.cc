@@ -372,15 +372,6 @@ int Engine::ReadersNow() const {
   return FirstReadThreads(tuner_.threads(), decode_threads_, read_threads_, blocks_.share(), block_bytes_);
 }
 
-// Whether the first batch comes first: all its blocks are being read, and few have come. Others would share the network
-// and the processors with them. When half of them have come, others are asked for, so that there is no pause.
-bool Engine::FirstBatchFirst() const {
-  if (sample_estimate_ > 0 || tasks_.empty()) return false;
-  const BatchTask& first = *tasks_.front();
-  return first.blocks.size() > 1 && 2 * first.missing > first.blocks.size() &&
-         std::ranges::none_of(first.blocks, [](const auto& block) { return block->state == BlockState::kWanted; });
-}
-
 void Engine::RunReader(int number) {
   const std::string name = StrCat("read ", number);
   Lock lock(*this);
@@ -391,7 +382,9 @@ void Engine::RunReader(int number) {
       continue;
     }
     BalanceMemory();
-    const std::shared_ptr<BlockEntry> entry = FirstBatchFirst() ? nullptr : blocks_.BeginRead(Oldest());
+    const bool first_first =
+        !tasks_.empty() && FirstBatchFirst(*tasks_.front(), slow_threads_ > 0 || tuner_.from_device());
+    const std::shared_ptr<BlockEntry> entry = first_first ? nullptr : blocks_.BeginRead(Oldest());
     ForgetIncomplete();
     if (entry == nullptr) {
       // Starved when the plan has ended, or when blocks must wait for their turn in a shard that another thread reads.

@@ -123,7 +123,6 @@ class Engine : public Loader {
   void WakeReaders();
   void SetReadAhead();
   int ReadersNow() const;
-  bool FirstBatchFirst() const;
 
   // Decoding.
   void RunDecoder(int number);

@@ -165,21 +165,14 @@ double SimulatedRank::OpenShardOf(double now, const BlockEntry& entry, Simulated
   return open;
 }
 
-// As Engine::FirstBatchFirst.
-bool SimulatedRank::FirstBatchFirst() const {
-  if (decoded_any_ || tasks_.empty()) return false;
-  const BatchTask& first = *tasks_.front();
-  return first.blocks.size() > 1 && 2 * first.missing > first.blocks.size() &&
-         std::ranges::none_of(first.blocks, [](const auto& block) { return block->state == BlockState::kWanted; });
-}
-
 void SimulatedRank::StartReads(double now) {
   const auto readers = [&] {
     if (job_.options.read_threads > 0 || decoded_any_) return tuner_.threads();
     return FirstReadThreads(tuner_.threads(), job_.options.decode_threads, read_threads_, blocks_.share(),
                             block_bytes_);
   };
-  while (reading_ < readers() && !FirstBatchFirst()) {
+  const bool reads_wait = slow_threads_ > 0 || tuner_.from_device();
+  while (reading_ < readers() && !(!tasks_.empty() && FirstBatchFirst(*tasks_.front(), reads_wait))) {
     const std::shared_ptr<BlockEntry> entry = blocks_.BeginRead(Oldest());
     if (entry == nullptr) break;
     ++reading_;

@@ -158,7 +158,6 @@ class SimulatedRank {
   void ReadInTurn(double now, std::vector<uint64_t> reads, SimulatedEpoch* counts);
   void Advance(double now);
   void Plan(double now);
-  bool FirstBatchFirst() const;
   void StartReads(double now);
   void EndRead(double now, const std::shared_ptr<BlockEntry>& entry);
   void Decode(double now);
