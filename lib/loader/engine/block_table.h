@@ -209,8 +209,8 @@ class BlockTable {
 };
 
 // Whether the first batch, while it is the oldest, comes first: others would share the network and the processors with
-// it. They are asked for when half of its blocks have come, so that there is no pause. Where reads do not wait they only
-// take processors, so that they rest while the batch is made.
+// it. They are asked for when half of its blocks have come, so that there is no pause. Where reads do not wait they
+// only take processors, so that they rest while the batch is made.
 bool FirstBatchFirst(const BatchTask& oldest, bool reads_wait);
 
 }  // namespace shardkit::loader
