@@ -8,8 +8,10 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "codec/content_type.h"
 #include "operations/python_float.h"
 #include "operations/sources/source_names.h"
+#include "operations/sources/source_walk.h"
 
 namespace shardkit::operations {
 namespace {
@@ -17,6 +19,11 @@ namespace {
 constexpr std::string_view kImageName = "image";
 constexpr size_t kMixedHeadBytes = 17;  // before each name of a Mixed
 constexpr uint64_t kMixedNoSize = UINT64_MAX;
+constexpr size_t kLookedAtFiles = 65536;  // to decide that there are only images
+constexpr size_t kLookedAtMore = 1024;    // behind the first file that is none
+
+// So many directories may lie around the class directories.
+constexpr int kDirectoriesAround = 4;
 
 Column MakeColumn(const char* name, Type type) {
   Column column;
@@ -43,7 +50,82 @@ Column LabelColumn(const std::map<std::string, int64_t, std::less<>>& labels) {
   return column;
 }
 
+bool IsImageFile(const WalkedFile& file) {
+  return file.kind == EntryKind::kFile && file.has_dot &&
+         codec::IsImageExtension(file.rest.substr(file.rest.rfind('.') + 1));
+}
+
+// The directories of the input, or of the innermost directory around which there is nothing else.
+absl::StatusOr<ClassFolders> FindClassFolders(const std::string& path, const SourceOptions& options) {
+  ClassFolders found{.path = path, .folder = {}, .names = {}};
+  for (int depth = 0;; ++depth) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
+                              DirectoryListing::Read(*options.file_system, found.path, "", NameSplit::kNever,
+                                                     RulesOf(options, PassOver::kHidden, found.folder)));
+    found.names.clear();
+    for (size_t i = 0; i < listing->size(); ++i) {
+      const std::string_view name = listing->name(i);
+      if (listing->kind(i) == EntryKind::kDirectory) found.names.emplace_back(name.substr(0, name.size() - 1));
+      found.images =
+          found.images || (listing->kind(i) == EntryKind::kFile && codec::IsImageExtension(LastExtension(name)));
+    }
+    if (found.names.size() != 1 || listing->size() != 1 || depth == kDirectoriesAround) return found;
+    found.path = JoinPath(found.path, found.names[0]);
+    found.folder += StrCat(found.names[0], "/");
+  }
+}
+
 }  // namespace
+
+std::string FoundWithin(const std::string& path, const ClassFolders& found) {
+  return StrCat(path, ": its classes are the folders in ", found.path);
+}
+
+absl::Status FindClassesInArchives(ReadableFileSystem& given, const SourceOptions& options,
+                                   std::vector<SourceInput>* inputs, std::vector<std::string>* notes) {
+  for (SourceInput& input : *inputs) {
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, given.Stat(input.path));
+    if (info.type == FileType::kDirectory || input.tar) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(ClassFolders found, FindClassFolders(input.path, options));
+    if (found.folder.empty() || found.names.size() < 2 || found.images) continue;
+    notes->push_back(FoundWithin(input.path, found));
+    input.path = std::move(found.path);
+    input.folder = std::move(found.folder);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& input, const SourceOptions& options) {
+  ImageFolder found;
+  SHARDKIT_ASSIGN_OR_RETURN(found.classes, FindClassFolders(input, options));
+  if (found.classes.names.size() < 2) return found;
+  const std::string& path = found.classes.path;
+  TreeWalk walk(options.file_system, path, NameSplit::kLastDot,
+                RulesOf(options, PassOver::kHidden, found.classes.folder));
+  WalkedGroup group;
+  size_t images = 0, others = 0, limit = kLookedAtFiles;
+  while (images + others < limit) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+    if (!more) break;
+    const auto wrong = [&](const WalkedFile& file) { return group.directory.empty() || !IsImageFile(file); };
+    const auto other = std::ranges::find_if(group.files, wrong);
+    if (other == group.files.end()) {
+      images += group.files.size();
+      continue;
+    }
+    // An image with something of the same name is a sample of files.
+    if (std::ranges::any_of(group.files, IsImageFile) && group.files.size() > 1) return found;
+    if (others == 0) {
+      found.but = StrCat(JoinPath(path, StrCat(group.directory, group.stem)), other->has_dot ? "." : "", other->rest,
+                         IsImageFile(*other) ? " lies in none" : " is no image");
+      limit = std::min(limit, images + kLookedAtMore);
+    }
+    others += group.files.size();
+  }
+  found.fits = images > 0 && others == 0;
+  if (images <= others) found.but.clear();
+  return found;
+}
 
 absl::StatusOr<Type> ImageFolderSource::ImageType(const Value& value, std::string_view name) {
   SHARDKIT_ASSIGN_OR_RETURN(const Type type, images_.TypeOf(kImageName, value, LastExtension(name)));

@@ -69,4 +69,28 @@ class ImageFolderSource final : public FileSource {
   const Column class_name_;
 };
 
+// Where the class directories lie: an archive often has all in one directory.
+struct ClassFolders {
+  std::string path;
+  std::string folder;  // as SourceInput::folder
+  std::vector<std::string> names;
+  bool images = false;  // beside them
+};
+
+std::string FoundWithin(const std::string& path, const ClassFolders& found);
+
+// An archive is often made of one folder, which then is meant: nobody can name it as an input, as the directory that it
+// becomes could be. It is such a folder, and no class, if it holds two or more folders and no images beside them. Adds
+// to *notes. `given` is the file system in which an archive is a file.
+absl::Status FindClassesInArchives(ReadableFileSystem& given, const SourceOptions& options,
+                                   std::vector<SourceInput>* inputs, std::vector<std::string>* notes);
+
+struct ImageFolder {
+  ClassFolders classes;
+  bool fits = false;  // two or more class directories, nothing beside them, and only images below
+  std::string but;    // where it does not fit and yet looks like it: the first file that is wrong
+};
+
+absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& input, const SourceOptions& options);
+
 }  // namespace shardkit::operations

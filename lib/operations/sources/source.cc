@@ -12,7 +12,6 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/utf8.h"
-#include "codec/content_type.h"
 #include "dataset/dataset_files.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "foreign/mds/mds_directory.h"
@@ -42,10 +41,8 @@ struct DetectedInputs {
   std::vector<std::string> files;   // SourceOptions::file, of a table
 };
 
-constexpr size_t kLookedAtGroups = 256;   // to recognize pairs of SA-1B
-constexpr size_t kLookedAtMembers = 64;   // of a tar
-constexpr size_t kLookedAtFiles = 65536;  // to decide that there are only images
-constexpr size_t kLookedAtMore = 1024;    // behind the first file that is none
+constexpr size_t kLookedAtGroups = 256;  // to recognize pairs of SA-1B
+constexpr size_t kLookedAtMembers = 64;  // of a tar
 
 // "sa_" and digits.
 bool IsSa1bStem(std::string_view stem) {
@@ -108,101 +105,6 @@ absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const Sou
   if (cut && members == 0) return std::nullopt;
   const bool enough = (images > 0 && annotations > 0) || members == kLookedAtMembers || cut;
   return enough && images + annotations > 0 && 2 * (images + annotations) >= members;
-}
-
-bool IsImageFile(const WalkedFile& file) {
-  return file.kind == EntryKind::kFile && file.has_dot &&
-         codec::IsImageExtension(file.rest.substr(file.rest.rfind('.') + 1));
-}
-
-// So many directories may lie around the class directories.
-constexpr int kDirectoriesAround = 4;
-
-// Where the class directories lie: an archive often has all in one directory.
-struct ClassFolders {
-  std::string path;
-  std::string folder;  // as SourceInput::folder
-  std::vector<std::string> names;
-  bool images = false;  // beside them
-};
-
-// The directories of the input, or of the innermost directory around which there is nothing else.
-absl::StatusOr<ClassFolders> FindClassFolders(const std::string& path, const SourceOptions& options) {
-  ClassFolders found{.path = path, .folder = {}, .names = {}};
-  for (int depth = 0;; ++depth) {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
-                              DirectoryListing::Read(*options.file_system, found.path, "", NameSplit::kNever,
-                                                     RulesOf(options, PassOver::kHidden, found.folder)));
-    found.names.clear();
-    for (size_t i = 0; i < listing->size(); ++i) {
-      const std::string_view name = listing->name(i);
-      if (listing->kind(i) == EntryKind::kDirectory) found.names.emplace_back(name.substr(0, name.size() - 1));
-      found.images =
-          found.images || (listing->kind(i) == EntryKind::kFile && codec::IsImageExtension(LastExtension(name)));
-    }
-    if (found.names.size() != 1 || listing->size() != 1 || depth == kDirectoriesAround) return found;
-    found.path = JoinPath(found.path, found.names[0]);
-    found.folder += StrCat(found.names[0], "/");
-  }
-}
-
-std::string FoundWithin(const std::string& path, const ClassFolders& found) {
-  return StrCat(path, ": its classes are the folders in ", found.path);
-}
-
-// An archive is often made of one folder, which then is meant: nobody can name it as an input, as the directory that it
-// becomes could be. It is such a folder, and no class, if it holds two or more folders and no images beside them. Adds
-// to *notes.
-absl::Status FindClassesInArchives(ReadableFileSystem& given, const SourceOptions& options,
-                                   std::vector<SourceInput>* inputs, std::vector<std::string>* notes) {
-  for (SourceInput& input : *inputs) {
-    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, given.Stat(input.path));
-    if (info.type == FileType::kDirectory || input.tar) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(ClassFolders found, FindClassFolders(input.path, options));
-    if (found.folder.empty() || found.names.size() < 2 || found.images) continue;
-    notes->push_back(FoundWithin(input.path, found));
-    input.path = std::move(found.path);
-    input.folder = std::move(found.folder);
-  }
-  return absl::OkStatus();
-}
-
-struct ImageFolder {
-  ClassFolders classes;
-  bool fits = false;  // two or more class directories, nothing beside them, and only images below
-  std::string but;    // where it does not fit and yet looks like it: the first file that is wrong
-};
-
-absl::StatusOr<ImageFolder> LookAtImageFolder(const std::string& input, const SourceOptions& options) {
-  ImageFolder found;
-  SHARDKIT_ASSIGN_OR_RETURN(found.classes, FindClassFolders(input, options));
-  if (found.classes.names.size() < 2) return found;
-  const std::string& path = found.classes.path;
-  TreeWalk walk(options.file_system, path, NameSplit::kLastDot,
-                RulesOf(options, PassOver::kHidden, found.classes.folder));
-  WalkedGroup group;
-  size_t images = 0, others = 0, limit = kLookedAtFiles;
-  while (images + others < limit) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
-    if (!more) break;
-    const auto wrong = [&](const WalkedFile& file) { return group.directory.empty() || !IsImageFile(file); };
-    const auto other = std::ranges::find_if(group.files, wrong);
-    if (other == group.files.end()) {
-      images += group.files.size();
-      continue;
-    }
-    // An image with something of the same name is a sample of files.
-    if (std::ranges::any_of(group.files, IsImageFile) && group.files.size() > 1) return found;
-    if (others == 0) {
-      found.but = StrCat(JoinPath(path, StrCat(group.directory, group.stem)), other->has_dot ? "." : "", other->rest,
-                         IsImageFile(*other) ? " lies in none" : " is no image");
-      limit = std::min(limit, images + kLookedAtMore);
-    }
-    others += group.files.size();
-  }
-  found.fits = images > 0 && others == 0;
-  if (images <= others) found.but.clear();
-  return found;
 }
 
 bool IsSplitName(std::string_view name) {

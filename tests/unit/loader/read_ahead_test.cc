@@ -6,6 +6,8 @@
 #include <random>
 #include <thread>
 
+#include "loader/engine/batch_task.h"
+#include "loader/engine/block_table.h"
 #include "loader/loader_support.h"
 #include "shardctl/latency_filesystem.h"
 #include "support/counting_filesystem.h"
@@ -246,6 +248,31 @@ TEST_F(ReadAheadTest, NoOtherBlockIsAskedForBeforeSomeOfTheFirstBatchHaveCome) {
   EXPECT_LE(holding.begun(), options.plan.batch_size);
   holding.GoOn();
   EXPECT_TRUE(loader->Next().ok());
+}
+
+TEST_F(ReadAheadTest, ReadingRestsWhileTheFirstBatchIsMadeWhereReadsDoNotWait) {
+  loader::BatchTask task;
+  const auto first = [&](bool reads_wait) { return loader::FirstBatchFirst(task, reads_wait); };
+  for (int i = 0; i < 4; ++i) {
+    task.blocks.push_back(std::make_shared<loader::BlockEntry>());
+    task.blocks.back()->state = loader::BlockState::kReading;
+  }
+  task.missing = 4;
+  EXPECT_TRUE(first(true) && first(false));
+  task.blocks[1]->state = loader::BlockState::kWanted;  // to be read itself
+  EXPECT_FALSE(first(true) || first(false));
+  task.blocks[1]->state = loader::BlockState::kReading;
+  task.missing = 2;
+  EXPECT_FALSE(first(true) || first(false));
+  task.missing = 0;
+  task.blocks[2] = nullptr;  // no longer needed
+  EXPECT_FALSE(first(true));
+  EXPECT_TRUE(first(false));
+  task.done = true;
+  EXPECT_FALSE(first(false));
+  task.done = false;
+  task.sequence = 1;
+  EXPECT_FALSE(first(false));
 }
 
 TEST_F(ReadAheadTest, OtherRanksSamplesDoNotMakeItReadTwice) {

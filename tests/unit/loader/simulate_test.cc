@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "loader/loader_support.h"
+#include "loader/simulation/rank.h"
 #include "shardctl/latency_filesystem.h"
 
 namespace shardkit::test {
@@ -52,6 +54,38 @@ class SimulateTest : public testing::Test {
 
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
 };
+
+// When each of `tasks` ends, which is (begin, seconds, threads).
+std::vector<double> Ends(int processors, const std::vector<std::tuple<double, double, int>>& tasks) {
+  std::multimap<double, std::function<void()>> events;
+  const loader::SimulatedProcessors::At at = [&](double time, auto run) { events.emplace(time, std::move(run)); };
+  loader::SimulatedProcessors simulated(processors, at);
+  std::vector<double> ends(tasks.size());
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const auto& [begin, seconds, threads] = tasks[i];
+    at(begin, [&, i, begin = begin, seconds = seconds, threads = threads] {
+      simulated.Work(begin, seconds, threads, [&, i](double now) { ends[i] = now; });
+    });
+  }
+  while (!events.empty()) {
+    const auto run = std::move(events.begin()->second);
+    events.erase(events.begin());
+    run();
+  }
+  return ends;
+}
+
+TEST(SimulatedProcessorsTest, AreSharedEqually) {
+  using Seconds = std::vector<double>;
+  EXPECT_EQ(Ends(1, {{0, 1, 1}}), (Seconds{1}));
+  EXPECT_EQ(Ends(4, {{0, 1, 1}}), (Seconds{1}));  // one thread is on one processor
+  EXPECT_EQ(Ends(4, {{0, 1, 4}}), (Seconds{0.25}));
+  EXPECT_EQ(Ends(1, {{0, 1, 1}, {0, 1, 1}}), (Seconds{2, 2}));
+  EXPECT_EQ(Ends(2, {{0, 1, 1}, {0, 1, 1}}), (Seconds{1, 1}));
+  EXPECT_EQ(Ends(1, {{0, 1, 1}, {0.5, 0.25, 1}}), (Seconds{1.25, 1}));  // what comes later and is short is not behind
+  EXPECT_EQ(Ends(2, {{0, 1, 2}, {0, 1, 2}}), (Seconds{1, 1}));
+  EXPECT_EQ(Ends(1, {{0, 0, 1}, {3, 1, 1}}), (Seconds{0, 4}));  // nothing takes no time; a pause counts for nobody
+}
 
 // Nothing is left of a second here but the waits: the same requests for the same bytes as loaders make.
 TEST_F(SimulateTest, AsksForWhatLoadersAskFor) {
