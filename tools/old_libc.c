@@ -14,7 +14,11 @@
 #pragma GCC visibility push(hidden)
 
 // The functions that glibc 2.29 has given a new version, which no longer calls matherr. The results are the same.
+#ifdef __aarch64__
+#define OLD_VERSION "GLIBC_2.17"
+#else
 #define OLD_VERSION "GLIBC_2.2.5"  // of x86-64
+#endif
 #define OLD_FUNCTION(name)                                 \
   __asm__(".symver old_" #name "," #name "@" OLD_VERSION); \
   extern __attribute__((visibility("default"))) double old_##name(double); \

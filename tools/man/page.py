@@ -1,6 +1,8 @@
 """Writes the manual page: a frame written by hand, into which it puts what shardctl --help says of each command.
 
-    page.py FRAME SHARDCTL OUTPUT
+    page.py FRAME OUTPUT COMMAND...
+
+COMMAND runs shardctl, perhaps by an emulator.
 """
 import itertools
 import re
@@ -16,8 +18,8 @@ def roff(text):
     return re.sub(r"^\.", "\\\\&.", re.sub("[\\\\'`~^…-]", lambda match: ROFF[match[0]], text), flags=re.MULTILINE)
 
 
-def run(*command):
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
+def run(shardctl, *words):
+    return subprocess.run([*shardctl, *words], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
 
 
 class Command:
@@ -85,7 +87,7 @@ def section(command, sections):
     return text
 
 
-def main(frame, shardctl, output):
+def main(frame, output, *shardctl):
     whole = Command(shardctl)
     sections = {}
     parts = {"SYNOPSIS": "", "OPTIONS": option_rows(whole.options), "COMMANDS": ""}
