@@ -96,11 +96,11 @@ std::string IndexPageBuilder::Take() {
 }
 
 absl::StatusOr<uint32_t> DecodeIndexPageHead(std::string_view page) {
-  if (page.size() < kIndexPageHeadBytes) return DataLoss("offset index: a page is too short");
+  if (page.size() < kIndexPageHeadBytes) return DataLoss("is too short");
   const uint32_t count = LoadLittle<uint32_t>(page.data());
   if (count == 0 || LoadLittle<uint32_t>(page.data() + 4) != 0 ||
       count > (page.size() - kIndexPageHeadBytes) / kIndexBlockBytes) {
-    return DataLoss("offset index: the entries of ", count, " blocks do not fit in a page of ", page.size(), " bytes");
+    return DataLoss("the entries of ", count, " blocks do not fit in its ", page.size(), " bytes");
   }
   return count;
 }

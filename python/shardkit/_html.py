@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from shardkit._core import DataLossError
+from shardkit._numbers import NDArray
 from shardkit.images import Encode, decode_image
 from shardkit.masks import Masks
 from shardkit.schema import Schema, describe
@@ -55,20 +55,20 @@ def _short(text: str) -> str:
     return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
 
 
-def _places(height: int, width: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _places(height: int, width: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows and columns of a picture that its thumbnail shows."""
     scale = min(1.0, _SIDE / max(height, width))
     rows, columns = (np.linspace(0, side - 1, max(1, round(side * scale))).astype(np.intp) for side in (height, width))
     return rows, columns
 
 
-def _thumbnail(stored: bytes) -> npt.NDArray[np.uint8]:
+def _thumbnail(stored: bytes) -> NDArray[np.uint8]:
     pixels = decode_image(stored, reduce_depth=True)
     rows, columns = _places(*pixels.shape[:2])
     return pixels[rows][:, columns]
 
 
-def _overlay(masks: Masks) -> npt.NDArray[np.uint8]:
+def _overlay(masks: Masks) -> NDArray[np.uint8]:
     """Return the masks of the first one's size in colours on gray."""
     height, width = masks.sizes[0].tolist()
     rows, columns = _places(height, width)
@@ -79,7 +79,7 @@ def _overlay(masks: Masks) -> npt.NDArray[np.uint8]:
     return pixels
 
 
-def _picture(pixels: npt.NDArray[np.uint8]) -> str:
+def _picture(pixels: NDArray[np.uint8]) -> str:
     data = base64.b64encode(Encode(quality=80)(pixels)).decode()
     height, width = pixels.shape[:2]
     return f'<img alt="" width="{width}" height="{height}" src="data:image/jpeg;base64,{data}">'

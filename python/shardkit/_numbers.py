@@ -6,14 +6,19 @@ import datetime
 import functools
 import operator
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from numpy.typing import ArrayLike as ArrayLike
+else:
+    ArrayLike = Any  # numpy.typing takes long to import
 
-    Array = npt.NDArray[Any]
+# As in numpy.typing. Names of annotations are there while the program runs, for typing.get_type_hints.
+_Scalar = TypeVar("_Scalar", bound=np.generic, covariant=True)
+NDArray = np.ndarray[Any, np.dtype[_Scalar]]
+Array = NDArray[Any]
 
 # The scalar types of the format, and NumPy's codes for them.
 NUMPY_NAMES: dict[str, str] = {

@@ -13,9 +13,23 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar
 
 from shardkit import _core
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack as Unpack
+elif sys.version_info >= (3, 11):
+    from typing import Unpack
+else:
+
+    class Unpack:
+        """Makes annotations with it mean something in Python 3.10, too."""
+
+        def __class_getitem__(cls, options: Any) -> Any:
+            """Return the options, which are named and typed."""
+            return options
+
 
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4}
 _UNITS |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -140,7 +154,7 @@ def _kind(hint: Any) -> tuple[str, Callable[[Any], bool]] | None:
             return of is None or all(map(of[1], value))
 
         return f"a list, each {of[0]}" if of else "a list", is_sequence
-    if isinstance(hint, type) and hint is not Any:
+    if origin is None and isinstance(hint, type) and hint is not Any:
         return hint.__name__, lambda value: isinstance(value, hint)
     return None
 
@@ -163,10 +177,7 @@ def checked(function: _Function) -> _Function:
         if name not in kinds:
             if isinstance(hint, str):
                 scope = vars(sys.modules[function.__module__])
-                try:
-                    hint = eval(hint, scope)
-                except NameError:  # a name for type checkers alone
-                    hint = Any
+                hint = eval(hint, scope)
             kinds[name] = _kind(hint)
         return kinds[name]
 

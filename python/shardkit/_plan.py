@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shardkit import _core
 from shardkit._mixture import Datasets, dataset_list
+from shardkit._numbers import NDArray
 from shardkit._options import Order, Remainder, Size, checked, parsed
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 class Plan:
@@ -36,7 +33,7 @@ class Plan:
         return self._core.lanes
 
     @checked
-    def epoch(self, epoch: int = 0, *, rank: int = 0, world_size: int = 1) -> Iterator[npt.NDArray[np.int64]]:
+    def epoch(self, epoch: int = 0, *, rank: int = 0, world_size: int = 1) -> Iterator[NDArray[np.int64]]:
         """Yield for each step [samples, 2]: dataset, and ordinal in it, of the rank's samples."""
         order = _core.PlanEpoch(self._core, epoch)
         for step in range(len(self)):

@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.utils.dlpack
 
 from shardkit import _numbers
 from shardkit import batch as _batch
+from shardkit._numbers import Array
 
 _SIGNED = {np.dtype(f"u{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 
 
-def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor:
+def to_tensor(array: Array, dtype: str | None = None) -> torch.Tensor:
     """Return a tensor over the array's memory.
 
     Unsigned integers that this torch does not have become signed ones of the same bits.
@@ -44,7 +44,7 @@ def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor
     return torch.from_numpy(array)
 
 
-def _widened(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _widened(array: Array) -> Array:
     """Return unsigned integers that this torch lacks as int64, so that no token becomes negative."""
     return array.astype(np.int64) if array.dtype in _SIGNED and not hasattr(torch, array.dtype.name) else array
 
@@ -120,6 +120,6 @@ class Batch(_batch.Batch):
             return _batch.TokenRows(values, column.pieces, self._from_numpy)
         return column
 
-    def _from_numpy(self, array: npt.NDArray[Any]) -> torch.Tensor:
+    def _from_numpy(self, array: Array) -> torch.Tensor:
         tensor = torch.from_numpy(array)
         return tensor if self.device is None else tensor.to(self.device)

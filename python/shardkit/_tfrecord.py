@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from shardkit._numbers import Array, NDArray
 from shardkit._values import damaged
 
 # The values of a feature; None: it says nothing, not even of which type.
-Values = list[bytes] | npt.NDArray[Any] | None
+Values = list[bytes] | Array | None
 
 _LARGEST = 1 << 31  # bytes of a message of protobuf
 
@@ -121,7 +121,7 @@ def _values(feature: Any) -> Values:
     return None
 
 
-def _integers(packed: bytes) -> npt.NDArray[np.int64]:
+def _integers(packed: bytes) -> NDArray[np.int64]:
     stored = np.frombuffer(packed, np.uint8)
     ends = np.flatnonzero(stored < 128)
     if len(stored) > 0 and (len(ends) == 0 or ends[-1] != len(stored) - 1):

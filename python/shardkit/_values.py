@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from shardkit import _core, _numbers
-from shardkit._numbers import is_scalar
+from shardkit._numbers import NDArray, is_scalar
 from shardkit._options import shown
 from shardkit.masks import Masks
 from shardkit.schema import is_text_list
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 def wants_writable(column: _core.Column) -> bool:
@@ -36,7 +33,7 @@ def is_bytes(column: _core.Column) -> bool:
     return column.type not in ("utf8", "json", "rle", "ndarray") and not is_scalar(column.type)
 
 
-def of_view(column: _core.Column, view: npt.NDArray[np.uint8] | bytes | None) -> Any:
+def of_view(column: _core.Column, view: NDArray[np.uint8] | bytes | None) -> Any:
     """Return the Python object of a stored value that lies in the memory of others, in memory of its own."""
     if view is None:
         return None

@@ -6,19 +6,15 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from shardkit import _core, _numbers
+from shardkit._numbers import Array
 from shardkit._values import damaged, of_text
 from shardkit.functions import Padded
 from shardkit.masks import Masks
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
 
 
 @dataclass(eq=False, repr=False)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from shardkit import _core, _numbers, _values
+from shardkit._numbers import Array, NDArray
 from shardkit.schema import Column, Schema
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Kept = npt.NDArray[np.int64] | None  # the block's samples that are wanted; None: all
+Kept = NDArray[np.int64] | None  # the block's samples that are wanted; None: all
 
 
-def _of_kept(values: npt.NDArray[Any], kept: Kept) -> npt.NDArray[Any]:
+def _of_kept(values: Array, kept: Kept) -> Array:
     return values if kept is None else values[kept]
 
 
@@ -57,12 +55,12 @@ class Values(Sequence[Any]):
             first += len(run)
             yield from run if as_stored else (_values.decode(column, value) for value in run)
 
-    def view(self, index: int) -> npt.NDArray[np.uint8] | None:
+    def view(self, index: int) -> NDArray[np.uint8] | None:
         """Return the stored bytes of a value where they lie, read-only; None when absent."""
         return self._block.value_bytes(self._position, self._place(index))
 
     @property
-    def sizes(self) -> npt.NDArray[np.int64]:
+    def sizes(self) -> NDArray[np.int64]:
         """Bytes of each value as stored; 0 where it is absent."""
         return _of_kept(self._block.sizes(self._position), self._kept)
 
@@ -93,7 +91,7 @@ class Block:
     def __len__(self) -> int:
         return self._block.sample_count if self._kept is None else len(self._kept)
 
-    def __getitem__(self, name: str) -> npt.NDArray[Any] | Values:
+    def __getitem__(self, name: str) -> Array | Values:
         """Return a column: an array [samples, …] over the block's memory, read-only; `Values` where sizes differ.
 
         Absent values of a column of numbers are zeros; `present` tells them.
@@ -113,7 +111,7 @@ class Block:
         """Return one value in memory of its own, as `Dataset` does."""
         return Values(self._block, self._schema.names.index(name), self._schema[name], self._kept)[index]
 
-    def present(self, name: str) -> npt.NDArray[np.bool_]:
+    def present(self, name: str) -> NDArray[np.bool_]:
         """Return for each sample whether it has the value."""
         return _of_kept(self._block.present(self._schema.names.index(name)), self._kept)
 

@@ -9,14 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from shardkit._numbers import NDArray
 from shardkit._options import Collate, checked, shown
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 class FunctionError(RuntimeError):
@@ -354,7 +352,7 @@ class Padded(NamedTuple):
     """Results with zeros up to the largest, and their own sizes."""
 
     values: Any
-    sizes: npt.NDArray[np.int64]
+    sizes: NDArray[np.int64]
 
 
 def _two(results: list[Any], fits: Callable[[Any], bool]) -> tuple[Any, Any]:

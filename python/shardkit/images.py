@@ -5,16 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from shardkit import _core, _numbers
+from shardkit._numbers import NDArray
 from shardkit._options import checked
 from shardkit.schema import Column, column
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 def _check_flip(flip: float, name: str) -> None:
@@ -353,7 +351,7 @@ def decode_image(
     reduce_depth: bool = False,
     strict: bool = False,
     max_memory: int = 224 << 20,
-) -> npt.NDArray[np.uint8]:
+) -> NDArray[np.uint8]:
     """Decode a JPEG, PNG, WebP, GIF, BMP, TIFF or, except in wheels, AVIF. Does not hold the GIL.
 
     Parameters

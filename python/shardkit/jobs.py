@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from shardkit import _core, reports, sources
 from shardkit._options import (
@@ -15,6 +15,7 @@ from shardkit._options import (
     PackOptions,
     RepairOptions,
     ReshardOptions,
+    Unpack,
     UnpackOptions,
     ValidateOptions,
     checked,
@@ -26,9 +27,6 @@ from shardkit._options import (
 )
 from shardkit._progress import Progress, shown_progress
 from shardkit._rows import is_rows, is_table, pack_rows
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 _log = logging.getLogger("shardkit")
 _Reported = TypeVar("_Reported", reports.Packed, reports.TaskReport, reports.Unpacked)

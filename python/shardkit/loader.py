@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+import shardkit
 from shardkit import _core, _process
 from shardkit._ahead import Ahead, Batches, InLoop, Place, Recipe, Waits
 from shardkit._mixture import Datasets, dataset_list, located, with_choice
@@ -48,9 +49,9 @@ from shardkit.functions import Map, Raw, SampleFunctions, Step
 from shardkit.images import Geometry
 
 if TYPE_CHECKING:
-    import torch
-
-    from shardkit.loader_report import LoaderReport
+    from torch import device as Device  # noqa: N812 - a class
+else:
+    Device = Any  # torch is imported by programs that use it
 
 # Options that the library takes by the same names.
 _PASSED = {
@@ -233,7 +234,7 @@ class Loader:
         max_decompression: Size = 128 << 20,
         trace: bool = False,
         empty_batches: bool = False,
-        device: str | torch.device = "host",
+        device: str | Device = "host",
         device_geometry: bool = False,
         pin_memory: bool = False,
         pinned_bytes: Size = 512 << 20,
@@ -587,7 +588,7 @@ class Loader:
             )
         self._start(state["cursor"])
 
-    def report(self) -> LoaderReport:
+    def report(self) -> shardkit.LoaderReport:
         """Return what the loader has done since it was made, and what limits its speed; ``print`` it."""
         from shardkit.loader_report import LoaderReport
 

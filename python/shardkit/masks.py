@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import Any, cast, overload
 
 import numpy as np
 
 from shardkit import _core, _numbers
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from shardkit._numbers import ArrayLike, NDArray
 
 
 class Masks:
@@ -28,7 +26,7 @@ class Masks:
         self._runs = runs
 
     @classmethod
-    def from_dense(cls, pixels: npt.ArrayLike) -> Masks:
+    def from_dense(cls, pixels: ArrayLike) -> Masks:
         """Make masks of pixels.
 
         Parameters
@@ -73,7 +71,7 @@ class Masks:
         return cls(runs)
 
     @classmethod
-    def from_polygons(cls, masks: Sequence[Sequence[npt.ArrayLike]], height: int, width: int) -> Masks:
+    def from_polygons(cls, masks: Sequence[Sequence[ArrayLike]], height: int, width: int) -> Masks:
         """Make masks of polygons, with the runs that pycocotools makes of them.
 
         Parameters
@@ -118,11 +116,11 @@ class Masks:
         """Return the bytes that a dataset stores; equal masks give equal bytes."""
         return self._runs.to_stored()
 
-    def dense(self) -> npt.NDArray[np.uint8]:
+    def dense(self) -> NDArray[np.uint8]:
         """Return [masks, height, width], 0 or 1. ValueError when the masks differ in size."""
         return self._runs.dense()
 
-    def packed(self) -> npt.NDArray[np.uint8]:
+    def packed(self) -> NDArray[np.uint8]:
         """Return [masks, height, (width + 7) // 8]: one bit per pixel, the lowest first.
 
         ``numpy.unpackbits(..., axis=-1, count=width, bitorder="little")`` gives `dense`.
@@ -134,16 +132,16 @@ class Masks:
         sizes = cast("list[list[int]]", self._runs.sizes().tolist())
         return [{"size": size, "counts": self._runs.coco_text(i)} for i, size in enumerate(sizes)]
 
-    def area(self) -> npt.NDArray[np.int64]:
+    def area(self) -> NDArray[np.int64]:
         """Return the foreground pixels of each mask."""
         return self._runs.areas()
 
-    def boxes(self) -> npt.NDArray[np.uint32]:
+    def boxes(self) -> NDArray[np.uint32]:
         """Return [masks, 4]: x, y, width, height of the tight boxes in pixels; zeros for an empty mask."""
         return self._runs.boxes()
 
     @property
-    def sizes(self) -> npt.NDArray[np.uint32]:
+    def sizes(self) -> NDArray[np.uint32]:
         """[masks, 2]: height and width in pixels."""
         return self._runs.sizes()
 

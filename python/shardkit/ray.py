@@ -8,20 +8,17 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 from ray.data import Datasink, Datasource, ReadTask
 from ray.data.block import BlockAccessor, BlockMetadata
 
 from shardkit import _tables, jobs, reports
-from shardkit._options import OpenOptions, checked, located
+from shardkit._options import OpenOptions, Unpack, checked, located
 from shardkit._progress import Progress, shown_progress
 from shardkit.dataset import Dataset
 from shardkit.dataset import open as open_dataset
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Path = str | os.PathLike[str]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shardkit import _core, reports
-from shardkit._options import CopyOptions, InputOptions, checked, parsed, path_text, refuse
+from shardkit._options import CopyOptions, InputOptions, Unpack, checked, parsed, path_text, refuse
 from shardkit._progress import Progress, shown_progress
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 def _selection(

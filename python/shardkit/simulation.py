@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from shardkit import _core
 from shardkit._core import SimulationReport
 from shardkit._mixture import Datasets, dataset_list
-from shardkit._options import SimulationOptions, checked, parsed
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from shardkit._options import SimulationOptions, Unpack, checked, parsed
 
 
 @dataclasses.dataclass(frozen=True)

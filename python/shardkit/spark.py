@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -15,11 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from shardkit import _from_arrow, _tables, reports
-from shardkit._options import OpenOptions
+from shardkit._options import OpenOptions, Unpack
 from shardkit.dataset import open as open_dataset
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Path = str | os.PathLike[str]
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shardkit import _core, _values
-from shardkit._options import WriterOptions, checked, located, parsed, path_text
+from shardkit._options import Unpack, WriterOptions, checked, located, parsed, path_text
 from shardkit.images import Encode, as_column, encoded
 from shardkit.reports import Published
 from shardkit.schema import Column, Schema
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 def _check(columns: list[Column], options: Mapping[str, Any]) -> None:

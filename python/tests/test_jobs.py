@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import logging
 import os
@@ -9,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,19 @@ def make_files(folder: Path, count: int, size: int = 100) -> Path:
     for i in range(count):
         (folder / f"{i:06d}.bin").write_bytes(i.to_bytes(4, "little") * (size // 4))
     return folder
+
+
+def test_a_run_with_other_types_is_not_resumed(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "late.tar", "w") as tar:  # whose column "late" is not in its first samples
+        for i in range(400):
+            for name in ("txt", "late") if i == 399 else ("txt",):
+                member = tarfile.TarInfo(f"{i:03}.{name}")
+                member.size = 4
+                tar.addfile(member, io.BytesIO(b"text"))
+    sk.pack(tmp_path / "late.tar", tmp_path / "out", types={"late": "bytes"})
+    with pytest.raises(ValueError, match="another job"):
+        sk.pack(tmp_path / "late.tar", tmp_path / "out", types={"late": "utf8"}, resume=True)
+    assert sk.pack(tmp_path / "late.tar", tmp_path / "out", types={"late": "bytes"}, resume=True)
 
 
 def test_pack_validate_unpack(tmp_path: Path) -> None:

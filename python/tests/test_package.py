@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import typing
 
 import pytest
 
@@ -67,6 +68,21 @@ def test_names_are_what_their_modules_define() -> None:
         "assert callable(plan) and callable(rows)\n"
     )
     run(code)
+
+
+def test_annotations_mean_something_while_the_program_runs() -> None:
+    seen = 0
+    for public in (getattr(shardkit, name) for name in shardkit.__all__):
+        found = [public]
+        if inspect.isclass(public):
+            members = inspect.getmembers_static(public) if sys.version_info >= (3, 11) else vars(public).items()
+            found += [getattr(member, "fget", None) or getattr(member, "__func__", member) for _, member in members]
+        for each in found:
+            # Those of the extension are compiled.
+            if (inspect.isfunction(each) or inspect.isclass(each)) and each.__module__.startswith("shardkit."):
+                typing.get_type_hints(each)
+                seen += 1
+    assert seen > 300
 
 
 def test_modules_are_attributes_and_other_names_are_none() -> None:

@@ -99,6 +99,25 @@ class DamageTest(CliTest):
                 self.shardctl("validate", "out")
                 self.assertEqual(self.read("out", "dataset.segment"), before)
 
+    def test_damaged_page_of_the_index(self):
+        """Verbs that list the blocks from it say what to do. With --on-error skip, the shards tell the same."""
+        self.flip("out/dataset.segment", 300)
+        damaged = self.tree("out")
+        advice = "shardctl: out/dataset.segment: offset index at byte 0: page 0: checksum is wrong; run shardctl index out to make it again\n"
+        for words in (["filter", "out", "--where", "key > '3'", "-o", "new"], ["filter", "out", "--range", "0:5", "--count"],
+                      ["filter", "out", "--range", "0:5", "--by-reference", "-o", "new"], ["rm", "out", "--range", "0:5"],
+                      ["split", "out", "--into", "a=50%", "-o", "new"], ["reshard", "out", "-o", "new"],
+                      ["merge", "--copy", "out", "-o", "new"], ["convert", "out", "--to", "shard", "-o", "new"],
+                      ["bench", "out"], ["plan", "out"]):
+            with self.subTest(words=words):
+                self.assertEqual(self.shardctl(*words, code=1).stderr, advice)
+                self.assertEqual(self.tree("out"), damaged)
+                self.assertFalse(os.path.exists(self.path("new")))
+        converted = self.shardctl("convert", "out", "--to", "shard", "-o", "new", "--on-error", "skip")
+        self.assertIn("converted 60 samples", converted.stdout)
+        self.shardctl("index", "out")
+        self.assertIn("removed 5 samples", self.shardctl("rm", "out", "--range", "0:5").stdout)
+
     def test_only_the_segment_lists_many_shards(self):
         for i in range(1025):
             self.write(f"small/{i:04}.txt", b"%d" % i)
@@ -111,6 +130,11 @@ class DamageTest(CliTest):
         for offset in (3, 40, len(before) // 2, len(before) - 90):
             with self.subTest(offset=offset):
                 self.flip("many/dataset.segment", offset)
+                if offset == 40:  # in the index alone, which can be made again
+                    self.assertIn("run shardctl index many", self.shardctl("rm", "many", "--range", "0:3", code=1).stderr)
+                    self.shardctl("index", "many")
+                    self.assertEqual(self.read("many", "dataset.segment"), before)
+                    self.flip("many/dataset.segment", offset)
                 self.assertIn("many/dataset.segment", self.shardctl("validate", "many", code=1).stderr)
                 self.write("many/dataset.segment", before)
         # Of a dataset that was changed it is not known which shards are of which generation.

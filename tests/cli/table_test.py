@@ -413,6 +413,9 @@ class TableTest(CliTest):
             self.packed("in", "--from", "files")
             self.packed("in/metadata.jsonl", "--from", "table")
             self.assertEqual(self.types("out")[name], "json")
+            shutil.copytree(self.path("in"), self.path("parts/train"), dirs_exist_ok=True)
+            self.write("parts/test/c.jpg", tiny_jpeg())  # has no metadata
+            self.assertIn(f'parts/train/metadata.jsonl: column "{name}" names several', self.packed("parts", code=2).stderr)
         self.write("in/metadata.jsonl", '{"file_name": "a.jpg", "file_names": "a.jpg"}\n')  # a text is no list
         self.packed("in")
         self.assertEqual(self.types("out")["file_names"], "utf8")
@@ -440,7 +443,12 @@ class TableTest(CliTest):
                                       self.packed(*words, code=2).stderr)
                 self.assertEqual(self.packed("in.tar").stderr, f"{note}{way}, extracted from the tar (--from files says that it is meant)\n")
                 self.assertEqual(self.packed("in", "--from", "files").stderr, "")
-        self.write("in/test/b.jpg", tiny_jpeg())  # a folder without metadata
+        for folder in ("test", "validation"):  # a folder without metadata, before and behind it
+            self.write(f"in/{folder}/b.jpg", tiny_jpeg())
+            self.assertIn("shardctl: in/train/metadata.parquet: names files", self.packed("in", code=2).stderr)
+            shutil.rmtree(self.path("in", folder))
+        for i in range(64):  # classes
+            self.write(f"in/{i}/b.jpg", tiny_jpeg())
         self.assertIn("sources.parquet(FILES)", self.packed("in").stderr)
         shutil.rmtree(self.path("in"))
         self.write("in/a.jpg", tiny_jpeg())

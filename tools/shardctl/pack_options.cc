@@ -180,9 +180,6 @@ shardkit::PackOptions PackOptionsOf(const PackArguments& arguments) {
   options.dataset.threads = arguments.jobs;
   options.dataset.resume = arguments.resume;
   options.dataset.job = InputText(arguments.inputs);
-  for (const auto& [column, type] : arguments.types) {
-    options.dataset.job += "\n" + column + "=" + std::string(shardkit::TypeName(type));
-  }
   options.skip_errors = arguments.skip_errors;
   options.limit = arguments.limit;
   options.keep_on_cancel = arguments.resume;

@@ -24,7 +24,8 @@ constexpr uint64_t kPagesRead = uint64_t{16} << 20;
 }  // namespace
 
 absl::Status PagedTable::Damage(std::string_view what) const {
-  return DataLoss(file_->path(), ": ", format::TableName(section_.kind), " at byte ", place_.offset, ": ", what);
+  return DataLoss(file_->path(), ": ", format::TableName(section_.kind), " at byte ", place_.offset, ": ", what,
+                  remedy_.empty() ? "" : "; ", remedy_);
 }
 
 absl::StatusOr<std::string> PagedTable::ReadBytes(uint64_t offset, uint64_t length) const {

@@ -99,8 +99,10 @@ class PagedTable {
 
   absl::Status CheckMapped() const { return file_->CheckMapped(); }
 
-  // The DataLoss that says `what` of this table.
+  // The DataLoss that says `what` of this table, and what to do about it.
   absl::Status Damage(std::string_view what) const;
+  // What each DataLoss of the table then says to do. Before the table is shared.
+  void set_remedy(std::string remedy) { remedy_ = std::move(remedy); }
 
  private:
   PagedTable() = default;
@@ -126,6 +128,7 @@ class PagedTable {
   format::TablePlace place_;
   format::TableTail tail_;
   format::TableSection section_;
+  std::string remedy_;
   mutable std::vector<std::atomic<uint8_t>> checked_;  // pages of a mapped file
   mutable std::mutex mutex_;
   mutable std::vector<std::shared_ptr<const std::vector<format::Fence>>> fence_pages_;  // null until they are read

@@ -49,12 +49,12 @@ void BlockBuilder::Reset() {
   }
 }
 
-absl::Status BlockBuilder::Check(std::span<const std::optional<Value>> values) const {
-  if (values.size() != schema_.size()) {
-    return InvalidArgument("a sample has ", values.size(), " values, the schema ", schema_.size(), " columns");
+absl::Status CheckValues(const Schema& schema, std::span<const std::optional<Value>> values) {
+  if (values.size() != schema.size()) {
+    return InvalidArgument("a sample has ", values.size(), " values, the schema ", schema.size(), " columns");
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    const Column& column = schema_[i];
+    const Column& column = schema[i];
     const auto refuse = [&](std::string_view why) {
       return At(InvalidArgument("column \"", column.name, "\": ", why), {.column = column.name});
     };

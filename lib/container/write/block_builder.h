@@ -32,19 +32,19 @@ struct RawBlock {
   std::vector<RawColumn> columns;
 };
 
+// InvalidArgument, naming the column, when a sample's value does not fit its column.
+absl::Status CheckValues(const Schema& schema, std::span<const std::optional<Value>> values);
+
 // One thread at a time.
 class BlockBuilder {
  public:
   // `schema` must outlive the builder.
   BlockBuilder(const Schema& schema, uint64_t block_size, uint32_t max_samples);
 
-  // InvalidArgument, naming the column, when a value does not fit its column.
-  absl::Status Check(std::span<const std::optional<Value>> values) const;
-
   // True when the sample needs a block of its own and the current block is not empty.
   bool MustFlushBefore(std::span<const std::optional<Value>> values) const;
 
-  // Adds a sample that passed Check.
+  // Adds a sample that passed CheckValues.
   void Add(std::span<const std::optional<Value>> values);
 
   bool empty() const { return block_.sample_count == 0; }

@@ -30,7 +30,8 @@ class NativeShardWriter : public ShardWriter {
 
   absl::Status Append(std::span<const std::optional<Value>> values) override {
     if (finished_) return FailedPrecondition(path_, ": the writer is finished");
-    if (absl::Status status = builder_.Check(values); !status.ok()) return Annotate(status, path_);
+    if (absl::Status status = container::CheckValues(plan_.schema, values); !status.ok())
+      return Annotate(status, path_);
     if (builder_.MustFlushBefore(values)) SHARDKIT_RETURN_IF_ERROR(CloseBlock());
     builder_.Add(values);
     return builder_.full() ? CloseBlock() : absl::OkStatus();

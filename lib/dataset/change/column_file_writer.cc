@@ -54,7 +54,7 @@ ColumnFileWriter::ColumnFileWriter(FileSystem& file_system, std::string director
       encoding_(threads_, "writing columns", cancellation, static_cast<size_t>(threads_.thread_count()) + 2) {}
 
 absl::Status ColumnFileWriter::Append(std::span<const std::optional<Value>> row) {
-  SHARDKIT_RETURN_IF_ERROR(builder_.Check(row));
+  SHARDKIT_RETURN_IF_ERROR(container::CheckValues(schema_, row));
   builder_.Add(row);
   return absl::OkStatus();
 }

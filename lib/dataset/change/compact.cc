@@ -209,7 +209,7 @@ absl::StatusOr<ManifestShard> ShardRewriter::Rewrite(size_t number, const std::s
           row[column].reset();
           if (const auto value = view.column(columns.positions[column]).value(i)) row[column].emplace(*value);
         }
-        SHARDKIT_RETURN_IF_ERROR(builder.Check(row));
+        SHARDKIT_RETURN_IF_ERROR(container::CheckValues(schema, row));
         builder.Add(row);
       }
       SHARDKIT_RETURN_IF_ERROR(buffer.CheckMapped());

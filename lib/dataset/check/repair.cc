@@ -224,7 +224,7 @@ absl::StatusOr<SalvagedBlock> SalvageBlock(const container::NativeShardReader& s
       single_values[column] = **value;
       values[column] = Value(single_values[column]);
     }
-    if (whole && builder.Check(values).ok()) {
+    if (whole && container::CheckValues(plan.schema, values).ok()) {
       builder.Add(values);
     } else if (!salvaged.lost.empty() && salvaged.lost.back().second == i) {
       ++salvaged.lost.back().second;

@@ -7,6 +7,7 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "io/publish_file.h"
 #include "shardkit/schema.h"
 
 namespace shardkit::dataset {
@@ -21,7 +22,7 @@ constexpr size_t kMissing = SIZE_MAX;
 
 template <typename... Parts>
 absl::Status IndexReader::Damage(size_t segment, const Parts&... what) const {
-  return DataLoss(parts_[segment].path, ": index: ", what..., "; run shardctl index to make it again");
+  return parts_[segment].table->Damage(StrCat(what...));
 }
 
 template <typename T>
@@ -58,6 +59,7 @@ absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(std::vector<absl:
 absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(std::unique_ptr<container::PagedTable> table,
                                                         const Segment& segment) const {
   Part part{.path = table->path(), .table = std::move(table)};
+  part.table->set_remedy(StrCat("run shardctl index ", io::ParentDirectory(part.path), " to make it again"));
   const auto other = [&] {
     return DataLoss(part.path, ": the index belongs to other shards: it is not the one that ", kManifestName, " names");
   };
@@ -92,7 +94,7 @@ absl::StatusOr<std::vector<IndexedBlock>> IndexReader::LoadAll(size_t segment, c
                                                                uint32_t begin, uint64_t end) const {
   const auto load = [&]() -> absl::StatusOr<std::vector<IndexedBlock>> {
     const auto count = format::DecodeIndexPageHead(page.bytes);
-    if (!count.ok()) return Annotate(count.status(), parts_[segment].path);
+    if (!count.ok()) return Damage(segment, "page ", page.number, ": ", ToStd(count.status().message()));
     std::vector<IndexedBlock> blocks;
     for (uint32_t i = begin; i < *count; ++i) {
       SHARDKIT_ASSIGN_OR_RETURN(IndexedBlock block, Load(segment, page, i));
@@ -130,7 +132,7 @@ absl::Status IndexReader::Prefetch(std::span<const uint64_t> samples) const {
 absl::StatusOr<uint32_t> IndexReader::FindInPage(size_t segment, const container::TablePage& page,
                                                  uint64_t local) const {
   const auto count = format::DecodeIndexPageHead(page.bytes);
-  if (!count.ok()) return Annotate(count.status(), parts_[segment].path);
+  if (!count.ok()) return Damage(segment, "page ", page.number, ": ", ToStd(count.status().message()));
   uint32_t low = 0, high = *count;
   while (high - low > 1) {
     const uint32_t middle = low + (high - low) / 2;
@@ -287,7 +289,7 @@ absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShar
   for (uint64_t number = 0; number < part.table->page_count(); ++number) {
     SHARDKIT_ASSIGN_OR_RETURN(const container::TablePage page, part.table->Page(number));
     const auto count = format::DecodeIndexPageHead(page.bytes);
-    if (!count.ok()) return Annotate(count.status(), part.path);
+    if (!count.ok()) return Damage(segment, "page ", number, ": ", ToStd(count.status().message()));
     const auto wrong = [&](uint32_t i, std::string_view what) {
       return Damage(segment, "page ", number, ": block ", i, ": ", what);
     };

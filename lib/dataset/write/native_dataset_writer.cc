@@ -202,16 +202,21 @@ class NativeDatasetWriter final : public dataset::DatasetJob {
  protected:
   absl::Status AppendSample(const Sample& sample, uint64_t next_position) override {
     SHARDKIT_ASSIGN_OR_RETURN(const bool fits, mapper_.Map(sample, &values_));
-    if (!fits) {
+    if (fits) {
+      SHARDKIT_RETURN_IF_ERROR(container::CheckValues(mapper_.schema(), values_));
+    } else {
+      // A sample that is refused widens nothing.
+      dataset::SchemaMapper wider = mapper_;
+      SHARDKIT_RETURN_IF_ERROR(wider.Widen(sample));
+      SHARDKIT_RETURN_IF_ERROR(wider.Map(sample, &values_).status());
+      SHARDKIT_RETURN_IF_ERROR(container::CheckValues(wider.schema(), values_));
       SHARDKIT_RETURN_IF_ERROR(Fail(CloseBlock()));
       SHARDKIT_RETURN_IF_ERROR(Fail(Dispatch()));
-      SHARDKIT_RETURN_IF_ERROR(mapper_.Widen(sample));
+      mapper_ = std::move(wider);
       // The options do not fit the new column: no later sample can be stored either.
       if (const absl::Status status = UseSchema(); !status.ok()) return FailedPrecondition(ToStd(status.message()));
       StartShard();
-      SHARDKIT_RETURN_IF_ERROR(mapper_.Map(sample, &values_).status());
     }
-    SHARDKIT_RETURN_IF_ERROR(builder_->Check(values_));
     if (builder_->MustFlushBefore(values_)) SHARDKIT_RETURN_IF_ERROR(Fail(CloseBlock()));
     if (builder_limited_ && ShardIsFull()) {
       SHARDKIT_RETURN_IF_ERROR(Fail(CloseBlock()));

@@ -1,5 +1,6 @@
 #include "shardkit/pack.h"
 
+#include <map>
 #include <utility>
 
 #include "base/errors.h"
@@ -28,6 +29,9 @@ absl::StatusOr<DatasetWriterOptions> operations::WriterOptionsOf(const Source& s
   }
   if (files != nullptr && !files->options().root.empty())
     writer_options.job += StrCat("\nroot ", files->options().root);
+  for (const auto& [column, type] : files == nullptr ? std::map<std::string, Type>() : files->options().types) {
+    writer_options.job += StrCat("\ntype ", column, " ", TypeName(type));
+  }
   for (const std::string& pattern : files == nullptr ? std::vector<std::string>() : files->options().include) {
     writer_options.job += StrCat("\ninclude ", pattern);
   }

@@ -22,6 +22,9 @@ namespace {
 constexpr uint64_t kInferredRows = 256;
 constexpr uint64_t kLargestSchema = uint64_t{16} << 20;  // of Parquet
 
+// Folders for the parts of a dataset (train, test, ...). In a store each costs requests.
+constexpr size_t kMostSplits = 64;
+
 class RowsUnit : public TarredUnit {
  public:
   explicit RowsUnit(const SourceInput& of) : input(of) { path = of.path; }
@@ -578,15 +581,18 @@ absl::StatusOr<bool> FindMetadata(const std::string& path, std::vector<std::stri
   SHARDKIT_ASSIGN_OR_RETURN(const bool at_the_top, AddMetadata(path, options, found));
   if (at_the_top) return true;
   Tables all = *found;
+  bool each = !folders.empty();
   std::ranges::sort(folders);
   for (std::string& folder : folders) {
+    // What is refused, is refused whatever the other folders have. Many of them are classes, and not splits.
+    if (!each && folders.size() > kMostSplits) break;
     if (folder.ends_with('/')) folder.pop_back();
     SHARDKIT_ASSIGN_OR_RETURN(const bool added, AddMetadata(folder, options, &all));
-    if (!added) return false;
-    if (options.root.empty()) all.inputs.back().key_prefix = StrCat(BasePart(folder), "/");
+    each = each && added;
+    if (added && options.root.empty()) all.inputs.back().key_prefix = StrCat(BasePart(folder), "/");
   }
-  *found = std::move(all);
-  return !folders.empty();
+  if (each) *found = std::move(all);
+  return each;
 }
 
 absl::StatusOr<Tables> FindTables(std::string_view kind, const std::vector<std::string>& inputs,

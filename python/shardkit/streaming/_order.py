@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from shardkit import _core
 from shardkit._mixture import LoaderDataset, dataset_list
+from shardkit._numbers import NDArray
 
-Ids = npt.NDArray[np.int64]
+Ids = NDArray[np.int64]
 _CHUNK = 8192  # positions that are asked for at once
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,16 +17,13 @@ from shardkit import batch as _batch
 from shardkit import loader as _loader
 from shardkit._epochs import Epochs
 from shardkit._mixture import Datasets, dataset_list, located, with_choice
-from shardkit._options import OpenOptions, SampleLoaderOptions, checked, refuse_unknown
+from shardkit._options import OpenOptions, SampleLoaderOptions, Unpack, checked, refuse_unknown
 from shardkit._plan import plan
 from shardkit._ranks import check_ranks, ranks
 from shardkit._specs import Spec, column_specs
 from shardkit._tensors import Batch
 from shardkit.columns import Stored, Tokens
 from shardkit.dataset import open as open_dataset
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 def agree(generations: list[int]) -> list[int]:

@@ -12,10 +12,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from shardkit import functions
+from shardkit._numbers import Array
 from shardkit._options import checked
 from shardkit.batch import Batch
 
@@ -119,7 +119,7 @@ class Mixup:
 
     def _mixed(self, images: torch.Tensor, labels: torch.Tensor, share: Any, cut: Any, center: Any) -> _Pair:
         # Each sample keeps its share, and where it is cut, its box has the center, from 0 to 1 of height and width.
-        def there(numbers: npt.NDArray[Any], *shape: int) -> torch.Tensor:
+        def there(numbers: Array, *shape: int) -> torch.Tensor:
             return torch.from_numpy(numbers).to(images.device).view(-1, *shape)
 
         def within(axis: int) -> torch.Tensor:

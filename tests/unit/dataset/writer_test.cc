@@ -251,6 +251,29 @@ TEST_F(DatasetWriterTest, WidensTheSchemaAndStartsAShard) {
   EXPECT_EQ(*(*plain)->ReadValue(5, 3, &buffer), "l6");
 }
 
+TEST_F(DatasetWriterTest, ARefusedSampleWidensNothing) {
+  const Column jpeg = {.name = "a", .type = Type::kJpeg, .nullable = true};
+  const Column bytes = {.name = "a", .type = Type::kBytes, .nullable = true};
+  Column number = {.name = "late", .type = Type::kI32};
+  number.SetCodec(Codec::kZstd);
+  auto writer = Create("/data", {KeyColumn(), jpeg});
+  const std::vector<OwnedSample> samples = {{"1", {{&jpeg, "j1"}}}, {"2", {{&jpeg, "j2"}}}};
+  const std::vector<OwnedSample> refused = {{"a", {{&bytes, "b"}, {&number, "123"}}},  // no i32
+                                            {"b", {{&number, "1234"}, {&number, "1234"}}}};
+  ASSERT_TRUE(writer->Append(samples[0].View()).ok());
+  for (const OwnedSample& sample : refused) {
+    const absl::Status status = writer->Append(sample.View());
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(Message(status).find("\"late\""), std::string::npos) << status;
+  }
+  ASSERT_TRUE(writer->Append(samples[1].View()).ok());
+  const auto summary = writer->Finish();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->manifest.schema, MakeSchema({KeyColumn(), jpeg}));
+  EXPECT_EQ(summary->manifest.shards.size(), 1u);
+  EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
+}
+
 TEST_F(DatasetWriterTest, CodecsReplaceThoseOfKnownAndOfNewColumns) {
   DatasetWriterOptions options;
   options.codecs = {{"image", Codec::kZstd}, {"text", Codec::kNone}};

@@ -279,6 +279,23 @@ TEST(RepairHeaders, ABlockThatLostItsFirstBytesComesBack) {
   }
 }
 
+// Bytes were inserted before the shard and removed behind the block, so that blocks and footer moved by different
+// lengths. The place of the file header tells by how much the blocks did.
+TEST(RepairHeaders, ABlockWithoutHeaderComesBackWhenTheFooterMovedOtherwise) {
+  for (const Original& original : Kinds()) {
+    const uint64_t alignment = original.options.alignment;
+    for (size_t k = 1; k + 1 < original.blocks.size(); ++k) {
+      std::string damaged = original.bytes;
+      damaged[original.blocks[k].offset + 8] ^= 1;
+      damaged.erase(original.blocks[k + 1].offset, alignment);
+      damaged.insert(0, 2 * alignment, '\0');
+      const std::vector<bool> whole = BlocksIn(original, damaged);
+      EXPECT_TRUE(whole[k]);
+      ExpectRepair(original, damaged, whole, true);
+    }
+  }
+}
+
 TEST(RepairEmbedded, ShardsInValuesStayValues) {
   const Original outer = Embedding(64);
   ExpectRepair(outer, outer.bytes, {true, true, true, true}, false);

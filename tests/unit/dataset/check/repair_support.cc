@@ -76,6 +76,19 @@ void WriteOriginal(Original* original) {
   original->table_end = original->bytes.size() - format::kTrailerBytes;
 }
 
+// Where the shard begins: the first place of its header, if a block lies behind it. Else 0.
+uint64_t BaseOf(const Original& original, std::string_view damaged) {
+  const size_t base = damaged.find(std::string_view(original.bytes).substr(0, original.header_length));
+  const uint64_t first = original.blocks[0].offset;
+  if (base == damaged.npos || damaged.size() - base < first) return 0;
+  const std::string_view behind = damaged.substr(base + first);
+  const uint64_t header_length = format::BlockHeaderLength(original.schema.size());
+  const bool block_behind = std::ranges::any_of(original.blocks, [&](const BlockInfo& block) {
+    return behind.starts_with(std::string_view(original.bytes).substr(block.offset, header_length));
+  });
+  return block_behind ? base : 0;
+}
+
 }  // namespace
 
 Original MakeOriginal(std::string name, std::vector<Column> columns, size_t rows, size_t longest,
@@ -141,6 +154,7 @@ std::vector<bool> BlocksIn(const Original& original, std::string_view damaged) {
   // The directory tells where a block lies that has lost its header alone, and the footer has a copy of the header.
   const bool at_the_end = damaged.ends_with(bytes.substr(original.directory_begin));
   const uint64_t moved = at_the_end ? damaged.size() - bytes.size() : 0;  // modulo 2^64
+  const uint64_t base = BaseOf(original, damaged);
   const auto is_at = [&](uint64_t begin, uint64_t length, uint64_t shift) {
     return begin + shift <= damaged.size() && damaged.substr(begin + shift, length) == bytes.substr(begin, length);
   };
@@ -150,7 +164,7 @@ std::vector<bool> BlocksIn(const Original& original, std::string_view damaged) {
     const BlockInfo& block = original.blocks[k];
     const uint64_t copy = original.block_headers_begin + header_length * k;
     if (!is_at(copy, header_length, 0) && !is_at(copy, header_length, moved)) continue;
-    for (const uint64_t shift : {uint64_t{0}, moved}) {
+    for (const uint64_t shift : {uint64_t{0}, base, moved}) {
       if (is_at(block.offset + header_length, block.length - header_length, shift)) whole[k] = true;
     }
   }

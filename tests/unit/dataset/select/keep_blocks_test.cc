@@ -5,6 +5,7 @@
 
 #include "base/named_hash.h"
 #include "base/strings.h"
+#include "shardkit/change.h"
 #include "shardkit/copy.h"
 #include "support/effort.h"
 #include "support/fault_filesystem.h"
@@ -201,6 +202,32 @@ TEST_F(KeepBlocksTest, OnlyShardsWithAllColumnsOfTheDataset) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(ScanRows(*files_, "/out"), ScanRows(*files_, "/mixed"));
   EXPECT_EQ(ValidateText(*files_, "/out"), "");
+}
+
+// Columns of one kind, in another order, and then with exchanged names: in one shard they are called as now, but in the
+// other order.
+TEST_F(KeepBlocksTest, ValuesGoByTheNamesThatTheirColumnsHaveNow) {
+  const Column a = Named("a", Type::kUtf8, Codec::kZstd), b = Named("b", Type::kUtf8, Codec::kZstd);
+  const auto write = [&](const std::string& path, const Column& first, const Column& second) {
+    std::vector<OwnedSample> samples;
+    for (const std::string number : {"0", "1", "2", "3"}) {
+      samples.push_back({path + number, {{&first, first.name + number}, {&second, second.name + number}}});
+    }
+    ASSERT_TRUE(WriteDataset(*files_, path, samples, InputOptions()).ok());
+  };
+  write("/one", a, b);
+  write("/two", b, a);
+  ASSERT_TRUE(MergeDatasets(*files_, {"/one", "/two"}, "/both").ok());
+  for (const std::string out : {"/as-written", "/renamed"}) {
+    ASSERT_TRUE(Convert(*files_, "/both", out, Conversion()).ok());
+    EXPECT_EQ(ScanRows(*files_, out), ScanRows(*files_, "/both"));
+    if (out == "/as-written") ASSERT_TRUE(RenameColumns(*files_, "/both", {{"a", "b"}, {"b", "a"}}).ok());
+  }
+  const std::vector<Row> expected = ScanRows(*files_, "/both");
+  CompactOptions fold;
+  fold.fold = true;
+  ASSERT_TRUE(CompactDataset(*files_, "/both", fold).ok());
+  EXPECT_EQ(ScanRows(*files_, "/both"), expected);
 }
 
 TEST_F(KeepBlocksTest, DictionariesAreNotCopied) {
