@@ -85,10 +85,13 @@ class Buffer {
 
   void Reallocate(size_t capacity, size_t keep) {
     capacity = (capacity + kAlignment - 1) / kAlignment * kAlignment;
-    char* const grown = Allocate(capacity);
-    if (grown == nullptr) throw std::bad_alloc();
-    if (keep != 0) std::memcpy(grown, data_, keep);
-    Free(data_, capacity_);
+    char* grown = keep != 0 ? Extended(capacity) : nullptr;
+    if (grown == nullptr) {
+      grown = Allocate(capacity);
+      if (grown == nullptr) throw std::bad_alloc();
+      if (keep != 0) std::memcpy(grown, data_, keep);
+      Free(data_, capacity_);
+    }
     data_ = grown;
     capacity_ = capacity;
   }
@@ -106,6 +109,14 @@ class Buffer {
     return address == MAP_FAILED ? nullptr : static_cast<char*>(address);
   }
 
+  // The memory with its bytes, longer: the system moves pages where it would copy bytes to new ones. Null where it
+  // must.
+  char* Extended(size_t capacity) {
+    if (!FromSystem(capacity_)) return nullptr;
+    void* const address = mremap(data_, capacity_, capacity, MREMAP_MAYMOVE);
+    return address == MAP_FAILED ? nullptr : static_cast<char*>(address);
+  }
+
   static void Free(char* data, size_t capacity) {
     if (FromSystem(capacity)) {
       (void)munmap(data, capacity);
@@ -115,6 +126,7 @@ class Buffer {
   }
 #else
   static char* Allocate(size_t capacity) { return static_cast<char*>(std::aligned_alloc(kAlignment, capacity)); }
+  static char* Extended(size_t /*capacity*/) { return nullptr; }
   static void Free(char* data, size_t) { std::free(data); }
 #endif
 

@@ -295,5 +295,15 @@ TEST(BlockBuilder, KeepsTheMemoryOfOrdinaryBlocks) {
   }
 }
 
+TEST(BufferTest, GrowthKeepsTheBytes) {
+  // From memory of malloc to the system's, and on within it.
+  Buffer buffer;
+  for (uint64_t i = 0; i < 2'000'000; ++i) StoreLittle(buffer.Extend(8), i);
+  ASSERT_EQ(buffer.size(), 16'000'000u);
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < 2'000'000; ++i) kept += LoadLittle<uint64_t>(buffer.data() + 8 * i) == i ? 1 : 0;
+  EXPECT_EQ(kept, 2'000'000u);
+}
+
 }  // namespace
 }  // namespace shardkit::container
