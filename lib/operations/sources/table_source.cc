@@ -587,9 +587,11 @@ absl::StatusOr<bool> FindMetadata(const std::string& path, std::vector<std::stri
     // What is refused, is refused whatever the other folders have. Many of them are classes, and not splits.
     if (!each && folders.size() > kMostSplits) break;
     if (folder.ends_with('/')) folder.pop_back();
-    SHARDKIT_ASSIGN_OR_RETURN(const bool added, AddMetadata(folder, options, &all));
-    each = each && added;
-    if (added && options.root.empty()) all.inputs.back().key_prefix = StrCat(BasePart(folder), "/");
+    absl::StatusOr<bool> added = AddMetadata(folder, options, &all);
+    if (absl::IsPermissionDenied(added.status())) added = false;  // as a folder of files it is a bad sample
+    SHARDKIT_RETURN_IF_ERROR(added.status());
+    each = each && *added;
+    if (*added && options.root.empty()) all.inputs.back().key_prefix = StrCat(BasePart(folder), "/");
   }
   if (each) *found = std::move(all);
   return each;
