@@ -28,7 +28,7 @@ def shardkit(batch_size, columns, origin, folder, cache):
     path = f"{origin}/{BUCKET}/{folder}" if origin else folder
 
     def size(values):
-        return getattr(values, "values", values).nbytes
+        return sum(map(len, values)) if isinstance(values, list) else getattr(values, "values", values).nbytes  # of texts a list
 
     def batches():
         for batch in sk.Loader(path, global_batch_size=batch_size, seed=1, columns=columns, rank="auto", world_size="auto"):
